@@ -49,8 +49,9 @@ test: lint  ## lint, then the default test suite
 test-all: lint  ## lint, then every test, the long sweeps included
 	$(PY) -m pytest -n $(JOBS) --durations=25 --full -o faulthandler_timeout=1800
 
-api: $(READY)  ## list the operators where they stand, rewrite the API snapshot, show what changed, compare with Paddle's signatures
+api: $(READY)  ## list the operators where they stand, rewrite stubs and API snapshot, show what changed, compare with Paddle's signatures
 	@$(PY) -m tools.exports
+	@$(PY) -m tools.stubs
 	@$(PY) -m tools.api_snapshot
 	@$(PY) -m tools.api_compare
 

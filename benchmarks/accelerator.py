@@ -1,12 +1,15 @@
-"""Training on one GPU in mixed precision: ResNet-50, BERT-large and GPT-2 small as plain dynamic code, beside torch eager and torch.compile.
+"""Training on one GPU in mixed precision: ResNet-50, BERT-large and GPT-2 small as plain dynamic code, beside torch
+eager and torch.compile.
 
     python -m benchmarks.accelerator                                    everything; about ten minutes on one H200
     python -m benchmarks.accelerator --only resnet50 --quick            one model, few steps
     python -m benchmarks.accelerator --only bert128 --peers bireme --profile /tmp/trace     where the time goes
     python -m benchmarks.accelerator --tiny                             tiny sizes, to try it without a GPU
 
-AMP O2 in bfloat16: bfloat16 weights with float32 masters in Bireme, autocast over float32 weights in torch. Batches lie on
-the device. A turn is a number of steps of which the last one's loss is read. Each peer has the GPU for itself, one after
+AMP O2 in bfloat16: bfloat16 weights with float32 masters in Bireme, autocast over float32 weights in torch. Batches lie
+on
+the device. A turn is a number of steps of which the last one's loss is read. Each peer has the GPU for itself, one
+after
 another. Floor: at most torch.compile's time.
 """
 
@@ -40,7 +43,10 @@ TINY = {
 NAMES = {"bireme": "bireme dynamic, O2", "torch": "torch eager, autocast", "torch.compile": "torch.compile, autocast"}
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}  # bfloat16 operations a second that the makers give
 RATE = {"image": 1e-3, "text": 1e-4}
-LOOK_UPS = ["lookup_table", "lookup_table_v2"]  # in float32 by default, and the residual stream with them: language trainers name them
+LOOK_UPS = [
+    "lookup_table",
+    "lookup_table_v2",
+]  # in float32 by default, and the residual stream with them: language trainers name them
 FIRST = 4
 TOLERANCE = 2e-2  # of the first losses: bfloat16, rounded in other places
 
@@ -105,7 +111,10 @@ def torch_step(torch, work, sizes, options, compiled):
         opt.zero_grad()
         return loss.detach()
 
-    data = [[torch.from_numpy(a).to(device) for a in batch] for batch in (models.texts(sizes) if text else models.images(sizes))]
+    data = [
+        [torch.from_numpy(a).to(device) for a in batch]
+        for batch in (models.texts(sizes) if text else models.images(sizes))
+    ]
     if not text:
         data = [(x.to(memory_format=torch.channels_last), y) for x, y in data]
     return step, data
@@ -252,14 +261,18 @@ def main():
     parser.add_argument("--warm", type=int, default=10, help="steps before the clock (default 10)")
     parser.add_argument("--quick", action="store_true", help="3 turns of 10 steps")
     parser.add_argument("--batch", type=int, help="another batch size")
-    parser.add_argument("--layout", choices=("NCHW", "NHWC"), default="NCHW", help="of images in Bireme; torch has channels_last")
+    parser.add_argument(
+        "--layout", choices=("NCHW", "NHWC"), default="NCHW", help="of images in Bireme; torch has channels_last"
+    )
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, to try the script without a GPU")
     parser.add_argument("--profile", help="a folder for traces of Bireme's steps; the longest kernels are printed")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.steps = 3, 10
-    head("accelerator: training in mixed precision on one device", f"data      {options.dtype}, images {options.layout}")
+    head(
+        "accelerator: training in mixed precision on one device", f"data      {options.dtype}, images {options.layout}"
+    )
     floors, peak = Floors(), device_peak(options)
     for work in options.only:
         sizes = (TINY if options.tiny else WORK)[work]

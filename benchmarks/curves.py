@@ -1,10 +1,15 @@
-"""Loss curves beside PaddlePaddle's: ResNet-18, an LSTM and a transformer, 50 steps from the same weights with the same data.
+"""Loss curves beside PaddlePaddle's: ResNet-18, an LSTM and a transformer, 50 steps from the same weights with the same
+data.
 
-Weights go from one framework to the other as `.pdparams` files: those of ResNet-18 are written by Paddle and read by Bireme,
-the others the other way round. Both run the same code. Floor: at each step the losses differ by at most 1e-3 of Paddle's.
+Weights go from one framework to the other as `.pdparams` files: those of ResNet-18 are written by Paddle and read by
+Bireme,
+the others the other way round. Both run the same code. Floor: at each step the losses differ by at most 1e-3 of
+Paddle's.
 
-ResNet-18 is compared in float64. With images of 32 x 32 its last batch normalisations see 8 numbers a channel, and what is
-rounded in one step is a million times larger a few steps later: in float32 Paddle differs as much from itself once its weights
+ResNet-18 is compared in float64. With images of 32 x 32 its last batch normalisations see 8 numbers a channel, and what
+is
+rounded in one step is a million times larger a few steps later: in float32 Paddle differs as much from itself once its
+weights
 are moved by 1e-7. That is shown as well, without a floor.
 """
 
@@ -49,11 +54,19 @@ def built(paddle, work, steps):
         # numbers that float32 holds exactly: Paddle rounds them to it, also where it computes in float64
         model = paddle.vision.models.resnet18(num_classes=CLASSES)
         schedule = optimizer.lr.CosineAnnealingDecay(0.01, steps)
-        return model, optimizer.Momentum(schedule, 0.875, parameters=model.parameters(), weight_decay=2.0**-13), schedule
+        return (
+            model,
+            optimizer.Momentum(schedule, 0.875, parameters=model.parameters(), weight_decay=2.0**-13),
+            schedule,
+        )
     if work == "lstm":
         model = Words(nn.LSTM(64, 64, 2))
         schedule = optimizer.lr.ExponentialDecay(3e-3, 0.99)
-        return model, optimizer.Adam(schedule, parameters=model.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0)), schedule
+        return (
+            model,
+            optimizer.Adam(schedule, parameters=model.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0)),
+            schedule,
+        )
     layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, activation="gelu")
     model = Words(nn.TransformerEncoder(layer, 2))
     schedule = optimizer.lr.LinearWarmup(1e-3, 10, 0.0, 1e-3)

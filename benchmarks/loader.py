@@ -1,10 +1,12 @@
-"""Reading CIFAR-like images with augmentation (crop, flip, normalise in NumPy) by two worker processes, in images a second.
+"""Reading CIFAR-like images with augmentation (crop, flip, normalise in NumPy) by two worker processes, in images a
+second.
 
     python -m benchmarks.loader                   Bireme beside torch's and Paddle's DataLoader on the same data
     python -m benchmarks.loader --workers 0       in the training process itself
 
 Every peer runs in its own process; they take turns. A turn is one epoch with workers that are there already
-(`persistent_workers=True`), and its first batch does not count. `cold` is a whole epoch with workers that have to start.
+(`persistent_workers=True`), and its first batch does not count. `cold` is a whole epoch with workers that have to
+start.
 The floor: an epoch no slower than torch's.
 """
 
@@ -28,7 +30,10 @@ STD = np.array([0.2470, 0.2435, 0.2616], np.float32).reshape(3, 1, 1) * 255
 
 
 class Images:
-    """Random images, augmented as CIFAR-10's usually are; no framework's class, so that all read the very same object."""
+    """Random images, augmented as CIFAR-10's usually are;
+
+    no framework's class, so that all read the very same object.
+    """
 
     def __init__(self, n):
         draws = np.random.RandomState(0)
@@ -126,7 +131,9 @@ def main():
     options = parser.parse_args()
     if options.peer:
         return serve(options.peer, options)
-    head(f"loader: {options.images} images of 3x32x32, crop, flip, normalise; batch {options.batch}, {options.workers} workers")
+    head(
+        f"loader: {options.images} images of 3x32x32, crop, flip, normalise; batch {options.batch}, {options.workers} workers"
+    )
     peers = {name: Turn(name, options) for name in options.peers}
     live = {name: peer for name, peer in peers.items() if not peer.missing}
     speeds = {name: [] for name in live}
@@ -140,7 +147,13 @@ def main():
         peer.close()
     ours = speeds.get("bireme", [])
     rows = [
-        (NAMES[name], cell(median(found), "{:,.0f}"), spread(found, "{:,.0f}"), cell(median(cold[name]), "{:,.0f}"), cell(ratio(ours, found)))
+        (
+            NAMES[name],
+            cell(median(found), "{:,.0f}"),
+            spread(found, "{:,.0f}"),
+            cell(median(cold[name]), "{:,.0f}"),
+            cell(ratio(ours, found)),
+        )
         for name, found in speeds.items()
     ]
     table(("peer", "images/s", "middle half", "cold images/s", "bireme/this"), rows)

@@ -1,4 +1,5 @@
-"""Models that training and accelerator train, once in Paddle's interface and once in torch: ResNet-50, MobileNetV2, BERT, GPT-2, LSTM.
+"""Models that training and accelerator train, once in Paddle's interface and once in torch: ResNet-50, MobileNetV2,
+BERT, GPT-2, LSTM.
 
 Every peer starts from the weights that `value` gives for a name and a shape; the names are those in Paddle's interface.
 """
@@ -75,7 +76,10 @@ def texts(sizes, n=2, seed=1):
         if not sizes.predicted:
             made.append((ids, rng.integers(0, sizes.vocabulary, ids.shape)))
             continue
-        rows = [np.sort(rng.choice(sizes.sequence, sizes.predicted, replace=False)) + i * sizes.sequence for i in range(sizes.batch)]
+        rows = [
+            np.sort(rng.choice(sizes.sequence, sizes.predicted, replace=False)) + i * sizes.sequence
+            for i in range(sizes.batch)
+        ]
         places = np.concatenate(rows)
         made.append((ids, rng.integers(0, sizes.vocabulary, len(places)), places))
     return made
@@ -102,7 +106,9 @@ def text_flops(sizes):
 
 
 def paddle_transformer(paddle, sizes):
-    """BERT (each sum is normalised, a part of the tokens is guessed) or GPT-2 (each part's input is, the next token is)."""
+    """BERT (each sum is normalised, a part of the tokens is guessed) or GPT-2 (each part's input is, the next token
+    is).
+    """
     nn, F, d, heads = paddle.nn, paddle.nn.functional, sizes.width, sizes.heads
     bert = sizes.predicted > 0
 
@@ -116,7 +122,9 @@ def paddle_transformer(paddle, sizes):
         def attend(self, x):
             b, t = x.shape[0], x.shape[1]
             q, k, v = paddle.unbind(self.qkv(x).reshape([b, t, 3, heads, d // heads]), axis=2)
-            return self.project(F.scaled_dot_product_attention(q, k, v, is_causal=sizes.causal and not bert).reshape([b, t, d]))
+            return self.project(
+                F.scaled_dot_product_attention(q, k, v, is_causal=sizes.causal and not bert).reshape([b, t, d])
+            )
 
         def think(self, x):
             return self.shrink(F.gelu(self.grow(x), approximate=True))
@@ -304,14 +312,18 @@ def torch_mobilenet(torch, classes):
     stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
     def unit(a, b, k=1, stride=1, groups=1):
-        return nn.Sequential(nn.Conv2d(a, b, k, stride, k // 2, groups=groups, bias=False), nn.BatchNorm2d(b), nn.ReLU6(inplace=True))
+        return nn.Sequential(
+            nn.Conv2d(a, b, k, stride, k // 2, groups=groups, bias=False), nn.BatchNorm2d(b), nn.ReLU6(inplace=True)
+        )
 
     class Block(nn.Module):
         def __init__(self, a, b, stride, ratio):
             super().__init__()
             inner = a * ratio
             grow = [unit(a, inner)] if ratio != 1 else []
-            self.conv = nn.Sequential(*grow, unit(inner, inner, 3, stride, inner), nn.Conv2d(inner, b, 1, bias=False), nn.BatchNorm2d(b))
+            self.conv = nn.Sequential(
+                *grow, unit(inner, inner, 3, stride, inner), nn.Conv2d(inner, b, 1, bias=False), nn.BatchNorm2d(b)
+            )
             self.added = stride == 1 and a == b
 
         def forward(self, x):

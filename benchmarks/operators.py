@@ -58,7 +58,10 @@ def inputs(kind, size, rng):
         "places": lambda: [floats(rng, n, m), rng.integers(0, m, (n, m // 4))],
         "mask": lambda: [floats(rng, n, m), rng.random((n, m)) > 0.5, floats(rng, n, m)],
         "labels": lambda: [floats(rng, n, m), rng.integers(0, m, n)],
-        "image": lambda: [floats(rng, rows, 16, n // 16 if size == "large" else 8, n // 16 if size == "large" else 8), floats(rng, 16, 16, 3, 3)],
+        "image": lambda: [
+            floats(rng, rows, 16, n // 16 if size == "large" else 8, n // 16 if size == "large" else 8),
+            floats(rng, 16, 16, 3, 3),
+        ],
     }[kind]()
 
 
@@ -99,15 +102,27 @@ OPERATORS = {
     "matmul": ("product", lambda p, x, y: p.matmul(x, y), lambda t, x, y: t.matmul(x, y)),
     "bmm": ("batched", lambda p, x, y: p.bmm(x, y), lambda t, x, y: t.bmm(x, y)),
     "linear": ("linear", lambda p, x, w, b: p.nn.functional.linear(x, w, b), lambda t, x, w, b: t.addmm(b, x, w)),
-    "einsum": ("batched", lambda p, x, y: p.einsum("bij,bjk->bik", x, y), lambda t, x, y: t.einsum("bij,bjk->bik", x, y)),
+    "einsum": (
+        "batched",
+        lambda p, x, y: p.einsum("bij,bjk->bik", x, y),
+        lambda t, x, y: t.einsum("bij,bjk->bik", x, y),
+    ),
     "transpose": ("one", lambda p, x: x.transpose([1, 0]) + 1.0, lambda t, x: x.transpose(1, 0).contiguous() + 1.0),
     "concat": ("two", lambda p, x, y: p.concat([x, y], axis=1), lambda t, x, y: t.concat([x, y], 1)),
     "stack": ("two", lambda p, x, y: p.stack([x, y]), lambda t, x, y: t.stack([x, y])),
     "slice": ("one", lambda p, x: x[1:-1, ::2] * 2.0, lambda t, x: x[1:-1, ::2] * 2.0),
     "where": ("mask", lambda p, x, m, y: p.where(m, x, y), lambda t, x, m, y: t.where(m, x, y)),
     "index_select": ("rows", lambda p, x, i: p.index_select(x, i), lambda t, x, i: t.index_select(x, 0, i)),
-    "take_along_axis": ("places", lambda p, x, i: p.take_along_axis(x, i, 1), lambda t, x, i: t.take_along_dim(x, i, 1)),
-    "embedding": ("rows", lambda p, x, i: p.nn.functional.embedding(i, x), lambda t, x, i: t.nn.functional.embedding(i, x)),
+    "take_along_axis": (
+        "places",
+        lambda p, x, i: p.take_along_axis(x, i, 1),
+        lambda t, x, i: t.take_along_dim(x, i, 1),
+    ),
+    "embedding": (
+        "rows",
+        lambda p, x, i: p.nn.functional.embedding(i, x),
+        lambda t, x, i: t.nn.functional.embedding(i, x),
+    ),
     "cross_entropy": (
         "labels",
         lambda p, x, y: p.nn.functional.cross_entropy(x, y),
@@ -118,8 +133,16 @@ OPERATORS = {
         lambda p, x, w: p.nn.functional.conv2d(x, w, padding=1),
         lambda t, x, w: t.nn.functional.conv2d(x, w, padding=1),
     ),
-    "max_pool2d": ("image", lambda p, x, w: p.nn.functional.max_pool2d(x, 2), lambda t, x, w: t.nn.functional.max_pool2d(x, 2)),
-    "avg_pool2d": ("image", lambda p, x, w: p.nn.functional.avg_pool2d(x, 2), lambda t, x, w: t.nn.functional.avg_pool2d(x, 2)),
+    "max_pool2d": (
+        "image",
+        lambda p, x, w: p.nn.functional.max_pool2d(x, 2),
+        lambda t, x, w: t.nn.functional.max_pool2d(x, 2),
+    ),
+    "avg_pool2d": (
+        "image",
+        lambda p, x, w: p.nn.functional.avg_pool2d(x, 2),
+        lambda t, x, w: t.nn.functional.avg_pool2d(x, 2),
+    ),
 }
 NO_GRADIENT = {"argmax"}
 
@@ -209,7 +232,9 @@ def main():
     parser.add_argument("--only", nargs="+", choices=OPERATORS, default=list(OPERATORS), help="some of the operators")
     options = parser.parse_args()
     cells = [c for c in CELLS if options.size in (None, c[0])]
-    head(f"operators: {len(options.only)} of them, float32, {CALLS['small']} small or {CALLS['large']} large calls at a time")
+    head(
+        f"operators: {len(options.only)} of them, float32, {CALLS['small']} small or {CALLS['large']} large calls at a time"
+    )
     floors, columns, wrong = Floors(), {}, []
     with Peers() as peers:
         for name in ("bireme", "torch", "paddle"):
@@ -217,7 +242,9 @@ def main():
         for size, grad in cells:
             for name in list(peers.live):
                 peers.ask(name, size, grad, 1, 4)
-            answers = peers.turns(options.rounds, size, grad, options.repeats, 3)  # memory that a call takes for the first time is slow
+            answers = peers.turns(
+                options.rounds, size, grad, options.repeats, 3
+            )  # memory that a call takes for the first time is slow
             for op in options.only:
                 if grad and op in NO_GRADIENT:
                     continue
@@ -232,7 +259,9 @@ def main():
     rows = []
     for op in options.only:
         found = [columns.get((op, *c), ([np.nan, np.nan], np.nan)) for c in cells]
-        rows.append((op, *[f"{cell(us, '{:.0f}')} us  {cell(t)}  {cell(p)}" for (t, p), us in found], REASONS.get(op, "")))
+        rows.append(
+            (op, *[f"{cell(us, '{:.0f}')} us  {cell(t)}  {cell(p)}" for (t, p), us in found], REASONS.get(op, ""))
+        )
     means = {}
     for c in cells:
         for i, peer in enumerate(("torch", "paddle")):
@@ -244,7 +273,10 @@ def main():
         print(f"DIFFERENT RESULTS {line}")
     for c, name in zip(cells, what, strict=True):
         floors.at_most(f"{name}: geometric mean, bireme / paddle", means[c, "paddle"], 1.0)
-    slow = {op: max((columns[op, "large", g][0][0] for g in (False, True) if (op, "large", g) in columns), default=0.0) for op in options.only}
+    slow = {
+        op: max((columns[op, "large", g][0][0] for g in (False, True) if (op, "large", g) in columns), default=0.0)
+        for op in options.only
+    }
     unexplained = [op for op, worst in slow.items() if worst > 3 and op not in REASONS]
     floors.at_most("operators over 3 x torch on large inputs without a reason", len(unexplained), 0)
     if unexplained:

@@ -13,7 +13,9 @@ from bireme.core.xla_exec import xla
 from bireme.distributed.fleet.utils import recompute
 
 
-def train(recomputed: bool, layers: int, width: int, batch: int, length: int, steps: int = 3) -> tuple[float, list[float]]:
+def train(
+    recomputed: bool, layers: int, width: int, batch: int, length: int, steps: int = 3
+) -> tuple[float, list[float]]:
     """Bytes that the compiled step needs besides its arguments and results, and the losses of the steps."""
     peaks: list[float] = []
     prepare = xla.Xla.prepare

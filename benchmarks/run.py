@@ -3,7 +3,8 @@
     python benchmarks/run.py                 what `make bench` calls
     python benchmarks/run.py --only chain    some of them
 
-The environment is made once and again when the list of packages changes. gpt2 and accelerator need a GPU and are started by hand.
+The environment is made once and again when the list of packages changes. gpt2 and accelerator need a GPU and are
+started by hand.
 """
 
 import argparse
@@ -18,7 +19,19 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-bench"
 # torch is the one peer whose version the floors name
 PACKAGES = ("torch==2.13.0", "paddlepaddle", "jax", "onnxruntime")
-BENCHMARKS = ("chain", "operators", "step", "cold", "loops", "lengths", "micro", "training", "curves", "loader", "recompute")
+BENCHMARKS = (
+    "chain",
+    "operators",
+    "step",
+    "cold",
+    "loops",
+    "lengths",
+    "micro",
+    "training",
+    "curves",
+    "loader",
+    "recompute",
+)
 
 
 def environment():

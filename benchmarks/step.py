@@ -2,7 +2,8 @@
 
 Batch 8, sequence 128, width 256, 4 heads, vocabulary 5,000, AdamW, float32, the same initial weights everywhere.
 Floors: at most 1.03 times jax.jit (donated) and torch eager (fused AdamW), at least 1.8 times as fast as Paddle
-dynamic, both as it is shipped (one thread) and with a thread for each core, and less than 5 ms of recording and look-up a step.
+dynamic, both as it is shipped (one thread) and with a thread for each core, and less than 5 ms of recording and look-up
+a step.
 """
 
 import argparse

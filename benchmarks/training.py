@@ -1,8 +1,10 @@
 """Training steps of four models on CPU, as plain dynamic code, beside torch eager and Paddle's dynamic graph.
 
 ResNet-18 and MobileNetV2 (batch 8, images of 64 x 64, momentum), an LSTM (2 layers of 256, batch 16 x 32 tokens) and a
-transformer (4 layers of 256, batch 8 x 128 tokens), both with AdamW; float32. Every peer starts from the same weights and
-sees the same batches. Floors: at most torch's time, and at most 1 / 1.5 of Paddle's, both as it is shipped, with one thread
+transformer (4 layers of 256, batch 8 x 128 tokens), both with AdamW; float32. Every peer starts from the same weights
+and
+sees the same batches. Floors: at most torch's time, and at most 1 / 1.5 of Paddle's, both as it is shipped, with one
+thread
 unless OMP_NUM_THREADS says otherwise, and with a thread for each core.
 
     python -m benchmarks.training --alone        on a machine that others use: one core a peer, and its time on it
@@ -36,7 +38,12 @@ TINY = {
     "lstm": Text(1, 16, 1, 50, 2, 4),
     "transformer": Text(1, 16, 2, 50, 2, 8, causal=False),
 }
-NAMES = {"bireme": "bireme dynamic", "torch": "torch eager", "paddle": "paddle dynamic", "paddle, 1 thread": "paddle dynamic, as shipped: 1 thread"}
+NAMES = {
+    "bireme": "bireme dynamic",
+    "torch": "torch eager",
+    "paddle": "paddle dynamic",
+    "paddle, 1 thread": "paddle dynamic, as shipped: 1 thread",
+}
 RATE = 1e-3
 FIRST = 3
 TOLERANCE = 1e-3  # of the first losses

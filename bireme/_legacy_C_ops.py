@@ -12,12 +12,30 @@ from bireme.core.tensor.tensor import Tensor
 
 # kernels and attributes that have other names by now
 _NOW = {
-    "elementwise_add": "add", "elementwise_add_": "add_", "elementwise_div": "divide", "elementwise_max": "maximum", "elementwise_min": "minimum",
-    "elementwise_mul": "multiply", "elementwise_sub": "subtract", "elementwise_sub_": "subtract_", "expand_v2": "expand",
-    "lookup_table_v2": "embedding", "matmul_v2": "matmul", "one_hot_v2": "one_hot", "reduce_all": "all", "reduce_any": "any", "reduce_max": "max",
-    "reduce_mean": "mean", "reduce_min": "min", "reduce_prod": "prod", "reduce_sum": "sum", "reshape2": "reshape", "squeeze2": "squeeze",
-    "transpose2": "transpose", "unsqueeze2": "unsqueeze",
-}  # fmt: skip
+    "elementwise_add": "add",
+    "elementwise_add_": "add_",
+    "elementwise_div": "divide",
+    "elementwise_max": "maximum",
+    "elementwise_min": "minimum",
+    "elementwise_mul": "multiply",
+    "elementwise_sub": "subtract",
+    "elementwise_sub_": "subtract_",
+    "expand_v2": "expand",
+    "lookup_table_v2": "embedding",
+    "matmul_v2": "matmul",
+    "one_hot_v2": "one_hot",
+    "reduce_all": "all",
+    "reduce_any": "any",
+    "reduce_max": "max",
+    "reduce_mean": "mean",
+    "reduce_min": "min",
+    "reduce_prod": "prod",
+    "reduce_sum": "sum",
+    "reshape2": "reshape",
+    "squeeze2": "squeeze",
+    "transpose2": "transpose",
+    "unsqueeze2": "unsqueeze",
+}
 # updates, which work in place by now, and how many operands they have: the names of results came after them
 _UPDATES = {"adam": 9, "adamw": 9, "lamb": 8, "merged_adam": 9, "merged_momentum": 5, "momentum": 5, "sgd": 4}
 _ATTRIBUTES = {"axes": "axis", "dim": "axis", "keep_dim": "keepdim", "trans_x": "transpose_x", "trans_y": "transpose_y"}
@@ -41,11 +59,15 @@ def mul(x: Tensor, y: Tensor, *attributes: Any) -> Tensor:
     """
     given = _pairs("mul", attributes)
     rows, inner = given.pop("x_num_col_dims", 1), given.pop("y_num_col_dims", 1)
-    out = tensor.matmul(tensor.flatten(x, rows, -1).flatten(0, rows - 1), tensor.flatten(y, inner, -1).flatten(0, inner - 1), **given)
+    out = tensor.matmul(
+        tensor.flatten(x, rows, -1).flatten(0, rows - 1), tensor.flatten(y, inner, -1).flatten(0, inner - 1), **given
+    )
     return tensor.reshape(out, [*x.shape[:rows], *y.shape[inner:]])
 
 
-def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, *attributes: Any) -> tuple[Tensor, Tensor, Tensor]:
+def instance_norm(
+    x: Tensor, scale: Tensor | None, bias: Tensor | None, *attributes: Any
+) -> tuple[Tensor, Tensor, Tensor]:
     """Normalize over each channel of each sample.
 
     Args:
@@ -70,7 +92,12 @@ def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, *attribu
 
 def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
     if len(attributes) % 2 or not all(isinstance(n, str) for n in attributes[::2]):
-        raise errors.bad(f"{name}(attributes)", "names of attributes, each followed by its value", attributes, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{name}(attributes)",
+            "names of attributes, each followed by its value",
+            attributes,
+            kind=errors.ArgumentTypeError,
+        )
     return {_ATTRIBUTES.get(n, n): value for n, value in zip(attributes[::2], attributes[1::2])}
 
 

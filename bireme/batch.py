@@ -25,13 +25,13 @@ def batch(reader: Callable[[], Any], batch_size: int, drop_last: bool = False) -
         [[0, 1], [2, 3], [4]]
     """
     if not callable(reader):
-        raise errors.bad("batch(reader)", "a function that gives items", reader, kind=errors.ArgumentTypeError)
+        raise errors.bad("batch(reader)", "a callable that returns an iterable", reader, kind=errors.ArgumentTypeError)
     try:
         size = int(batch_size)
     except (TypeError, ValueError, OverflowError):
         size = 0
     if size <= 0:
-        raise errors.bad("batch(batch_size)", "an integer of 1 or more", batch_size, kind=errors.for_integer(batch_size))
+        raise errors.bad("batch(batch_size)", "a positive integer", batch_size, kind=errors.for_integer(batch_size))
 
     def batches() -> Iterator[list]:
         items: list = []

@@ -1,6 +1,7 @@
 """Exceptions that Bireme raises. Each derives from the builtin classes that Paddle raises in its place.
 
-An error about an argument has one form: ``op(argument): expected ..., got ...``, a hint where there is a likely repair, and the line
+An error about an argument has one form: ``op(argument): expected ..., got ...``, a hint where there is a likely repair,
+and the line
 of your call.
 """
 
@@ -8,10 +9,14 @@ from bireme.core.base.errors import (
     ArgumentError,
     ArgumentTypeError,
     DtypeError,
+    FileFormatError,
     FreedGraphError,
     InplaceError,
+    MissingKeyError,
+    MissingMethodError,
     NonFiniteError,
     NotATensorError,
+    NotIndexableError,
     OutOfRangeError,
     RecompileError,
     ShapeError,
@@ -22,10 +27,14 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "DtypeError",
+    "FileFormatError",
     "FreedGraphError",
     "InplaceError",
+    "MissingKeyError",
+    "MissingMethodError",
     "NonFiniteError",
     "NotATensorError",
+    "NotIndexableError",
     "OutOfRangeError",
     "RecompileError",
     "ShapeError",

@@ -39,14 +39,19 @@ class ParamAttr:
         need_clip: bool = True,
     ):
         if name == "":
-            raise errors.bad("ParamAttr(name)", "a name of at least one letter, or None", described="''")
+            raise errors.bad("ParamAttr(name)", "a non-empty str or None", described="''")
         if name is not None and not isinstance(name, str):
             raise errors.bad("ParamAttr(name)", "a str or None", name, kind=errors.ArgumentTypeError)
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
             raise errors.bad("ParamAttr(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError)
         for what, value in (("initializer", initializer), ("regularizer", regularizer)):
             if value is not None and not callable(value):
-                raise errors.bad(f"ParamAttr({what})", f"an object of bireme's {what}s, or None", value, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"ParamAttr({what})",
+                    f"a callable, as those of bireme.{'nn.initializer' if what == 'initializer' else 'regularizer'}, or None",
+                    value,
+                    kind=errors.ArgumentTypeError,
+                )
         self.name = name
         self.initializer = initializer
         self.learning_rate = learning_rate

@@ -35,7 +35,7 @@ class WeightDecayRegularizer:
             grad: Not used.
             block: Not used.
         """
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "__call__")
 
 
 class L1Decay(WeightDecayRegularizer):

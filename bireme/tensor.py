@@ -11,16 +11,18 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.errors import named
-from bireme.core.declare.op import EXPORTS, PUBLIC, Tensor
+from bireme.core.declare.public import EXPORTS, PUBLIC
 from bireme.core.tensor.inplace import write_out
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat, full, stack, to_tensor, uniform, zeros
-from bireme.ops.manipulation import tensor_attributes
 
 
 class _Callable(ModuleType):
     """The module's own class: a module that can be called."""
 
-    def __call__(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    def __call__(
+        self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    ) -> Tensor:
         """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor; the data is copied.
 
         Args:
@@ -45,8 +47,15 @@ class _Callable(ModuleType):
 
 
 @named
-def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, out: Tensor | None = None, place: Any = None,
-                  name: str | None = None) -> Tensor:  # fmt: skip
+def fill_constant(
+    shape: Any,
+    dtype: Any,
+    value: Any,
+    force_cpu: bool = False,
+    out: Tensor | None = None,
+    place: Any = None,
+    name: str | None = None,
+) -> Tensor:
     """Create a tensor filled with a number; ``full`` with its arguments in another order.
 
     Args:
@@ -56,7 +65,7 @@ def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, o
         force_cpu: Whether to put it on the CPU. Default: False.
         out: Tensor that takes over the result and is returned. Default: None.
         place: Device to put it on, unless ``force_cpu`` is true; ``None`` means the current one. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tensor of shape ``shape``.
@@ -72,7 +81,9 @@ def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, o
 
 
 @named
-def create_global_var(shape: Any, value: Any, dtype: Any, persistable: bool = False, force_cpu: bool = False, name: str | None = None) -> Tensor:
+def create_global_var(
+    shape: Any, value: Any, dtype: Any, persistable: bool = False, force_cpu: bool = False, name: str | None = None
+) -> Tensor:
     """Create a tensor filled with a number that a program keeps between its runs.
 
     Args:
@@ -81,7 +92,7 @@ def create_global_var(shape: Any, value: Any, dtype: Any, persistable: bool = Fa
         dtype: Dtype of the tensor.
         persistable: Value of its attribute ``persistable``. Default: False.
         force_cpu: Whether to put it on the CPU. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor.
@@ -101,7 +112,7 @@ def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False
 
     Args:
         dtype: Dtype of the tensor.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         persistable: Value of its attribute ``persistable``. Default: False.
 
     Returns:
@@ -117,8 +128,16 @@ def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False
 
 
 @named
-def uniform_random_batch_size_like(input: Tensor, shape: Any, dtype: Any = "float32", input_dim_idx: int = 0, output_dim_idx: int = 0,
-                                   min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:  # fmt: skip
+def uniform_random_batch_size_like(
+    input: Tensor,
+    shape: Any,
+    dtype: Any = "float32",
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+) -> Tensor:
     """Draw uniform random numbers in a shape that takes one size from another tensor.
 
     Args:
@@ -152,7 +171,7 @@ def gaussian_(x: Tensor, mean: complex = 0.0, std: float = 1.0, seed: int = 0, n
         mean: Mean of the distribution. Default: 0.0.
         std: Standard deviation of the distribution. Default: 1.0.
         seed: Has no effect. Default: 0.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         ``x`` itself.
@@ -172,7 +191,7 @@ def _aligned(x: Tensor, y: Tensor, axis: int, where: str) -> Tensor:
     if axis == -1 or y.ndim >= x.ndim:
         return y
     if not 0 <= axis <= x.ndim - y.ndim:
-        raise errors.bad(where, f"-1, or a place in [0, {x.ndim - y.ndim}]", axis)
+        raise errors.bad(where, f"-1, or an axis in [0, {x.ndim - y.ndim}]", axis)
     return y.reshape([*y.shape, *[1] * (x.ndim - axis - y.ndim)])
 
 
@@ -232,7 +251,7 @@ def create_array(dtype: Any, initialized_list: Any = None) -> list:
         raise errors.bad("create_array(initialized_list)", "a list of Tensors", array, kind=errors.NotATensorError)
     for x in array:
         if not isinstance(x, Tensor):
-            raise errors.bad("create_array(initialized_list)", "Tensors alone", x, kind=errors.NotATensorError)
+            raise errors.bad("create_array(initialized_list)", "only Tensors", x, kind=errors.NotATensorError)
     return list(array)
 
 
@@ -257,7 +276,7 @@ def array_write(x: Tensor, i: Tensor, array: list | None = None) -> list:
     at = _place(i, "array_write(i)")
     array = _array([] if array is None else array, "array_write(array)")
     if at > len(array):
-        raise errors.bad("array_write(i)", f"a place in [0, {len(array)}]", at, kind=errors.OutOfRangeError)
+        raise errors.bad("array_write(i)", f"an index in [0, {len(array)}]", at, kind=errors.OutOfRangeError)
     if at < len(array):
         array[at] = x
     else:
@@ -285,7 +304,7 @@ def array_read(array: list, i: Tensor) -> Tensor:
     """
     array, at = _array(array, "array_read(array)"), _place(i, "array_read(i)")
     if not -len(array) <= at < len(array):
-        raise errors.bad("array_read(i)", f"a place in [0, {len(array) - 1}]", at, kind=IndexError)
+        raise errors.bad("array_read(i)", f"an index in [0, {len(array) - 1}]", at, kind=errors.OutOfRangeError)
     return array[at]
 
 
@@ -307,14 +326,16 @@ def array_length(array: list) -> int:
 
 
 @named
-def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+def tensor_array_to_tensor(
+    input: list, axis: int = 1, use_stack: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Concatenate or stack the tensors of an array.
 
     Args:
         input: List of tensors.
         axis: Axis to concatenate along, or the new axis. Default: 1.
         use_stack: Whether to stack along a new axis instead of concatenating. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The joined tensor, and an int64 tensor with the size of each input along ``axis``.
@@ -331,8 +352,6 @@ def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    if hasattr(tensor_attributes, name):
-        return getattr(tensor_attributes, name)
     found = PUBLIC.get(EXPORTS.get(name, name))
     if found is None:  # what is at the top level and no operator: is_tensor, create_parameter
         found = vars(sys.modules[__package__]).get(name)

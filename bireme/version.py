@@ -143,8 +143,20 @@ def show() -> None:
         full_version: ...
     """
     facts = {
-        "full_version": full_version, "major": major, "minor": minor, "patch": patch, "rc": rc, "cuda": cuda(), "cudnn": cudnn(), "nccl": nccl(),
-        "xpu_xre": xpu_xre(), "xpu_xccl": xpu_xccl(), "xpu_xhpc": xpu_xhpc(), "cinn": "False", "tensorrt_version": tensorrt(),
-        "cuda_archs": cuda_archs(), "interface": interface,
-    }  # fmt: skip
+        "full_version": full_version,
+        "major": major,
+        "minor": minor,
+        "patch": patch,
+        "rc": rc,
+        "cuda": cuda(),
+        "cudnn": cudnn(),
+        "nccl": nccl(),
+        "xpu_xre": xpu_xre(),
+        "xpu_xccl": xpu_xccl(),
+        "xpu_xhpc": xpu_xhpc(),
+        "cinn": "False",
+        "tensorrt_version": tensorrt(),
+        "cuda_archs": cuda_archs(),
+        "interface": interface,
+    }
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in facts.items()))

@@ -30,9 +30,32 @@ show("tensors", x, y, paddle.to_tensor(7), paddle.to_tensor([True, False]))
 show("filled", paddle.zeros([2, 2]), paddle.ones([3], dtype="int64"), paddle.full([2, 2], 3.5), paddle.eye(2))
 show("alike", paddle.zeros_like(x), paddle.ones_like(x), paddle.full_like(x, 9))
 show("counted", paddle.arange(5), paddle.arange(1, 2, 0.25), paddle.linspace(0, 1, 5))
-show("random", paddle.randn([2, 3]).shape, paddle.rand([4]).shape, paddle.randint(0, 10, [5]).dtype, sorted(paddle.randperm(4).tolist()))
-show("random again", paddle.normal(0.0, 1.0, [3]).shape, paddle.uniform([2], min=-1.0, max=1.0).shape, paddle.empty([2, 2]).shape)
-show("what it is", x.shape, x.dtype, x.ndim, x.size, x.place, x.stop_gradient, x.dim(), x.numel().item(), x.element_size(), paddle.shape(x))
+show(
+    "random",
+    paddle.randn([2, 3]).shape,
+    paddle.rand([4]).shape,
+    paddle.randint(0, 10, [5]).dtype,
+    sorted(paddle.randperm(4).tolist()),
+)
+show(
+    "random again",
+    paddle.normal(0.0, 1.0, [3]).shape,
+    paddle.uniform([2], min=-1.0, max=1.0).shape,
+    paddle.empty([2, 2]).shape,
+)
+show(
+    "what it is",
+    x.shape,
+    x.dtype,
+    x.ndim,
+    x.size,
+    x.place,
+    x.stop_gradient,
+    x.dim(),
+    x.numel().item(),
+    x.element_size(),
+    paddle.shape(x),
+)
 show(
     "questions",
     paddle.is_tensor(x),
@@ -48,9 +71,22 @@ show("limits", paddle.finfo("float32").bits, paddle.finfo(paddle.float32).max > 
 
 show("reshape", paddle.reshape(x, [3, 2]), x.reshape([-1]), x.flatten(), paddle.flatten(x.unsqueeze(0), 1))
 show("transpose", paddle.transpose(x, [1, 0]), x.T, x.t(), x.transpose(perm=[1, 0]).shape)
-show("axes", paddle.unsqueeze(x, axis=[0, 3]).shape, x.unsqueeze(1).squeeze(1).shape, paddle.squeeze(paddle.ones([1, 2, 1])).shape)
-show("join", paddle.concat([x, x], axis=0), paddle.concat(x=[x, y.detach()], axis=-1), paddle.stack([x[0], x[1]], axis=1))
-show("part", paddle.split(x, 3, axis=1), paddle.split(paddle.arange(6), [1, 2, -1]), paddle.chunk(paddle.arange(4), 2), x.unbind(0))
+show(
+    "axes",
+    paddle.unsqueeze(x, axis=[0, 3]).shape,
+    x.unsqueeze(1).squeeze(1).shape,
+    paddle.squeeze(paddle.ones([1, 2, 1])).shape,
+)
+show(
+    "join", paddle.concat([x, x], axis=0), paddle.concat(x=[x, y.detach()], axis=-1), paddle.stack([x[0], x[1]], axis=1)
+)
+show(
+    "part",
+    paddle.split(x, 3, axis=1),
+    paddle.split(paddle.arange(6), [1, 2, -1]),
+    paddle.chunk(paddle.arange(4), 2),
+    x.unbind(0),
+)
 show("repeat", paddle.tile(paddle.arange(2), [2, 2]), paddle.expand(paddle.ones([1, 3]), [2, 3]), x[:1].expand([2, 3]))
 show("turn", paddle.flip(x, axis=[1]), paddle.roll(paddle.arange(4), 1), paddle.broadcast_to(paddle.arange(2), [2, 2]))
 show("triangles", paddle.tril(x), paddle.triu(x), paddle.diag(paddle.to_tensor([1.0, 2.0])))
@@ -64,16 +100,39 @@ z[0] = 0.0
 z[:, 2] = paddle.to_tensor([7.0, 8.0])
 show("assigned", z, x)
 index = paddle.to_tensor([1, 0])
-show("gather", paddle.gather(x, index), paddle.index_select(x, index, axis=1), paddle.gather_nd(x, paddle.to_tensor([[0, 1], [1, 2]])))
-show("choose", paddle.where(x > 0, x, paddle.zeros_like(x)), paddle.masked_select(x, x < 0), paddle.nonzero(x > 3), x.masked_fill(x < 0, 0.0))
-show("scatter", paddle.scatter(paddle.ones([3, 2]), paddle.to_tensor([2, 0]), paddle.to_tensor([[5.0, 5.0], [6.0, 6.0]])))
+show(
+    "gather",
+    paddle.gather(x, index),
+    paddle.index_select(x, index, axis=1),
+    paddle.gather_nd(x, paddle.to_tensor([[0, 1], [1, 2]])),
+)
+show(
+    "choose",
+    paddle.where(x > 0, x, paddle.zeros_like(x)),
+    paddle.masked_select(x, x < 0),
+    paddle.nonzero(x > 3),
+    x.masked_fill(x < 0, 0.0),
+)
+show(
+    "scatter", paddle.scatter(paddle.ones([3, 2]), paddle.to_tensor([2, 0]), paddle.to_tensor([[5.0, 5.0], [6.0, 6.0]]))
+)
 show("along", paddle.take_along_axis(x, paddle.to_tensor([[0], [2]]), 1), paddle.assign(index), F.one_hot(index, 3))
 
 # arithmetic
 
-show("operators", x + 1, 2 * x, x - y.detach(), x / 2, x**2, x // 2, x % 4, -x, abs(x), x @ x.T, x > 1, x == x, ~(x > 1))
+show(
+    "operators", x + 1, 2 * x, x - y.detach(), x / 2, x**2, x // 2, x % 4, -x, abs(x), x @ x.T, x > 1, x == x, ~(x > 1)
+)
 show("integers", paddle.arange(4) + 1, paddle.arange(4) / 2, paddle.arange(4) * 1.5, paddle.arange(1, 4) // 2)
-show("named", paddle.add(x, x), paddle.subtract(x, x), paddle.multiply(x, x), paddle.divide(x, x), paddle.pow(x, 2), paddle.scale(x, 2.0, 1.0))
+show(
+    "named",
+    paddle.add(x, x),
+    paddle.subtract(x, x),
+    paddle.multiply(x, x),
+    paddle.divide(x, x),
+    paddle.pow(x, 2),
+    paddle.scale(x, 2.0, 1.0),
+)
 positive = paddle.abs(x)
 show(
     "elementwise",
@@ -85,21 +144,85 @@ show(
     paddle.sin(x),
     paddle.cos(x),
 )
-show("rounded", paddle.floor(x / 4), paddle.ceil(x / 4), paddle.round(x / 4), paddle.sign(x), paddle.clip(x, -1.0, 2.0), paddle.tanh(x))
-show("compared", paddle.maximum(x, y.detach()), paddle.minimum(x, y.detach()), paddle.equal(x, x), paddle.not_equal(x, y), paddle.less_than(x, y))
-show("agree", paddle.allclose(x, x + 1e-9), paddle.equal_all(x, x), paddle.isnan(x / 0 * 0), paddle.isinf(x / 0), paddle.isfinite(x))
-show("logic", paddle.logical_and(x > 0, x < 4), paddle.logical_or(x > 4, x < 0), paddle.logical_not(x > 0), paddle.any(x > 4), paddle.all(x > 4))
 show(
-    "types", x.astype("int32"), paddle.cast(x, "float64"), x.cast(paddle.bool), paddle.to_tensor(2.5).astype(paddle.int64), x.astype("float16").dtype
+    "rounded",
+    paddle.floor(x / 4),
+    paddle.ceil(x / 4),
+    paddle.round(x / 4),
+    paddle.sign(x),
+    paddle.clip(x, -1.0, 2.0),
+    paddle.tanh(x),
+)
+show(
+    "compared",
+    paddle.maximum(x, y.detach()),
+    paddle.minimum(x, y.detach()),
+    paddle.equal(x, x),
+    paddle.not_equal(x, y),
+    paddle.less_than(x, y),
+)
+show(
+    "agree",
+    paddle.allclose(x, x + 1e-9),
+    paddle.equal_all(x, x),
+    paddle.isnan(x / 0 * 0),
+    paddle.isinf(x / 0),
+    paddle.isfinite(x),
+)
+show(
+    "logic",
+    paddle.logical_and(x > 0, x < 4),
+    paddle.logical_or(x > 4, x < 0),
+    paddle.logical_not(x > 0),
+    paddle.any(x > 4),
+    paddle.all(x > 4),
+)
+show(
+    "types",
+    x.astype("int32"),
+    paddle.cast(x, "float64"),
+    x.cast(paddle.bool),
+    paddle.to_tensor(2.5).astype(paddle.int64),
+    x.astype("float16").dtype,
 )
 
 # reductions, searching, products
 
-show("sums", paddle.sum(x), x.sum(axis=1), paddle.sum(x, axis=0, keepdim=True), paddle.mean(x, axis=-1), x.mean(), paddle.cumsum(x, axis=1))
-show("spread", paddle.max(x, axis=1), paddle.min(x), paddle.var(x), x.std(axis=0), paddle.prod(x), paddle.norm(x), x.norm(p=1, axis=1))
+show(
+    "sums",
+    paddle.sum(x),
+    x.sum(axis=1),
+    paddle.sum(x, axis=0, keepdim=True),
+    paddle.mean(x, axis=-1),
+    x.mean(),
+    paddle.cumsum(x, axis=1),
+)
+show(
+    "spread",
+    paddle.max(x, axis=1),
+    paddle.min(x),
+    paddle.var(x),
+    x.std(axis=0),
+    paddle.prod(x),
+    paddle.norm(x),
+    x.norm(p=1, axis=1),
+)
 values, places = paddle.topk(x, k=2)
-show("search", paddle.argmax(x, axis=1), paddle.argmin(x), values, places, paddle.argsort(x, axis=1), paddle.sort(x, descending=True))
-show("unique", paddle.unique(paddle.to_tensor([3, 1, 3, 2])), paddle.repeat_interleave(paddle.arange(2), 2), paddle.cumprod(x, dim=1))
+show(
+    "search",
+    paddle.argmax(x, axis=1),
+    paddle.argmin(x),
+    values,
+    places,
+    paddle.argsort(x, axis=1),
+    paddle.sort(x, descending=True),
+)
+show(
+    "unique",
+    paddle.unique(paddle.to_tensor([3, 1, 3, 2])),
+    paddle.repeat_interleave(paddle.arange(2), 2),
+    paddle.cumprod(x, dim=1),
+)
 show(
     "products",
     paddle.matmul(x, x, transpose_y=True),
@@ -154,10 +277,25 @@ show("PyLayer", y.grad.numpy(), y.detach().stop_gradient)
 
 # functions of networks
 
-show("activations", F.relu(x), F.sigmoid(x), F.softmax(x, axis=-1), F.log_softmax(x, axis=1), F.gelu(x), F.silu(x), F.leaky_relu(x))
+show(
+    "activations",
+    F.relu(x),
+    F.sigmoid(x),
+    F.softmax(x, axis=-1),
+    F.log_softmax(x, axis=1),
+    F.gelu(x),
+    F.silu(x),
+    F.leaky_relu(x),
+)
 label = paddle.to_tensor([0, 2])
 show("losses", F.cross_entropy(x, label), F.mse_loss(x, paddle.zeros_like(x)), F.linear(x, paddle.ones([3, 2])))
-show("pad", F.pad(x.reshape([1, 1, 2, 3]), [1, 1, 0, 0]), F.dropout(x, 0.5, training=False), F.layer_norm(x, [3]), F.embedding(label, paddle.eye(3)))
+show(
+    "pad",
+    F.pad(x.reshape([1, 1, 2, 3]), [1, 1, 0, 0]),
+    F.dropout(x, 0.5, training=False),
+    F.layer_norm(x, [3]),
+    F.embedding(label, paddle.eye(3)),
+)
 kernel = paddle.ones([1, 1, 2, 2])
 image = paddle.arange(16, dtype="float32").reshape([1, 1, 4, 4])
 show("images", F.conv2d(image, kernel, stride=2), F.max_pool2d(image, 2), F.avg_pool2d(image, 2))
@@ -191,4 +329,9 @@ paddle.save(net.state_dict(), path)
 other = Net()
 other.set_state_dict(paddle.load(path))
 other.eval()
-show("loaded", paddle.equal_all(net(x), other(x)), type(paddle.CPUPlace()).__name__, paddle.is_compiled_with_cuda() in (True, False))
+show(
+    "loaded",
+    paddle.equal_all(net(x), other(x)),
+    type(paddle.CPUPlace()).__name__,
+    paddle.is_compiled_with_cuda() in (True, False),
+)

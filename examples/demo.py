@@ -58,16 +58,23 @@ def make_model(epochs):
     )  # fmt: skip
     rate = bireme.optimizer.lr.CosineAnnealingDecay(2e-3, T_max=epochs * TRAIN // BATCH)
     model = bireme.Model(network)
-    model.prepare(bireme.optimizer.AdamW(rate, parameters=network.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy())
+    model.prepare(
+        bireme.optimizer.AdamW(rate, parameters=network.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy()
+    )
     return model
 
 
 def drawn(image):
-    """A picture of 16x16 pixels as lines of text: two pixels to a character, in shades of grey on a terminal and in letters elsewhere."""
+    """A picture of 16x16 pixels as lines of text:
+
+    two pixels to a character, in shades of grey on a terminal and in letters elsewhere.
+    """
     if not sys.stdout.isatty():
         return ["".join(" ░▒▓█"[int(4 * p)] for p in row) for row in image[::2]]
     grey = (232 + 23 * image).astype(int)
-    return ["".join(f"\x1b[38;5;{a};48;5;{b}m▀" for a, b in zip(*rows)) + "\x1b[0m" for rows in zip(grey[::2], grey[1::2])]
+    return [
+        "".join(f"\x1b[38;5;{a};48;5;{b}m▀" for a, b in zip(*rows)) + "\x1b[0m" for rows in zip(grey[::2], grey[1::2])
+    ]
 
 
 def show(images, chances, labels):
@@ -79,7 +86,10 @@ def show(images, chances, labels):
         print()
         for lines in zip(*(drawn(larger[i, 0]) for i in some)):
             print("  " + "   ".join(lines))
-        captions = [f"{guesses[i]}, {chances[i].max():.0%} sure" + ("" if guesses[i] == labels[i] else f"; is {labels[i]}") for i in some]
+        captions = [
+            f"{guesses[i]}, {chances[i].max():.0%} sure" + ("" if guesses[i] == labels[i] else f"; is {labels[i]}")
+            for i in some
+        ]
         print("  " + "".join(f"{caption:19}" for caption in captions).rstrip())
 
 
@@ -94,7 +104,13 @@ def main(epochs, output):
     model = make_model(epochs)
     model.summary((BATCH, 1, 8, 8))
     curve = TrainingCurve(output / "curve.svg", title="handwritten digits")
-    settings = {"batch_size": BATCH, "epochs": epochs // 2, "verbose": 1, "log_freq": 15, "callbacks": [curve, TensorBoard(output / "logs")]}
+    settings = {
+        "batch_size": BATCH,
+        "epochs": epochs // 2,
+        "verbose": 1,
+        "log_freq": 15,
+        "callbacks": [curve, TensorBoard(output / "logs")],
+    }
 
     print(f"{TRAIN:,} images to learn from, {len(test)} to test with. Half of the training, then a checkpoint:\n")
     model.fit(train, test, **settings)
@@ -110,7 +126,9 @@ def main(epochs, output):
     chances = F.softmax(bireme.to_tensor(scores)).numpy()
     right = (chances.argmax(1) == test.labels).sum()
     show(test.images, chances, test.labels)
-    print(f"\n{right} of {len(test)} images that it had never seen are read right; all of this took {time.perf_counter() - start:.0f} s.")
+    print(
+        f"\n{right} of {len(test)} images that it had never seen are read right; all of this took {time.perf_counter() - start:.0f} s."
+    )
     print(f"Look at {output.name}/curve.svg in a browser, or at `tensorboard --logdir {output.name}/logs`.")
 
 

@@ -77,7 +77,9 @@ class Reference:
 
     def _nadam(self, g):
         b1, _, square = self._moments(g)
-        now, then = (b1 * (1 - 0.5 * 0.96 ** (t * self.settings.get("momentum_decay", 0.004))) for t in (self.t, self.t + 1))
+        now, then = (
+            b1 * (1 - 0.5 * 0.96 ** (t * self.settings.get("momentum_decay", 0.004))) for t in (self.t, self.t + 1)
+        )
         self.product *= now
         mean = then * self.m / (1 - self.product * then) + (1 - now) * g / (1 - self.product)
         return mean / (np.sqrt(square) + self.settings.get("epsilon", 1e-8))

@@ -1,4 +1,7 @@
-"""Checks for NaN and infinity name the operator and the user's line; operators are counted by type; two runs are compared."""
+"""Checks for NaN and infinity name the operator and the user's line;
+
+operators are counted by type; two runs are compared.
+"""
 
 import csv
 import zipfile
@@ -28,21 +31,27 @@ def test_figures_of_a_tensor(capsys):
     counts, sizes = d.check_numerics(bad(), "op", "x", DebugMode.CHECK_NAN_INF)
     assert counts.tolist() == [1, 1, 1]
     assert counts.dtype == bireme.int64 and sizes.dtype == bireme.float32
-    assert "[PRECISION] [ERROR] in [device=cpu, op=op, tensor=x, dtype=fp32], numel=4, num_nan=1, num_inf=1, num_zero=1" in capsys.readouterr().out
+    assert (
+        "[PRECISION] [ERROR] in [device=cpu, op=op, tensor=x, dtype=fp32], numel=4, num_nan=1, num_inf=1, num_zero=1"
+        in capsys.readouterr().out
+    )
     with pytest.raises(RuntimeError, match=r"op=op, tensor=x.*num_nan=1(.|\n)*test_amp_debugging.py"):
         d.check_numerics(bad(), "op", "x")
     d.check_numerics(bireme.to_tensor([1.0]), "op", "x")
     assert capsys.readouterr().out == ""
     d.check_numerics(bireme.to_tensor([1e6]), "op", "x", DebugMode.CHECK_ALL_FOR_OVERFLOW)
     assert "[WARNING]" in capsys.readouterr().out
-    with pytest.raises(TypeError, match="a floating Tensor"):
+    with pytest.raises(TypeError, match="a floating-point Tensor"):
         d.check_numerics(bireme.to_tensor([1]), "op", "x")
 
 
 def test_the_checker_names_operator_and_line():
     d.enable_tensor_checker(TensorCheckerConfig(enable=True))
     x = bireme.to_tensor([-1.0])
-    with pytest.raises(RuntimeError, match=r"log: There are NAN or INF \(num_nan=1, num_inf=0\) in .* shape \[1\]\n  at test_amp_debugging.py:\d+"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"log: There are NAN or INF \(num_nan=1, num_inf=0\) in .* shape \[1\]\n  at test_amp_debugging.py:\d+",
+    ):
         bireme.log(x)
     d.disable_tensor_checker()
     assert bireme.log(x).isnan().all()
@@ -98,7 +107,7 @@ def test_a_checked_layer():
     assert Inverse()(bireme.to_tensor([4.0])).tolist() == [0.25]
     with pytest.raises(RuntimeError, match=r"Inverse: \w+: There are NAN or INF(.|\n)*test_amp_debugging.py"):
         Inverse()(bireme.to_tensor([0.0]))
-    with pytest.raises(RuntimeError, match="an input by position"):
+    with pytest.raises(RuntimeError, match="a positional input"):
         Inverse()()
     with pytest.raises(RuntimeError, match="a Tensor as first input"):
         Inverse()(3)
@@ -151,7 +160,9 @@ def test_a_scaler_that_is_off_begins_at_one():
 @pytest.mark.parametrize("name", ["out.csv", "out.xlsx"])
 def test_two_runs(tmp_path, name):
     for run, kind in enumerate(("float32", "float16")):
-        d.enable_tensor_checker(TensorCheckerConfig(enable=True, debug_mode=DebugMode.CHECK_ALL, output_dir=str(tmp_path / str(run))))
+        d.enable_tensor_checker(
+            TensorCheckerConfig(enable=True, debug_mode=DebugMode.CHECK_ALL, output_dir=str(tmp_path / str(run)))
+        )
         x = bireme.to_tensor([300.0], dtype=kind)
         bireme.sqrt(x), x * x
         d.disable_tensor_checker()

@@ -27,7 +27,9 @@ BOUNDS = np.concatenate([BOUNDS, BOUNDS + 5, BOUNDS * 0, BOUNDS * 0], -1)
 MASK = np.random.default_rng(2).normal(size=(2, 1, 20, 20))
 
 
-@pytest.mark.parametrize("options", [{}, {"shift": 0}, {"mask": MASK}, {"mask": MASK[:, :, :1] > 0}, {"bounds": BOUNDS, "shift": 0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"shift": 0}, {"mask": MASK}, {"mask": MASK[:, :, :1] > 0}, {"bounds": BOUNDS, "shift": 0}]
+)
 def test_blocks_of_rows_give_the_same(options, monkeypatch):
     qkv, found = arrays(), []
     with jax.enable_x64(True):
@@ -72,7 +74,10 @@ def test_dropout():
     assert first.tolist() == again.tolist() != other.tolist()
     assert abs(first.mean().item() - plain.mean().item()) < 0.05
     assert F.scaled_dot_product_attention(q, k, v, dropout_p=1.0).abs().max().item() == 0.0
-    assert F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, training=False).tolist() == F.scaled_dot_product_attention(q, k, v).tolist()
+    assert (
+        F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, training=False).tolist()
+        == F.scaled_dot_product_attention(q, k, v).tolist()
+    )
 
 
 def test_a_seed_fixes_what_is_dropped():
@@ -102,33 +107,38 @@ def test_lengths_and_weights_of_several_sequences():
         want, p = flash.flash_attention(part, part, part, causal=True, return_softmax=True)
         np.testing.assert_allclose(out[a:b].numpy(), want[0].numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(weights[i, :, : b - a, : b - a].numpy(), p[0].numpy(), rtol=1e-5, atol=1e-6)
-    used = flash.flash_attention_v3_varlen(q, q, q, cu, cu, 3, 3, seqused_k=bireme.to_tensor([1, 2], dtype="int32"), softmax_scale=0.5)[0]
+    used = flash.flash_attention_v3_varlen(
+        q, q, q, cu, cu, 3, 3, seqused_k=bireme.to_tensor([1, 2], dtype="int32"), softmax_scale=0.5
+    )[0]
     np.testing.assert_allclose(used[0].numpy(), q[0].numpy(), rtol=1e-6)
 
 
 def test_one_kernel_at_least():
     with flash.sdp_kernel(enable_math=True, enable_flash=False, enable_mem_efficient=False):
         F.scaled_dot_product_attention(*tensors(2, 2))
-    with pytest.raises(AssertionError, match="one kernel at least"), flash.sdp_kernel(False, False, False):
+    with pytest.raises(AssertionError, match="at least one enabled kernel"), flash.sdp_kernel(False, False, False):
         pass
 
 
 def test_what_does_not_fit():
     q, k, v = tensors(3, 3)
     for wrong, message in (
-        ((q, k[:, :, :, :5], v), "keys and values of one length"),
+        ((q, k[:, :, :, :5], v), "keys and values of equal length"),
         ((q, tensors(3, 3, 4, 3)[1], tensors(3, 3, 4, 3)[1]), "4 heads"),
     ):
         with pytest.raises(ValueError, match=message):
             F.scaled_dot_product_attention(*wrong)
     with pytest.raises(ValueError, match=r"a mask that broadcasts to \[2, 4, 3, 3\], got shape \[2, 3\]"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=bireme.zeros([2, 3]))
-    with pytest.raises(TypeError, match="a bool or floating mask"):
+    with pytest.raises(TypeError, match="a bool or floating-point mask"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=bireme.zeros([3, 3], "int64"))
 
 
 def test_the_interpreter_goes_by_blocks_of_rows(monkeypatch):
-    """Heads that share keys, a mask for each row and one for all: the same numbers whether scores come at once or not."""
+    """Heads that share keys, a mask for each row and one for all:
+
+    the same numbers whether scores come at once or not.
+    """
     mask = np.random.default_rng(2).normal(size=(2, 1, 20, 20))
 
     def made(mask):

@@ -1,4 +1,7 @@
-"""Backward passes that are repeated instead of walked: the same gradients, and walked again whenever anything differs."""
+"""Backward passes that are repeated instead of walked:
+
+the same gradients, and walked again whenever anything differs.
+"""
 
 import numpy as np
 import pytest
@@ -27,7 +30,9 @@ def leaf(*values):
 
 
 def walked(monkeypatch):
-    monkeypatch.setattr(backward_pass.BackwardPass, "run_remembered", lambda self, retain: self.run(retain, None, {}, set()))
+    monkeypatch.setattr(
+        backward_pass.BackwardPass, "run_remembered", lambda self, retain: self.run(retain, None, {}, set())
+    )
 
 
 def chain(x, w, k=0.5):
@@ -163,7 +168,11 @@ def test_a_layer_trained_as_if_walked(monkeypatch, repeated):
     def losses():
         bireme.seed(0)
         net = bireme.nn.Sequential(
-            *[m for _ in range(4) for m in (bireme.nn.Linear(6, 6), bireme.nn.GELU(), bireme.nn.LayerNorm(6), bireme.nn.Dropout(0.2))]
+            *[
+                m
+                for _ in range(4)
+                for m in (bireme.nn.Linear(6, 6), bireme.nn.GELU(), bireme.nn.LayerNorm(6), bireme.nn.Dropout(0.2))
+            ]
         )
         opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
         found = []
@@ -214,7 +223,9 @@ def test_gradients_given_by_the_user_are_read_each_time():
 
     def expected(seeds):
         w0 = w.numpy()
-        return sum(x.numpy().T @ (s.numpy() * 2 * (1 - np.tanh(x.numpy() @ w0) ** 2)) for x, s in zip(xs, seeds, strict=True))
+        return sum(
+            x.numpy().T @ (s.numpy() * 2 * (1 - np.tanh(x.numpy() @ w0) ** 2)) for x, s in zip(xs, seeds, strict=True)
+        )
 
     bireme.debug.reset_stats()
     for i in range(8):

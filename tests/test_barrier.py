@@ -1,4 +1,7 @@
-"""What is selected from a tensor is found in it, however a compiled program computes it: values, and the gradients that go by them."""
+"""What is selected from a tensor is found in it, however a compiled program computes it:
+
+values, and the gradients that go by them.
+"""
 
 import jax
 import numpy as np
@@ -32,7 +35,10 @@ SELECTORS = {
 def test_what_is_selected_is_found_again(name):
     # a kernel over rows rounds the product by itself, one over channels together with the difference
     with bireme.debug.use_executor("xla"):
-        x, s = bireme.to_tensor(numbers(8, 8, 40, 40).astype("float32")), bireme.to_tensor(numbers(8, 8, 1, 1).astype("float32"))
+        x, s = (
+            bireme.to_tensor(numbers(8, 8, 40, 40).astype("float32")),
+            bireme.to_tensor(numbers(8, 8, 1, 1).astype("float32")),
+        )
         y = x - s * 0.000625 * 3
         found = SELECTORS[name](y)
         hit = (y.transpose([0, 2, 3, 1]) == found.transpose([0, 2, 3, 1])).numpy()
@@ -51,7 +57,12 @@ def on_cpu():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "select",
-    [lambda y: y.max(axis=-1), lambda y: F.max_pool2d(y, 2), lambda y: bireme.median(y, axis=-1), lambda y: bireme.norm(y, p=np.inf, axis=-1)],
+    [
+        lambda y: y.max(axis=-1),
+        lambda y: F.max_pool2d(y, 2),
+        lambda y: bireme.median(y, axis=-1),
+        lambda y: bireme.norm(y, p=np.inf, axis=-1),
+    ],
     ids=["max", "max_pool2d", "median", "norm"],
 )
 def test_no_gradient_is_lost_where_a_program_computes_again(select, dtype, on_cpu):

@@ -41,11 +41,15 @@ def test_flags_as_a_mapping():
     assert flags.get("FLAGS_no_such", 5) == 5
     flags["FLAGS_check_nan_inf"] = False
     assert flags["FLAGS_check_nan_inf"] is False
-    with pytest.raises(core.EnforceNotMet, match=r"globals\(\)\['FLAGS_free_idle_chunk'\]: expected a flag that can be set"):
+    with pytest.raises(
+        core.EnforceNotMet, match=r"globals\(\)\['FLAGS_free_idle_chunk'\]: expected a flag that can be set"
+    ):
         flags["FLAGS_free_idle_chunk"] = False
 
 
-@pytest.mark.parametrize(("name", "value"), [("FLAGS_use_stride_kernel", True), ("FLAGS_set_to_1d", False), ("FLAGS_enable_pir_api", False)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("FLAGS_use_stride_kernel", True), ("FLAGS_set_to_1d", False), ("FLAGS_enable_pir_api", False)]
+)
 def test_a_flag_with_one_position(name, value):
     assert bireme.get_flags(name) == {name: value}
     bireme.set_flags({name: value})
@@ -72,7 +76,14 @@ def test_bfloat16_as_bits():
 def test_a_tensor_made_as_paddle_makes_one():
     t = core.eager.Tensor(np.ones(2, np.float32), base.CPUPlace())
     assert t.tolist() == [1.0, 1.0] and t.stop_gradient
-    t = bireme.Tensor(value=np.ones(2, np.float32), place=base.CPUPlace(), persistable=True, zero_copy=False, name="mine", stop_gradient=False)
+    t = bireme.Tensor(
+        value=np.ones(2, np.float32),
+        place=base.CPUPlace(),
+        persistable=True,
+        zero_copy=False,
+        name="mine",
+        stop_gradient=False,
+    )
     assert t.name == "mine" and t.persistable and not t.stop_gradient
 
 
@@ -89,14 +100,19 @@ def test_a_tensor_made_by_its_class(args, shape, dtype):
 def test_a_tensor_made_by_keywords():
     assert bireme.Tensor(data=[1, 2]).tolist() == [1.0, 2.0] and bireme.Tensor(data=3).item() == 3.0
     assert bireme.Tensor(2, 3, device="cpu").shape == [2, 3]
-    with pytest.raises(ValueError, match="extents of 0 or more"):
+    with pytest.raises(ValueError, match="non-negative sizes"):
         bireme.Tensor(-1)
 
 
 def test_questions_of_older_code():
     x = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
     row = x[1]
-    assert x._is_initialized() and x._numel() == 4 and x._inplace_version() == 0 and x.place._equals(framework._current_expected_place_())
+    assert (
+        x._is_initialized()
+        and x._numel() == 4
+        and x._inplace_version() == 0
+        and x.place._equals(framework._current_expected_place_())
+    )
     assert row._is_shared_buffer_with(x) and not x.clone()._is_shared_buffer_with(x)
     assert row._offset() == 8 and x._slice(1, 2).tolist() == [[3.0, 4.0]] and x._place_str == "Place(cpu)"
     assert x._copy_to(base.CPUPlace(), True).stop_gradient
@@ -134,7 +150,7 @@ def test_hooks_after_a_gradient_and_after_a_pass():
     core.eager.scale(x, 2.0, 1.0).backward()
     core.eager.run_backward([x * 3], [bireme.ones([1])], False)
     assert seen == [2.0, "end", 5.0]
-    with pytest.raises(ValueError, match="expected a leaf that requires gradients"):
+    with pytest.raises(ValueError, match="expected a leaf Tensor that requires grad"):
         (x * 2)._register_backward_hook(lambda: None)
 
 
@@ -168,7 +184,9 @@ def test_a_tensor_under_the_methods_of_older_code():
 def test_parameters_by_shape():
     made = framework.EagerParamBase([2, 2], "float32", trainable=False, need_clip=False)
     assert isinstance(made, framework.EagerParamBase) and isinstance(made, bireme.Parameter) and made.stop_gradient
-    assert isinstance(bireme.nn.Linear(1, 1).weight, framework.EagerParamBase) and not isinstance(bireme.ones([1]), framework.EagerParamBase)
+    assert isinstance(bireme.nn.Linear(1, 1).weight, framework.EagerParamBase) and not isinstance(
+        bireme.ones([1]), framework.EagerParamBase
+    )
     assert isinstance(made, framework.Variable) and made.shape == [2, 2]
     for shape, dtype in ((None, "float32"), ([1], None), ([-1], "float32")):
         with pytest.raises(ValueError, match=r"Parameter (should|must)"):
@@ -205,7 +223,12 @@ def test_numbers_on_the_host():
     held = base.Tensor()
     held.set(np.arange(6).reshape(2, 3), base.CPUPlace())
     assert held.shape() == [2, 3] and held._dtype() is bireme.int64 and np.asarray(held[1]).tolist() == [3, 4, 5]
-    assert bireme.to_tensor(held).tolist() == [[0, 1, 2], [3, 4, 5]] and held._ptr() > 0 and held._is_initialized() and "[2, 3]" in str(held)
+    assert (
+        bireme.to_tensor(held).tolist() == [[0, 1, 2], [3, 4, 5]]
+        and held._ptr() > 0
+        and held._is_initialized()
+        and "[2, 3]" in str(held)
+    )
     weight = bireme.nn.Linear(2, 2).weight
     weight.value().get_tensor().set(np.zeros((2, 2), np.float32), base.CPUPlace())
     assert weight.tolist() == [[0.0, 0.0], [0.0, 0.0]] and core.from_dlpack(weight._to_dlpack()).shape == [2, 2]
@@ -220,13 +243,13 @@ def test_a_tensor_from_bytes():
     assert core.frombuffer(whole, bireme.float32, 2, 4).tolist() == [1, 2]
     assert core.frombuffer(b"\x80\x3f", bireme.bfloat16).item() == 1 and core.frombuffer(b"", bireme.int64).shape == [0]
     for wrong, said in [
-        ((b"abc", "int16"), "whole elements of 2 bytes, got 3"),
+        ((b"abc", "int16"), "a multiple of the itemsize 2, got 3"),
         ((b"ab", "int8", 3), "at most 2"),
-        ((b"ab", "int8", 1, 3), "2 bytes"),
+        ((b"ab", "int8", 1, 3), r"an offset in \[0, 2\], got 3"),
     ]:
         with pytest.raises(ValueError, match=said):
             core.frombuffer(*wrong)
-    with pytest.raises(TypeError, match="expected bytes"):
+    with pytest.raises(TypeError, match="expected a bytes-like object"):
         core.frombuffer(5, "int8")
 
 
@@ -236,7 +259,9 @@ def test_batches_from_generators():
     loader = base.io.DataLoader.from_generator(capacity=2, use_multiprocess=True)
     with pytest.raises(AssertionError, match="expected a generator"):
         next(loader())
-    loader.set_sample_generator(lambda: ((np.full(3, i, np.float32), i) for i in range(5)), batch_size=2, places=base.cpu_places())
+    loader.set_sample_generator(
+        lambda: ((np.full(3, i, np.float32), i) for i in range(5)), batch_size=2, places=base.cpu_places()
+    )
     for _ in range(2):
         batches = list(loader())
         assert [[x.shape, y.tolist()] for x, y in batches] == [[[2, 3], [0, 1]], [[2, 3], [2, 3]]]
@@ -264,16 +289,27 @@ def test_what_parameters_are_called():
 
 
 def test_limits_of_types():
-    assert bireme.finfo("complex64").dtype == "float32" and bireme.finfo("float32").resolution == 1e-6 and bireme.finfo("bfloat16").resolution == 0.01
+    assert (
+        bireme.finfo("complex64").dtype == "float32"
+        and bireme.finfo("float32").resolution == 1e-6
+        and bireme.finfo("bfloat16").resolution == 0.01
+    )
     assert repr(bireme.iinfo("int8")) == "bireme.iinfo(min=-128, max=127, bits=8, dtype=int8)"
-    assert repr(bireme.finfo("float32")).startswith("bireme.finfo(min=-3.40282e+38, max=3.40282e+38, eps=1.19209e-07, resolution=1e-06")
+    assert repr(bireme.finfo("float32")).startswith(
+        "bireme.finfo(min=-3.40282e+38, max=3.40282e+38, eps=1.19209e-07, resolution=1e-06"
+    )
 
 
 def test_decorators_keep_the_arguments_they_show():
     def named(a, b=1):
         return bireme.is_grad_enabled()
 
-    for decorate in (bireme.base.dygraph.no_grad, bireme.no_grad(), bireme.enable_grad(), bireme.set_grad_enabled(True)):
+    for decorate in (
+        bireme.base.dygraph.no_grad,
+        bireme.no_grad(),
+        bireme.enable_grad(),
+        bireme.set_grad_enabled(True),
+    ):
         assert inspect.getfullargspec(decorate(named)) == inspect.getfullargspec(named)
     assert bireme.base.dygraph.no_grad(named)(1) is False and bireme.no_grad()(named)(1) is False
     with bireme.base.dygraph.no_grad():
@@ -287,18 +323,32 @@ def test_kernels_as_functions():
     assert len(dir(kernels)) > 300 and all(callable(getattr(kernels, name)) for name in dir(kernels))
     x = bireme.to_tensor([-1.0, 2.0])
     assert kernels.clip(x, 0.0, 1.0).tolist() == [0.0, 1.0] and kernels.sum(x, [0], None, False).item() == 1.0
-    assert kernels.full([2], 1.5, bireme.float32, bireme.CPUPlace()).tolist() == [1.5, 1.5] and kernels.scale_(x, 2.0, 1.0, True) is x
+    assert (
+        kernels.full([2], 1.5, bireme.float32, bireme.CPUPlace()).tolist() == [1.5, 1.5]
+        and kernels.scale_(x, 2.0, 1.0, True) is x
+    )
     assert kernels.logcumsumexp(x, 0, False, True, False).tolist() == pytest.approx([bireme.finfo("float32").min, -1.0])
     y = bireme.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     half = kernels.fft_r2c(y, [0, 1], "backward", True, True)
     assert np.allclose(kernels.fft_c2r(half, [0, 1], "backward", False, 3), y) and half.shape == [2, 2]
     assert kernels.prelu(-y, y, "NCHW", "element").tolist() == [[-1.0, -4.0, -9.0], [-16.0, -25.0, -36.0]]
     assert kernels.p_norm(y, 1.0, 0, 1e-12, True, False).tolist() == [[5.0, 7.0, 9.0]]
-    assert kernels.logsumexp(x * 0).item() == pytest.approx(np.log(2)) and kernels.rint(y / 2).tolist() == [[0.0, 1.0, 2.0], [2.0, 2.0, 3.0]]
-    assert kernels.shape(y).dtype is bireme.int32 and kernels.qr(y, "r")[0].shape == [0] and kernels.qr(y, "r")[1].shape == [2, 3]
+    assert kernels.logsumexp(x * 0).item() == pytest.approx(np.log(2)) and kernels.rint(y / 2).tolist() == [
+        [0.0, 1.0, 2.0],
+        [2.0, 2.0, 3.0],
+    ]
+    assert (
+        kernels.shape(y).dtype is bireme.int32
+        and kernels.qr(y, "r")[0].shape == [0]
+        and kernels.qr(y, "r")[1].shape == [2, 3]
+    )
     assert kernels.repeat_interleave(x, 2, 0, -1).shape == kernels.repeat_interleave(x, 2, 0, 4).shape == [4]
     found = [kernels.max_with_index(y, 0), kernels.min_with_index(y, 0, True), kernels.max_with_index(y, 0, True, True)]
-    assert [[t.tolist() for t in pair] for pair in found] == [[[4.0, 5.0, 6.0], [1, 1, 1]], [[[1.0, 2.0, 3.0]], [[0, 0, 0]]], [[[6.0]], [[5]]]]
+    assert [[t.tolist() for t in pair] for pair in found] == [
+        [[4.0, 5.0, 6.0], [1, 1, 1]],
+        [[[1.0, 2.0, 3.0]], [[0, 0, 0]]],
+        [[[6.0]], [[5]]],
+    ]
     z = bireme.to_tensor([[4.0, 1.0, 3.0, 2.0], [1.0, float("nan"), 5.0, 7.0]])
     middles = {"median avg": [[2.5, np.nan], [[3, 2], [1, 1]]], "median min": [[2.0, np.nan], [3, 1]],
                "nanmedian avg": [[2.5, 5.0], [[3, 2], [2, 2]]], "nanmedian min": [[2.0, 5.0], [3, 2]]}  # fmt: skip
@@ -307,10 +357,17 @@ def test_kernels_as_functions():
         values, places = kernel(z, [1], False, mode)
         np.testing.assert_equal([values.numpy(), places.numpy()], list(map(np.array, expected)))
     assert [t.tolist() for t in kernels.median(y, [], True, "avg")] == [[[3.5]], [[[2, 3]]]]
-    whole, halves = kernels.swiglu_grad(y[:, :2], None, bireme.ones([2, 1])), kernels.swiglu_grad(y[:, :1], y[:, 1:2], bireme.ones([2, 1]))
+    whole, halves = (
+        kernels.swiglu_grad(y[:, :2], None, bireme.ones([2, 1])),
+        kernels.swiglu_grad(y[:, :1], y[:, 1:2], bireme.ones([2, 1])),
+    )
     y.stop_gradient = False
     kernels.swiglu(y[:, :2], None).sum().backward()
-    assert np.allclose(whole[0], y.grad[:, :2]) and whole[1] is None and np.allclose(bireme.concat(halves, 1), y.grad[:, :2])
+    assert (
+        np.allclose(whole[0], y.grad[:, :2])
+        and whole[1] is None
+        and np.allclose(bireme.concat(halves, 1), y.grad[:, :2])
+    )
     with pytest.raises(AttributeError, match="no_such"):
         _ = kernels.no_such
 
@@ -321,7 +378,11 @@ def test_kernels_in_their_oldest_form():
     assert kernels.matmul_v2(x, x, "trans_y", True).tolist() == bireme.matmul(x, x, transpose_y=True).tolist()
     assert kernels.mul(x, x.T).tolist() == bireme.matmul(x, x.T).tolist()
     out, mean, spread = kernels.instance_norm(x.reshape([1, 2, 3]), bireme.ones([2]), None, "epsilon", 0.0)
-    assert np.allclose(out, [[[-(1.5**0.5), 0.0, 1.5**0.5]] * 2]) and mean.tolist() == [2.0, 5.0] and np.allclose(spread, 1.5**0.5)
+    assert (
+        np.allclose(out, [[[-(1.5**0.5), 0.0, 1.5**0.5]] * 2])
+        and mean.tolist() == [2.0, 5.0]
+        and np.allclose(spread, 1.5**0.5)
+    )
     assert kernels.scale_(x, "scale", 0.5) is x and x[0].tolist() == [0.5, 1.0, 1.5]
     p, g, v, rate = bireme.ones([1]), bireme.ones([1]), bireme.zeros([1]), bireme.to_tensor([0.5])
     kernels.momentum(p, g, v, rate, None, p, v, None, "mu", 0.9, "use_nesterov", True)
@@ -337,22 +398,40 @@ def test_kernels_of_networks():
     x = bireme.arange(32.0).reshape([1, 2, 4, 4])
     means = kernels.pool2d(x, [2, 2], [2, 2], [0, 0], False, True, "NCHW", "avg", False, False, "EXPLICIT")
     assert means.tolist() == F.avg_pool2d(x, 2).tolist()
-    assert kernels.pool2d(x, [1, 1], [1, 1], [0, 0], False, True, "NCHW", "max", True, False, "EXPLICIT").flatten().tolist() == [15.0, 31.0]
-    assert kernels.pool2d(x, [2, 2], [1, 1], [0, 0], False, True, "NHWC", "max", False, True, "EXPLICIT").shape == [1, 2, 2, 4]
+    assert kernels.pool2d(
+        x, [1, 1], [1, 1], [0, 0], False, True, "NCHW", "max", True, False, "EXPLICIT"
+    ).flatten().tolist() == [15.0, 31.0]
+    assert kernels.pool2d(x, [2, 2], [1, 1], [0, 0], False, True, "NHWC", "max", False, True, "EXPLICIT").shape == [
+        1,
+        2,
+        2,
+        4,
+    ]
     w = bireme.ones([2, 1, 3, 3])
-    assert kernels.conv2d_transpose(x, w, [2, 2], [1, 1], [], [8, 8], "EXPLICIT", 2, [1, 1], "NCHW").shape == [1, 2, 8, 8]
+    assert kernels.conv2d_transpose(x, w, [2, 2], [1, 1], [], [8, 8], "EXPLICIT", 2, [1, 1], "NCHW").shape == [
+        1,
+        2,
+        8,
+        8,
+    ]
     assert kernels.depthwise_conv2d(x, w, [1, 1], [0, 0], "SAME", 2, [1, 1], "NCHW").shape == [1, 2, 4, 4]
     grown = kernels.bilinear_interp(x, None, None, numbers(2.0), "NCHW", -1, -1, -1, [], "bilinear", False, 0)
     assert np.allclose(grown, F.interpolate(x, scale_factor=2, mode="bilinear"))
-    loss, total = kernels.nll_loss(numbers(-1.0, -2.0).reshape([1, 2]), bireme.to_tensor([1]), numbers(1.0, 0.5), -100, "mean")
+    loss, total = kernels.nll_loss(
+        numbers(-1.0, -2.0).reshape([1, 2]), bireme.to_tensor([1]), numbers(1.0, 0.5), -100, "mean"
+    )
     assert loss.item() == 2.0 and total.item() == 0.5
     label = numbers(1.0, -1.0)
-    assert kernels.sigmoid_cross_entropy_with_logits(numbers(0.0, 5.0), label, None, True, -1).tolist() == pytest.approx([np.log(2), 0.0])
+    assert kernels.sigmoid_cross_entropy_with_logits(
+        numbers(0.0, 5.0), label, None, True, -1
+    ).tolist() == pytest.approx([np.log(2), 0.0])
 
 
 def test_indexing_as_functions():
     index, x = importlib.import_module("bireme.base.variable_index"), bireme.zeros([2, 2])
-    assert index._setitem_static(x, (0, slice(None)), 1.0) is x and index._getitem_static(x, (slice(None), 1)).tolist() == [1.0, 0.0]
+    assert index._setitem_static(x, (0, slice(None)), 1.0) is x and index._getitem_static(
+        x, (slice(None), 1)
+    ).tolist() == [1.0, 0.0]
 
 
 def test_kernels_of_shapes():
@@ -364,12 +443,21 @@ def test_kernels_of_shapes():
     assert kernels.einsum([x, x], "ijk,ijk->i")[0].tolist() == (x * x).sum([1, 2]).tolist()
     places = [t.tolist() for t in kernels.unique(bireme.to_tensor([3, 1, 3]), False, False, False, [], "int64")]
     assert places == [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
-    assert kernels.index_add(bireme.zeros([3]), bireme.to_tensor([0, 2]), bireme.ones([2]), 0).tolist() == [1.0, 0.0, 1.0]
+    assert kernels.index_add(bireme.zeros([3]), bireme.to_tensor([0, 2]), bireme.ones([2]), 0).tolist() == [
+        1.0,
+        0.0,
+        1.0,
+    ]
     out = bireme.zeros([2])
-    assert kernels.assign_value_(out, [1, 2], bireme.float32, [1.0, 2.0], bireme.CPUPlace()) is out and out.tolist() == [[1.0, 2.0]]
+    assert kernels.assign_value_(
+        out, [1, 2], bireme.float32, [1.0, 2.0], bireme.CPUPlace()
+    ) is out and out.tolist() == [[1.0, 2.0]]
     unit, length = kernels.norm(bireme.to_tensor([[3.0, 4.0]]), 1, 0.0, False)
     assert length.item() == 5.0 and unit.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
-    assert kernels.segment_pool(bireme.to_tensor([1.0, 2.0, 4.0]), bireme.to_tensor([0, 0, 1]), "SUM").tolist() == [3.0, 4.0]
+    assert kernels.segment_pool(bireme.to_tensor([1.0, 2.0, 4.0]), bireme.to_tensor([0, 0, 1]), "SUM").tolist() == [
+        3.0,
+        4.0,
+    ]
 
 
 def numbers(*values):
@@ -378,8 +466,16 @@ def numbers(*values):
 
 def test_kernels_of_older_layers():
     kernels, x = bireme._C_ops, bireme.arange(12.0).reshape([1, 4, 1, 3])
-    assert kernels.affine_channel(x, numbers(1, 2, 3, 4), numbers(0, 1, 0, 1), "NCHW")[0, 1, 0].tolist() == [7.0, 9.0, 11.0]
-    assert kernels.affine_channel_(x, numbers(1, 0, 2), numbers(0, 0, 1), "NHWC") is x and x[0, 0, 0].tolist() == [0.0, 0.0, 5.0]
+    assert kernels.affine_channel(x, numbers(1, 2, 3, 4), numbers(0, 1, 0, 1), "NCHW")[0, 1, 0].tolist() == [
+        7.0,
+        9.0,
+        11.0,
+    ]
+    assert kernels.affine_channel_(x, numbers(1, 0, 2), numbers(0, 0, 1), "NHWC") is x and x[0, 0, 0].tolist() == [
+        0.0,
+        0.0,
+        5.0,
+    ]
     assert kernels.shuffle_channel(x, 2)[0, 1].tolist() == x[0, 2].tolist()
     places = kernels.add_position_encoding(bireme.ones([1, 2, 4]), 2.0, 1.0)[0, 1]
     assert places.tolist() == pytest.approx([2 + np.sin(1), 2.0001, 2 + np.cos(1), 3.0])
@@ -419,8 +515,14 @@ def test_steps_on_bare_tensors():
     assert v.tolist() == [2.0, 3.5] and p.tolist() == pytest.approx([0.7, 1.525])
     p, m, s, b1, b2 = numbers(1.0), numbers(0.0), numbers(0.0), numbers(0.9), numbers(0.99)
     assert len(kernels.adam_(p, numbers(2.0), rate, m, s, None, b1, b2, None, None, 0.9, 0.99)) == 7
-    assert p.item() == pytest.approx(0.9) and (m.item(), s.item(), b1.item()) == (pytest.approx(0.2), pytest.approx(0.04), pytest.approx(0.81))
-    kernels.adamw_(p, numbers(2.0), rate, m, s, None, b1, b2, None, bireme.to_tensor([True]), 0.9, 0.99, with_decay=True)
+    assert p.item() == pytest.approx(0.9) and (m.item(), s.item(), b1.item()) == (
+        pytest.approx(0.2),
+        pytest.approx(0.04),
+        pytest.approx(0.81),
+    )
+    kernels.adamw_(
+        p, numbers(2.0), rate, m, s, None, b1, b2, None, bireme.to_tensor([True]), 0.9, 0.99, with_decay=True
+    )
     assert p.item() == pytest.approx(0.9) and b1.item() == pytest.approx(0.81)
     half, master = numbers(1.0).astype("float16"), numbers(1.0)
     kernels.sgd_(half, rate, numbers(0.001), master, True)
@@ -443,9 +545,13 @@ def test_steps_on_bare_tensors():
         assert p.item() < before
     p, m, s = numbers(3.0, 4.0), numbers(0.0, 0.0), numbers(0.0, 0.0)
     kernels.lamb_(p, numbers(2.0, 2.0), rate, m, s, numbers(0.9), numbers(0.99), None, None, 0.0, 0.9, 0.99, 0.0, True)
-    assert p.tolist() == pytest.approx([3 - 0.1 * 5 / 2**0.5, 4 - 0.1 * 5 / 2**0.5]) and m.tolist() == pytest.approx([0.2, 0.2])
+    assert p.tolist() == pytest.approx([3 - 0.1 * 5 / 2**0.5, 4 - 0.1 * 5 / 2**0.5]) and m.tolist() == pytest.approx(
+        [0.2, 0.2]
+    )
     p, rates = numbers(1.0, 1.0, 1.0), numbers(0.1, 0.1, 0.1)
-    kernels.rprop_(p, numbers(1.0, -1.0, 0.0), numbers(1.0, 1.0, 1.0), rates, None, numbers(0.01, 0.11), numbers(0.5, 1.2))
+    kernels.rprop_(
+        p, numbers(1.0, -1.0, 0.0), numbers(1.0, 1.0, 1.0), rates, None, numbers(0.01, 0.11), numbers(0.5, 1.2)
+    )
     assert rates.tolist() == pytest.approx([0.11, 0.05, 0.1]) and p.tolist() == pytest.approx([0.89, 1.0, 1.0])
 
 
@@ -453,7 +559,12 @@ def test_the_switch_of_primitive_operators_tells_how_it_stands():
     core.set_prim_eager_enabled(True)
     core._set_prim_all_enabled(True)
     core._set_prim_backward_enabled(False)
-    assert core._is_eager_prim_enabled() and core._is_fwd_prim_enabled() and not core._is_bwd_prim_enabled() and not core._is_all_prim_enabled()
+    assert (
+        core._is_eager_prim_enabled()
+        and core._is_fwd_prim_enabled()
+        and not core._is_bwd_prim_enabled()
+        and not core._is_all_prim_enabled()
+    )
     core._set_prim_forward_enabled(False)
     core.set_prim_eager_enabled(False)
     assert not core._is_eager_prim_enabled() and not core._is_fwd_prim_enabled()

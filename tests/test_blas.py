@@ -1,4 +1,7 @@
-"""Products of NumPy matrices that are shared among the cores: the same numbers as NumPy's, from any thread, after a fork, with errors told."""
+"""Products of NumPy matrices that are shared among the cores:
+
+the same numbers as NumPy's, from any thread, after a fork, with errors told.
+"""
 
 import os
 import subprocess
@@ -42,10 +45,14 @@ def test_the_same_as_numpy(shapes, dtype):
     a, b = [drawn(*s, dtype=dtype) for s in shapes]
     made = blas.matmul(a, b)
     assert made.dtype == a.dtype
-    np.testing.assert_allclose(made, np.matmul(a, b), rtol=1e-4 if dtype in ("float32", "complex64") else 1e-12, atol=1e-5)
+    np.testing.assert_allclose(
+        made, np.matmul(a, b), rtol=1e-4 if dtype in ("float32", "complex64") else 1e-12, atol=1e-5
+    )
 
 
-@pytest.mark.parametrize("shapes", [((0, 6), (6, 90)), ((40, 0), (0, 7)), ((40, 6), (6, 0)), ((0, 5, 6), (0, 6, 7))], ids=str)
+@pytest.mark.parametrize(
+    "shapes", [((0, 6), (6, 90)), ((40, 0), (0, 7)), ((40, 6), (6, 0)), ((0, 5, 6), (0, 6, 7))], ids=str
+)
 def test_nothing_to_multiply(shapes):
     a, b = [drawn(*s) for s in shapes]
     np.testing.assert_array_equal(blas.matmul(a, b), np.matmul(a, b))
@@ -103,7 +110,9 @@ def test_no_warning_of_infinities():
 def test_as_many_cores_as_the_user_gives_to_blas():
     code = "from bireme.core.numpy_exec import blas; blas.one_thread.__enter__(); print(blas.cores())"
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, variable: "1"}, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, variable: "1"}, capture_output=True, text=True, check=True
+        )
         assert done.stdout == "1\n"
 
 

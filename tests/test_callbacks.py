@@ -33,7 +33,9 @@ def model_of(n=4, lr=0.1, metrics=None):
 def run(callback, values, key="loss", lr=0.1):
     """What a callback does to (stop_training, rate) as evaluations come in."""
     w = bireme.to_tensor([1.0], stop_gradient=False)
-    model = SimpleNamespace(stop_training=False, _optimizer=bireme.optimizer.SGD(lr, parameters=[w]), save=lambda path: None)
+    model = SimpleNamespace(
+        stop_training=False, _optimizer=bireme.optimizer.SGD(lr, parameters=[w]), save=lambda path: None
+    )
     callback.set_model(model)
     callback.on_train_begin()
     out = []
@@ -93,7 +95,12 @@ def test_figures_that_are_not_there():
 def test_a_run_stops_and_keeps_its_best(tmp_path, capsys):
     model, data = model_of(lr=0.0)
     model.fit(data, data, epochs=6, verbose=0, save_dir=str(tmp_path), callbacks=[callbacks.EarlyStopping(patience=1)])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.pdparams", "1.pdparams", "best_model.pdparams", "final.pdparams"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "0.pdparams",
+        "1.pdparams",
+        "best_model.pdparams",
+        "final.pdparams",
+    ]
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["save", "save", "Epoch", "Best", "save"]
     model.fit(data, epochs=2, verbose=0)
@@ -111,7 +118,9 @@ def test_checkpoints(tmp_path, capsys):
         callbacks.ModelCheckpoint(0)
 
 
-@pytest.mark.parametrize(("by", "rates"), [(None, [1.0, 0.5, 0.25, 0.125]), (callbacks.LRScheduler(False, True), [1.0, 1.0, 0.5, 0.5])])
+@pytest.mark.parametrize(
+    ("by", "rates"), [(None, [1.0, 0.5, 0.25, 0.125]), (callbacks.LRScheduler(False, True), [1.0, 1.0, 0.5, 0.5])]
+)
 def test_schedules(by, rates):
     class Rates(callbacks.Callback):
         def __init__(self):
@@ -184,7 +193,8 @@ def test_figures_as_paddle_prints_them(value, text):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0us"), (0.0005, "500us"), (0.9999, "1.0s"), (12.3, "12s"), (59.6, "1:00"), (125, "2:05"), (3725, "1:02:05")]
+    ("seconds", "text"),
+    [(0, "0us"), (0.0005, "500us"), (0.9999, "1.0s"), (12.3, "12s"), (59.6, "1:00"), (125, "2:05"), (3725, "1:02:05")],
 )
 def test_durations(seconds, text):
     assert progressbar.duration(seconds) == text
@@ -196,7 +206,9 @@ def test_a_bar_of_its_own():
         bar = progressbar.ProgressBar(4, verbose=verbose, file=file, name="file")
         for n in range(1, 5):
             bar.update(n, {"loss": 0.5}.items())
-        assert [line.split(" - ")[:2] for line in file.getvalue().splitlines()] == [[f"file {n}/4", "loss: 0.5000"] for n in range(1, 5) if verbose]
+        assert [line.split(" - ")[:2] for line in file.getvalue().splitlines()] == [
+            [f"file {n}/4", "loss: 0.5000"] for n in range(1, 5) if verbose
+        ]
     with pytest.raises(TypeError, match=r"ProgressBar\(num\)"):
         progressbar.ProgressBar(-1)
 
@@ -235,7 +247,12 @@ def fields(data):
         size = varint() if size is None else size
         raw = data[i : i + size]
         i += size
-        out.append((key >> 3, struct.unpack("<d", raw)[0] if key & 7 == 1 else struct.unpack("<f", raw)[0] if key & 7 == 5 else raw))
+        out.append(
+            (
+                key >> 3,
+                struct.unpack("<d", raw)[0] if key & 7 == 1 else struct.unpack("<f", raw)[0] if key & 7 == 5 else raw,
+            )
+        )
     return out
 
 
@@ -269,7 +286,9 @@ def scalars(path):
 
 def test_tensorboard(tmp_path):
     model, data = model_of(24, metrics=bireme.metric.Accuracy())
-    model.fit(data, data, batch_size=2, epochs=2, verbose=0, callbacks=[callbacks.TensorBoard(str(tmp_path), histograms=True)])
+    model.fit(
+        data, data, batch_size=2, epochs=2, verbose=0, callbacks=[callbacks.TensorBoard(str(tmp_path), histograms=True)]
+    )
     (path,) = glob.glob(f"{tmp_path}/events.out.tfevents.*")
     assert dict(fields(records(path, True)[0]))[3] == b"brain.Event:2"
     found = scalars(path)
@@ -317,7 +336,9 @@ def test_visualdl_and_wandb(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match="pip install wandb"):
         callbacks.WandbCallback()
     sent = []
-    run = SimpleNamespace(log=lambda figures, step: sent.append((step, sorted(figures))), finish=lambda: sent.append("finish"))
+    run = SimpleNamespace(
+        log=lambda figures, step: sent.append((step, sorted(figures))), finish=lambda: sent.append("finish")
+    )
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(run=None, init=lambda **given: sent.append(given) or run))
     model.fit(data, data, batch_size=2, verbose=0, callbacks=[callbacks.WandbCallback("digits", mode="offline")])
     assert sent == [
@@ -332,7 +353,9 @@ def test_visualdl_and_wandb(tmp_path, monkeypatch):
 def test_a_picture_of_the_run(tmp_path, capsys):
     model, data = model_of(6, metrics=bireme.metric.Accuracy())
     path = tmp_path / "new" / "curve.svg"
-    model.fit(data, data, batch_size=2, epochs=2, verbose=0, callbacks=[callbacks.TrainingCurve(str(path), "a < b & c")])
+    model.fit(
+        data, data, batch_size=2, epochs=2, verbose=0, callbacks=[callbacks.TrainingCurve(str(path), "a < b & c")]
+    )
     assert capsys.readouterr().out == f"training curve at {path}\n"
     root = ET.fromstring(path.read_text())
     texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
@@ -347,7 +370,14 @@ def test_a_picture_of_the_run(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "points",
-    [[(1, 0.5)], [(1, 2.0), (2, 2.0)], [(1, float("nan"))], [(1, 1e-9), (2, 1e9)], [(n, n % 7) for n in range(5000)], [(0, -1.0), (1, float("inf"))]],
+    [
+        [(1, 0.5)],
+        [(1, 2.0), (2, 2.0)],
+        [(1, float("nan"))],
+        [(1, 1e-9), (2, 1e9)],
+        [(n, n % 7) for n in range(5000)],
+        [(0, -1.0), (1, float("inf"))],
+    ],
 )
 def test_any_curve_can_be_drawn(points):
     text = drawn({"train/loss": points, "train/lr": points})
@@ -379,16 +409,25 @@ class Losses(callbacks.Callback):
 
 
 def noisy_run(folder, stop=None, loader=None, **given):
-    """A run with dropout, shuffling, a schedule and Adam, from the same beginning every time, as a new process would start it."""
+    """A run with dropout, shuffling, a schedule and Adam, from the same beginning every time, as a new process would
+    start it.
+    """
     bireme.seed(3)
     np.random.seed(3)  # noqa: NPY002 - it decides the order of samples
     rng = np.random.default_rng(1)
-    data = bireme.io.TensorDataset([bireme.to_tensor(rng.standard_normal((12, 4)).astype("float32")), bireme.to_tensor(rng.integers(0, 2, (12, 1)))])
+    data = bireme.io.TensorDataset(
+        [
+            bireme.to_tensor(rng.standard_normal((12, 4)).astype("float32")),
+            bireme.to_tensor(rng.integers(0, 2, (12, 1))),
+        ]
+    )
     with bireme.utils.unique_name.guard():
         net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
     model = bireme.Model(net)
     rate = bireme.optimizer.lr.StepDecay(0.1, 2, 0.9)
-    model.prepare(bireme.optimizer.Adam(rate, parameters=net.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy())
+    model.prepare(
+        bireme.optimizer.Adam(rate, parameters=net.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy()
+    )
     seen, board = Losses(stop), callbacks.TrainingCurve(folder / "curve.svg")
     data = data if loader is None else loader(data)
     every = [seen, board, callbacks.Checkpoint(folder / "saved", every=4)]

@@ -1,4 +1,7 @@
-"""Code written for Paddle runs unchanged: `import paddle` means Bireme where it was asked for, and says plainly what is missing."""
+"""Code written for Paddle runs unchanged:
+
+`import paddle` means Bireme where it was asked for, and says plainly what is missing.
+"""
 
 import os
 import subprocess
@@ -15,11 +18,23 @@ SCRIPT = ROOT / "examples" / "compat_script.py"
 def python(*arguments, cwd=ROOT, **environment):
     """Run an interpreter that finds this Bireme, whatever the folder; what it wrote and how it ended."""
     env = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | environment
-    return subprocess.run([sys.executable, *map(str, arguments)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def code(text, **environment):
-    done = python("-c", "from bireme.compat import install_as_paddle\ninstall_as_paddle()\n" + textwrap.dedent(text), **environment)
+    done = python(
+        "-c",
+        "from bireme.compat import install_as_paddle\ninstall_as_paddle()\n" + textwrap.dedent(text),
+        **environment,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -130,7 +145,12 @@ def test_versions_and_types_are_paddles():
         print(paddle.load(file, return_numpy=True)["x"].tolist())
     """)
     bits = "[16320, 16320]"
-    assert said == ["3.2.2 3.2.2 3 2 2", "paddle.float32 paddle.float32 True", f"uint16 {bits} [1.5, 1.5] paddle.bfloat16 float32", bits]
+    assert said == [
+        "3.2.2 3.2.2 3 2 2",
+        "paddle.float32 paddle.float32 True",
+        f"uint16 {bits} [1.5, 1.5] paddle.bfloat16 float32",
+        bits,
+    ]
 
 
 def test_what_is_missing_says_so():
@@ -170,14 +190,20 @@ def test_what_is_missing_says_so():
 
 def test_the_other_paddle_comes_first(tmp_path):
     (tmp_path / "paddle.py").write_text("answer = 1")
-    done = python("-c", "import paddle\nfrom bireme.compat import install_as_paddle\ninstall_as_paddle()", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    done = python(
+        "-c",
+        "import paddle\nfrom bireme.compat import install_as_paddle\ninstall_as_paddle()",
+        PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}",
+    )
     assert done.returncode == 1
     assert "RuntimeError: install_as_paddle(): expected to come before the first `import paddle`" in done.stderr
     assert "hint: " in done.stderr
 
 
 def test_without_asking_nothing_changes():
-    done = python("-c", "import sys, bireme\nprint('paddle' in sys.modules, bireme.float32, bireme.__version__ == '3.2.2')")
+    done = python(
+        "-c", "import sys, bireme\nprint('paddle' in sys.modules, bireme.float32, bireme.__version__ == '3.2.2')"
+    )
     assert done.stdout.split() == ["False", "bireme.float32", "False"]
 
 

@@ -109,7 +109,9 @@ ALONG = {
         lambda t: np_cross_entropy(A + t * B),
     ),
     "attention": (
-        lambda t: (F.scaled_dot_product_attention(float64(Q) + t * float64(W), float64(K), float64(V) + t * t) ** 2).sum(),
+        lambda t: (
+            F.scaled_dot_product_attention(float64(Q) + t * float64(W), float64(K), float64(V) + t * t) ** 2
+        ).sum(),
         lambda t: (np_attention(Q + t * W, K, V + t * t) ** 2).sum(),
     ),
     "mean, prod and exp": (
@@ -305,7 +307,7 @@ def test_jacobian_rows_are_computed_once_and_only_when_needed():
     assert sorted(J._rows) == [0, 1, 2]
     assert J[::2].tolist() == [[2.0, 0.0, 0.0], [0.0, 0.0, 6.0]]
     assert J[..., 0].tolist() == [2.0, 0.0, 0.0]
-    with pytest.raises(IndexError, match="expected a row in"):
+    with pytest.raises(IndexError, match="expected an index in"):
         J[3]
 
 
@@ -379,9 +381,9 @@ def test_functional_products_leave_the_inputs_alone():
     ("call", "kind", "message"),
     [
         (lambda x: bireme.autograd.jacobian(x * x, x, batch_axis=1), ValueError, "expected None or 0, got 1"),
-        (lambda x: bireme.autograd.jacobian(x.reshape([1, 2]), x), ValueError, "0 or 1 axes, got shape [1, 2]"),
+        (lambda x: bireme.autograd.jacobian(x.reshape([1, 2]), x), ValueError, "a 0-D or 1-D tensor, got shape [1, 2]"),
         (lambda x: bireme.autograd.jacobian(3, x), TypeError, "jacobian(ys): expected a Tensor or a sequence"),
-        (lambda x: bireme.autograd.hessian(x * x, x), ValueError, "expected one number, got shape [2]"),
+        (lambda x: bireme.autograd.hessian(x * x, x), ValueError, "expected one element, got shape [2]"),
         (lambda x: functional.Hessian(lambda x: x * x, x), RuntimeError, "returns one number, got shape [2]"),
         (lambda x: functional.vjp(3, x), TypeError, "vjp(func): expected a callable, got 3"),
         (lambda x: functional.jvp(lambda x: x, x, x[0]), RuntimeError, "jvp(v): expected shape [2], got shape []"),
@@ -407,7 +409,11 @@ def test_a_sampled_place_on_the_edge_moves_as_one_just_inside():
 @pytest.mark.parametrize("form", ["number", "0-d", "elementwise"])
 def test_derivatives_of_whole_powers_at_zero(exponent, form, executor):
     x = bireme.to_tensor([0.0, -2.0, 1.0], stop_gradient=False)
-    y = {"number": exponent, "0-d": bireme.to_tensor(float(exponent)), "elementwise": bireme.full([3], float(exponent))}[form]
+    y = {
+        "number": exponent,
+        "0-d": bireme.to_tensor(float(exponent)),
+        "elementwise": bireme.full([3], float(exponent)),
+    }[form]
     with bireme.debug.use_executor(executor):
         found = bireme.pow(x, y)
         for order in range(1, exponent + 3):
@@ -428,7 +434,13 @@ def test_a_power_by_its_exponent_to_the_second_order():
 
 
 @pytest.mark.parametrize(
-    "flat", [lambda x: x.abs(), lambda x: x.astype("complex64").abs(), lambda x: bireme.copysign(x, bireme.to_tensor(1.0)), lambda x: x**0 - 1]
+    "flat",
+    [
+        lambda x: x.abs(),
+        lambda x: x.astype("complex64").abs(),
+        lambda x: bireme.copysign(x, bireme.to_tensor(1.0)),
+        lambda x: x**0 - 1,
+    ],
 )
 @pytest.mark.parametrize("executor", ["interpreter", "xla"])
 def test_where_a_slope_is_zero_an_infinite_gradient_ends(flat, executor):
@@ -447,7 +459,9 @@ def test_derivatives_of_quotients_keep_the_range_of_their_type(exponent, executo
         slope = bireme.grad(bireme.pow(x, exponent).sum(), x, create_graph=True)[0]
         curvature = bireme.grad(slope.sum(), x)[0]
     wide = x.numpy().astype("float64")
-    np.testing.assert_allclose(curvature.numpy(), exponent * (exponent - 1) * wide ** (exponent - 2), rtol=1e-5, atol=1e-37)
+    np.testing.assert_allclose(
+        curvature.numpy(), exponent * (exponent - 1) * wide ** (exponent - 2), rtol=1e-5, atol=1e-37
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -124,7 +124,12 @@ def test_a_place_is_of_one_kind(kind):
     assert [k for k in PLACES if getattr(place, f"is_{k}_place")()] == [kind]
     assert [k for k, other in PLACES.items() if other == place] == [kind]
     assert copy.deepcopy(place) == pickle.loads(pickle.dumps(place)) == place
-    numbers = {"gpu": place.gpu_device_id(), "xpu": place.xpu_device_id(), "ipu": place.ipu_device_id(), "custom": place.custom_device_id()}
+    numbers = {
+        "gpu": place.gpu_device_id(),
+        "xpu": place.xpu_device_id(),
+        "ipu": place.ipu_device_id(),
+        "custom": place.custom_device_id(),
+    }
     assert numbers == {k: place.get_device_id() if k == kind else 0 for k in numbers}
     assert place.custom_device_type() == ("npu" if kind == "custom" else "")
 
@@ -204,7 +209,11 @@ def test_streams_name_the_queue_of_a_device():
     assert bireme.device.set_stream(stream) == stream
     with bireme.device.stream_guard(stream), bireme.device.cuda.stream_guard(None):
         assert bireme.device.current_stream() is stream
-    for bad in (lambda: bireme.device.set_stream(3), lambda: stream.wait_event(3), lambda: bireme.device.Stream("abacus")):
+    for bad in (
+        lambda: bireme.device.set_stream(3),
+        lambda: stream.wait_event(3),
+        lambda: bireme.device.Stream("abacus"),
+    ):
         with pytest.raises((TypeError, ValueError), match="expected a"):
             bad()
     with pytest.raises(ValueError, match=r"Stream\(priority\): expected 1 or 2, got 7"):
@@ -217,7 +226,13 @@ def test_there_is_no_gpu_to_ask():
     bireme.device.cuda.empty_cache()
     bireme.device.cuda.synchronize()
     for name in (
-        *("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved", "reset_max_memory_allocated"),
+        *(
+            "memory_allocated",
+            "memory_reserved",
+            "max_memory_allocated",
+            "max_memory_reserved",
+            "reset_max_memory_allocated",
+        ),
         *("reset_max_memory_reserved", "get_device_properties", "get_device_name", "get_device_capability"),
     ):
         with pytest.raises(ValueError, match=rf"{name}\(device\): expected a GPU, got cpu"):
@@ -312,10 +327,14 @@ def test_names_of_types():
             bireme.zeros([1], dtype=bad)
 
 
-@pytest.mark.parametrize("call", [lambda: bireme.ones([10**12]), lambda: bireme.randn([10**6, 10**7]), lambda: bireme.ones([2]).expand([10**13, 2])])
+@pytest.mark.parametrize(
+    "call",
+    [lambda: bireme.ones([10**12]), lambda: bireme.randn([10**6, 10**7]), lambda: bireme.ones([2]).expand([10**13, 2])],
+)
 def test_what_no_memory_can_hold_is_refused_before_it_is_tried(call):
     with pytest.raises(
-        MemoryError, match=r"(ones|randn|expand)\(\w*\): expected a (result that fits into .* GiB of memory|tensor that can exist), got shape \["
+        MemoryError,
+        match=r"(ones|randn|expand)\(\w*\): expected a (result that fits into .* GiB of memory|shape of at most .* elements), got shape \[",
     ):
         call()
     assert (bireme.ones([2]) + 1).tolist() == [2.0, 2.0]

@@ -1,4 +1,7 @@
-"""save and load: what goes in comes out, nothing half written, nothing believed. Paddle's own files are in test_pdparams."""
+"""save and load:
+
+what goes in comes out, nothing half written, nothing believed. Paddle's own files are in test_pdparams.
+"""
 
 import enum
 import errno
@@ -33,7 +36,7 @@ TYPES = [
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "float8_e4m3fn",
     "float8_e5m2", "complex64", "complex128",
 ]  # fmt: skip
-SURE = "expected a whole file of tensors and plain data, got "
+SURE = "expected an undamaged file of tensors and plain data, got "
 
 
 @pytest.fixture
@@ -52,7 +55,9 @@ def round_trip(obj, path, **configs):
 
 
 # all but one: a safetensors file has no type for complex128
-@pytest.mark.parametrize(("dtype", "ending"), [*((t, "pdparams") for t in TYPES), *((t, "safetensors") for t in TYPES[:-1])])
+@pytest.mark.parametrize(
+    ("dtype", "ending"), [*((t, "pdparams") for t in TYPES), *((t, "safetensors") for t in TYPES[:-1])]
+)
 def test_every_type_and_shape(dtype, ending, tmp_path):
     rng = np.random.default_rng(0)
     shapes = [(), (0,), (2, 0, 3), (1,), (3, 4)]
@@ -121,9 +126,9 @@ def test_open_files(tmp_path, path):
         archive.write(tmp_path / "a", "inner")
     with zipfile.ZipFile(tmp_path / "zip") as archive, archive.open("inner") as file:
         assert load(file)["a"].tolist() == [1.0, 1.0]
-    with open(tmp_path / "text", "w") as text, pytest.raises(TypeError, match="open for bytes"):
+    with open(tmp_path / "text", "w") as text, pytest.raises(TypeError, match="binary mode"):
         save(1, text)
-    with open(tmp_path / "text") as text, pytest.raises(TypeError, match="open for bytes"):
+    with open(tmp_path / "text") as text, pytest.raises(TypeError, match="binary mode"):
         load(text)
     read, write = os.pipe()
     with open(read, "rb") as there, open(write, "wb", buffering=0) as here:
@@ -186,17 +191,17 @@ def doubled(n):
     [
         (lambda p: save(object(), p), TypeError, r"save\(obj\): expected tensors, .*, got object"),
         (lambda p: save({"a": [print]}, p), TypeError, "got builtin_function"),
-        (lambda p: save(np.array(["a"]), p), TypeError, "expected arrays of numbers"),
-        (lambda p: save({"a": np.array([object()])}, p), TypeError, "expected arrays of numbers"),
-        (lambda p: save({1j: 1}, p), TypeError, "expected keys that are text"),
+        (lambda p: save(np.array(["a"]), p), TypeError, "expected numeric arrays"),
+        (lambda p: save({"a": np.array([object()])}, p), TypeError, "expected numeric arrays"),
+        (lambda p: save({1j: 1}, p), TypeError, "expected keys that are str"),
         (lambda p: save(1 << 9000, p), ValueError, "at most 8000 bits"),
         (lambda p: save(nn.ReLU(), p), ValueError, r"hint: save ReLU.state_dict\(\)"),
         (lambda p: save(holds_itself(), p), ValueError, "got a list that contains itself"),
         (lambda p: save(deep(102), p), ValueError, "got data nested more than 100 deep"),
         (lambda p: save(deep(101, bireme.ones([1])), p), ValueError, "got data nested more than 100 deep"),
-        (lambda p: save(doubled(40), p), ValueError, "got data that unfolds to more than"),
-        (lambda p: save({2**64: 1}, p), TypeError, "keys that are text, numbers of 64 bits"),
-        (lambda p: save(np.ma.masked_array([1.0], [True]), p), TypeError, "expected arrays of numbers"),
+        (lambda p: save(doubled(40), p), ValueError, "got data of more than"),
+        (lambda p: save({2**64: 1}, p), TypeError, "keys that are str, 64-bit numbers"),
+        (lambda p: save(np.ma.masked_array([1.0], [True]), p), TypeError, "expected numeric arrays"),
         (lambda p: save(range(3), p), NotImplementedError, r"save\(obj\): expected tensors, .*, got range"),
         (lambda p: save(1, ""), ValueError, r"save\(path\)"),
         (lambda p: save(1, os.path.dirname(p) + os.sep), ValueError, r"save\(path\)"),
@@ -206,9 +211,21 @@ def doubled(n):
         (lambda p: save(1, p, protocol="4"), ValueError, r"save\(protocol\)"),
         (lambda p: save(1, p, use_binary_format=True), NotImplementedError, "expected a Tensor, for the binary format"),
         (lambda p: save(1, p, use_binary_format="yes"), TypeError, "True or False"),
-        (lambda p: save(1, p, compress=True), ValueError, "expected an option among use_binary_format, .*, got 'compress'"),
-        (lambda p: save({}, p, metadata={"a": "b"}), ValueError, r"save\(metadata\): expected a file that ends in .safetensors"),
-        (lambda p: load(p, map_location="cpu"), ValueError, "expected an option among return_numpy, .*, got 'map_location'"),
+        (
+            lambda p: save(1, p, compress=True),
+            ValueError,
+            "expected an option among use_binary_format, .*, got 'compress'",
+        ),
+        (
+            lambda p: save({}, p, metadata={"a": "b"}),
+            ValueError,
+            r"save\(metadata\): expected a file that ends in .safetensors",
+        ),
+        (
+            lambda p: load(p, map_location="cpu"),
+            ValueError,
+            "expected an option among return_numpy, .*, got 'map_location'",
+        ),
         (lambda p: load(p), ValueError, "which is not there"),
         (lambda p: load(os.path.dirname(p)), ValueError, "which is not a file"),
         (lambda p: load(os.devnull), ValueError, "which is not a file"),
@@ -222,7 +239,13 @@ def test_bad_calls(call, kind, message, path):
 
 
 def test_what_is_just_allowed(path):
-    for given in (deep(101), deep(100, bireme.ones([1])), {(np.float64(1), "a"): 2}, {-(2**63): 1, 2**64 - 1: 2}, doubled(20)):
+    for given in (
+        deep(101),
+        deep(100, bireme.ones([1])),
+        {(np.float64(1), "a"): 2},
+        {-(2**63): 1, 2**64 - 1: 2},
+        doubled(20),
+    ):
         save(given, path)
         found = load(path)
         assert found == given or repr(found) == repr(given)
@@ -301,7 +324,9 @@ def small_disk():
 def test_a_file_that_finds_no_room(name, tmp_path, small_disk):
     path = tmp_path / name
     save({"good": bireme.ones([2])}, path)
-    with pytest.raises(OSError, match=rf"save\(path\): expected a file that can be written, got .*{name}: File too large") as told:
+    with pytest.raises(
+        OSError, match=rf"save\(path\): expected a file that can be written, got .*{name}: File too large"
+    ) as told:
         save({"w": bireme.ones([100_000])}, path)
     assert "hint: what was there before is unchanged" in str(told.value) and told.value.errno == errno.EFBIG
     assert list(load(path)) == ["good"] and [p.name for p in tmp_path.iterdir()] == [name]
@@ -320,11 +345,15 @@ def test_a_full_disk_in_one_sentence(path, monkeypatch):
 
 def test_no_rights(path):
     save(1, path)
-    with pytest.raises(OSError, match=r"save\(path\): expected a file that can be written, got .*/y: (File exists|Not a directory)"):
+    with pytest.raises(
+        OSError, match=r"save\(path\): expected a file that can be written, got .*/y: (File exists|Not a directory)"
+    ):
         save(1, Path(path) / "y")
     os.chmod(path, 0)
     if not os.access(path, os.R_OK):
-        with pytest.raises(PermissionError, match=r"load\(path\): expected a file that can be read, got .*: Permission denied"):
+        with pytest.raises(
+            PermissionError, match=r"load\(path\): expected a file that can be read, got .*: Permission denied"
+        ):
             load(path)
 
 
@@ -406,16 +435,28 @@ def test_a_file_is_loaded_while_it_is_replaced(path):
 
 
 def test_the_safetensors_library_and_we_understand_each_other(tensors):
-    given = {"w": bireme.to_tensor([[1.0, 2.0]]), "flag": bireme.to_tensor([True]), "n": bireme.to_tensor(7), "h": bireme.ones([3], "bfloat16")}
+    given = {
+        "w": bireme.to_tensor([[1.0, 2.0]]),
+        "flag": bireme.to_tensor([True]),
+        "n": bireme.to_tensor(7),
+        "h": bireme.ones([3], "bfloat16"),
+    }
     save(given, tensors, metadata={"format": "pt", "ü": "é"})
     found = safetensors.numpy.load_file(tensors)
     assert found["w"].tolist() == [[1.0, 2.0]] and found["flag"].tolist() == [True] and found["n"].tolist() == 7
     assert found["h"].dtype == ml_dtypes.bfloat16
     assert read_metadata(tensors) == {"format": "pt", "ü": "é"}
-    arrays = {"a": np.arange(6, dtype=np.int16).reshape(2, 3), "b": np.ones(3, np.float16), "odd": np.ones(3, np.uint8), "z": np.zeros((0, 2))}
+    arrays = {
+        "a": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "b": np.ones(3, np.float16),
+        "odd": np.ones(3, np.uint8),
+        "z": np.zeros((0, 2)),
+    }
     safetensors.numpy.save_file(arrays, tensors, {"x": "y"})
     mine = load(tensors, return_numpy=True)
-    assert sorted(mine) == sorted(arrays) and all(np.array_equal(mine[k], arrays[k]) and mine[k].dtype == arrays[k].dtype for k in arrays)
+    assert sorted(mine) == sorted(arrays) and all(
+        np.array_equal(mine[k], arrays[k]) and mine[k].dtype == arrays[k].dtype for k in arrays
+    )
     assert read_metadata(tensors) == {"x": "y"} and load(tensors)["a"].dtype is bireme.int16
 
 
@@ -431,11 +472,19 @@ def test_our_bytes_are_those_of_the_library(tensors):
 @pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2", "complex64"])
 def test_types_that_the_library_does_not_hand_out(kind, tensors):
     save({"w": bireme.to_tensor([1.5, -2.0]).astype(kind)}, tensors)
-    assert load(tensors)["w"].dtype.name == kind and load(tensors)["w"].numpy().astype("complex64").tolist() == [1.5, -2.0]
+    assert load(tensors)["w"].dtype.name == kind and load(tensors)["w"].numpy().astype("complex64").tolist() == [
+        1.5,
+        -2.0,
+    ]
 
 
 def test_arrays_that_are_mapped(tensors, path):
-    given = {"w": np.arange(100_000, dtype=np.float32), "b": np.ones(3, np.uint8), "flag": np.array([True, False]), "none": np.zeros((0, 2))}
+    given = {
+        "w": np.arange(100_000, dtype=np.float32),
+        "b": np.ones(3, np.uint8),
+        "flag": np.array([True, False]),
+        "none": np.zeros((0, 2)),
+    }
     save(given, tensors)
     found = load(tensors, return_numpy=True, mmap=True)
     assert all(np.array_equal(found[k], given[k]) for k in given)
@@ -458,8 +507,8 @@ def test_a_name_without_the_ending(path):
         ({"a": 1}, {}, "got 'a': 1"),
         ({1: bireme.ones([1])}, {}, "a dict of name to Tensor"),
         ({"a": {"b": bireme.ones([1])}}, {}, "got 'a': dict"),
-        ({"a": bireme.ones([1]).astype("complex128")}, {}, "types that a safetensors file can hold, got complex128 for 'a'"),
-        ({"a": bireme.ones([1])}, {"metadata": {"a": 1}}, r"save\(metadata\): expected a dict of text to text"),
+        ({"a": bireme.ones([1]).astype("complex128")}, {}, "dtypes that safetensors supports, got complex128 for 'a'"),
+        ({"a": bireme.ones([1])}, {"metadata": {"a": 1}}, r"save\(metadata\): expected a dict of str to str"),
     ],
 )
 def test_what_a_safetensors_file_cannot_hold(obj, options, message, tensors):
@@ -483,32 +532,35 @@ def one(path, given, data=b"1234"):
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda p: Path(p).write_bytes(b""), "too short"),
-        (lambda p: Path(p).write_bytes(b"\xff" * 64), "announces a header of 18446744073709551615"),
-        (lambda p: header(p, b"[]"), "not a table"),
+        (lambda p: Path(p).write_bytes(b""), "truncated"),
+        (lambda p: Path(p).write_bytes(b"\xff" * 64), "header would be 18446744073709551615 bytes long"),
+        (lambda p: header(p, b"[]"), "not a JSON object"),
         (lambda p: header(p, b"{" * 100_000), "not JSON"),
         (lambda p: header(p, b"\xff\xfe{}"), "not JSON"),
-        (lambda p: header(p, b'{"a":1,"a":2}'), "names something twice"),
-        (lambda p: header(p, b'{"__metadata__":{"format":3}}'), "metadata that is not text"),
-        (lambda p: header(p, b'{"__metadata__":3}'), "metadata that is not text"),
+        (lambda p: header(p, b'{"a":1,"a":2}'), "duplicate keys"),
+        (lambda p: header(p, b'{"__metadata__":{"format":3}}'), "metadata that is not a dict of str to str"),
+        (lambda p: header(p, b'{"__metadata__":3}'), "metadata that is not a dict of str to str"),
         (lambda p: one(p, entry(shape=(2**60,))), r"'a' of shape \[1152921504606846976\] in 4 bytes"),
         (lambda p: one(p, entry(shape=(2**40, 0))), "in 4 bytes"),
         (lambda p: one(p, entry(shape=(2**40, 2**40, 0), extent=(0, 0)), b""), "in 0 bytes"),
-        (lambda p: one(p, entry(shape=(-1,))), "not sizes"),
-        (lambda p: one(p, entry(shape=(True,))), "not sizes"),
-        (lambda p: header(p, json.dumps({"a\x1b[31m\n": entry(shape=(-1,))}).encode(), b"1234"), r"sizes of 'a\\x1b\[31m\\n' that are not sizes"),
-        (lambda p: one(p, entry(shape=("1",))), "not sizes"),
-        (lambda p: one(p, entry(shape=(1,) * 70)), "not sizes"),
-        (lambda p: one(p, entry(extent=(0, 4, 4))), "not sizes"),
+        (lambda p: one(p, entry(shape=(-1,))), "invalid shape or data_offsets"),
+        (lambda p: one(p, entry(shape=(True,))), "invalid shape or data_offsets"),
+        (
+            lambda p: header(p, json.dumps({"a\x1b[31m\n": entry(shape=(-1,))}).encode(), b"1234"),
+            r"'a\\x1b\[31m\\n' with an invalid shape",
+        ),
+        (lambda p: one(p, entry(shape=("1",))), "invalid shape or data_offsets"),
+        (lambda p: one(p, entry(shape=(1,) * 70)), "invalid shape or data_offsets"),
+        (lambda p: one(p, entry(extent=(0, 4, 4))), "invalid shape or data_offsets"),
         (lambda p: one(p, entry(extent=(4, 0))), "in -4 bytes"),
-        (lambda p: one(p, entry(dtype="PICKLE")), "unknown type 'PICKLE'"),
-        (lambda p: one(p, entry(dtype=5)), "unknown type '5'"),
+        (lambda p: one(p, entry(dtype="PICKLE")), "unknown dtype 'PICKLE'"),
+        (lambda p: one(p, entry(dtype=5)), "unknown dtype '5'"),
         (lambda p: one(p, {"dtype": "F32"}), "incomplete entry"),
         (lambda p: header(p, b'{"a":3}'), "incomplete entry"),
-        (lambda p: one(p, entry(extent=(4, 8))), "overlap or leave holes"),
-        (lambda p: one(p, {"a": entry(), "b": entry()}), "overlap or leave holes"),
-        (lambda p: one(p, entry(), b"12345678"), "8 bytes of arrays where its header says 4"),
-        (lambda p: one(p, entry(), b"1"), "1 bytes of arrays where its header says 4"),
+        (lambda p: one(p, entry(extent=(4, 8))), "overlap or leave gaps"),
+        (lambda p: one(p, {"a": entry(), "b": entry()}), "overlap or leave gaps"),
+        (lambda p: one(p, entry(), b"12345678"), "8 bytes of data where its header says 4"),
+        (lambda p: one(p, entry(), b"1"), "1 bytes of data where its header says 4"),
     ],
 )
 def test_hostile_headers(write, message, tensors):
@@ -584,7 +636,9 @@ def test_a_process_ends_when_its_files_are_there(path):
 def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
     (tmp_path / "taken").mkdir()
     bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "taken"))
-    with pytest.raises(IsADirectoryError):  # told by the next call if it has failed by then, else when the queue is waited for
+    with pytest.raises(
+        IsADirectoryError
+    ):  # told by the next call if it has failed by then, else when the queue is waited for
         bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "next"), sync_other_task=False)
         bireme.clear_async_save_task_queue()
     bireme.clear_async_save_task_queue()
@@ -595,12 +649,16 @@ def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
 def test_errors_of_the_training_stay_with_the_training(path):
     state = {"w": bireme.to_tensor(np.ones((50, 50), "float32")) * 2}
     state["w"].numpy()
-    bireme.core.record.guards.guard(bireme.to_tensor(True)._value, "an index of the training", IndexError)
-    with pytest.raises(IndexError, match="of the training"):
+    wrong = bireme.index_select(bireme.ones([3]), bireme.to_tensor([5]) + 0)
+    bireme.core.record.flush.run(bireme.core.graph.segment.local.segment)
+    with pytest.raises(IndexError, match="got one outside"):
         bireme.async_save(state, path)  # the caller is told
-    bireme.core.record.guards.guard(bireme.to_tensor(True)._value, "another index", IndexError)
+    with pytest.raises(IndexError, match="got one outside"):
+        bireme.async_save({"wrong": wrong}, path)
+    bireme.index_select(bireme.ones([3]), bireme.to_tensor([6]) + 0)
+    bireme.core.record.flush.run(bireme.core.graph.segment.local.segment)
     background._Held(state["w"]._value)._host()  # the writer is not
-    with pytest.raises(IndexError, match="another index"):
+    with pytest.raises(IndexError, match="got one outside"):
         state["w"].numpy()
 
 

@@ -209,7 +209,10 @@ def test_check_nan_inf_level_says_whether_it_stops(level, capsys):
                 bireme.log(bireme.to_tensor([-1.0]))
         else:
             assert bireme.log(bireme.to_tensor([-1.0])).isnan().item()
-            assert "log: There are NAN or INF (num_nan=1, num_inf=0) in a result of shape [1], at test_flags.py:" in capsys.readouterr().out
+            assert (
+                "log: There are NAN or INF (num_nan=1, num_inf=0) in a result of shape [1], at test_flags.py:"
+                in capsys.readouterr().out
+            )
     finally:
         bireme.set_flags({"FLAGS_check_nan_inf": False, "FLAGS_check_nan_inf_level": 0})
 
@@ -245,8 +248,12 @@ def test_check_nan_inf_lets_integers_and_finite_numbers_pass():
 def test_a_wrong_value_in_the_environment_is_told_as_such(tmp_path):
     (tmp_path / "train.py").write_text("import os\nimport bireme\n")
     env = {**os.environ, "FLAGS_op_at_once": "maybe", "PYTHONPATH": os.getcwd()}
-    done = subprocess.run([sys.executable, str(tmp_path / "train.py")], env=env, capture_output=True, text=True, timeout=120)
-    assert done.stderr.endswith("ArgumentError: FLAGS_op_at_once of the environment: expected true or false, got 'maybe'\n  at train.py:2\n")
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "train.py")], env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.stderr.endswith(
+        "ArgumentError: FLAGS_op_at_once of the environment: expected true or false, got 'maybe'\n  at train.py:2\n"
+    )
 
 
 def test_without_check_nan_inf_they_are_numbers():

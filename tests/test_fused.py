@@ -1,4 +1,7 @@
-"""Fused functions where a row of the table does not reach: what is left out, what is changed in place, what is quantised."""
+"""Fused functions where a row of the table does not reach:
+
+what is left out, what is changed in place, what is quantised.
+"""
 
 import numpy as np
 import pytest
@@ -83,8 +86,18 @@ def test_blocks_step_by_step_are_one_prompt():
 
     def run(tokens, caches, prompt, done):
         count = len(tokens)
-        lengths = (numbers(prompt), numbers(done), numbers(count), numbers(*[0] * count), numbers(0), numbers(0, count), numbers(0, count))
-        return F.block_multihead_attention(bireme.to_tensor(tokens), *caches, *lengths, table, block_size=block)[0].numpy()
+        lengths = (
+            numbers(prompt),
+            numbers(done),
+            numbers(count),
+            numbers(*[0] * count),
+            numbers(0),
+            numbers(0, count),
+            numbers(0, count),
+        )
+        return F.block_multihead_attention(bireme.to_tensor(tokens), *caches, *lengths, table, block_size=block)[
+            0
+        ].numpy()
 
     def caches():
         return [bireme.zeros([4, 1, block, width], "float64") for _ in range(2)]
@@ -106,16 +119,22 @@ def test_blocks_of_bytes():
     found = []
     for kind, given in (("float32", {}), ("uint8", dict(zip(names, scales, strict=True)))):
         caches = [bireme.zeros([2, 1, 2, 4], kind) for _ in range(2)]
-        found.append(F.block_multihead_attention(bireme.to_tensor(qkv), *caches, *lengths, block_size=2, **given)[0].numpy())
+        found.append(
+            F.block_multihead_attention(bireme.to_tensor(qkv), *caches, *lengths, block_size=2, **given)[0].numpy()
+        )
     assert caches[0].dtype.name == "uint8"
     np.testing.assert_allclose(found[1], found[0], atol=0.01)
 
 
 def test_transformer_step_by_step_is_the_whole():
     bireme.seed(3)
-    layer = bireme.incubate.nn.FusedMultiTransformer(4, 2, 8, num_layers=2, norm_type="rmsnorm", gqa_group_size=1, activation="swiglu")
+    layer = bireme.incubate.nn.FusedMultiTransformer(
+        4, 2, 8, num_layers=2, norm_type="rmsnorm", gqa_group_size=1, activation="swiglu"
+    )
     x = bireme.to_tensor(rng.standard_normal((2, 4, 4)).astype("float32"))
-    mask = bireme.to_tensor(np.where(np.tril(np.ones((1, 1, 4, 4))) > 0, 0, -1e9).astype("float32")).expand([2, 1, 4, 4])
+    mask = bireme.to_tensor(np.where(np.tril(np.ones((1, 1, 4, 4))) > 0, 0, -1e9).astype("float32")).expand(
+        [2, 1, 4, 4]
+    )
     want = layer(x, mask).numpy()
     caches = [bireme.zeros([2, 2, 1, 6, 2]) for _ in range(2)]
     out, kept = layer(x[:, :3], mask[:, :, :3, :3], caches)
@@ -163,7 +182,9 @@ def test_the_loss_that_spreads_tokens():
 
 def test_results_in_eight_bits():
     x = bireme.to_tensor([[1.0, -3.0, 0.25, 2.5]])
-    out, total = F.fused_rms_norm(x, bireme.ones([4]), None, 0.0, quant_scale=1 / 127, quant_max_bound=127, quant_min_bound=-127)
+    out, total = F.fused_rms_norm(
+        x, bireme.ones([4]), None, 0.0, quant_scale=1 / 127, quant_max_bound=127, quant_min_bound=-127
+    )
     assert out.dtype.name == "int8" and total.dtype.name == "float32"
     plain = F.fused_rms_norm(x, bireme.ones([4]), None, 0.0)[0].numpy()
     np.testing.assert_array_equal(out.numpy(), np.rint(plain))
@@ -171,7 +192,10 @@ def test_results_in_eight_bits():
     assert eighth.dtype.name == "float8_e4m3fn"
     np.testing.assert_allclose(eighth.astype("float32").numpy(), [[1.0, 0.0, 0.25, 2.5]])
     back = F.fused_bias_act(
-        bireme.to_tensor([[2, -2]], dtype="int32"), dequant_scales=bireme.to_tensor([0.5, 0.5]), act_method="relu", compute_dtype="fp16"
+        bireme.to_tensor([[2, -2]], dtype="int32"),
+        dequant_scales=bireme.to_tensor([0.5, 0.5]),
+        act_method="relu",
+        compute_dtype="fp16",
     )
     assert back.dtype.name == "float16" and back.tolist() == [[1.0, 0.0]]
 
@@ -182,7 +206,9 @@ def test_products_of_eight_bits_are_nearly_those_of_whole_numbers():
     out = bireme.ones([4, 130])
     made = F.fp8_gemm_blockwise(qa, sa, qb, sb, "float32", out, accumulate=True, is_b_1d_scaled=False)
     assert made is out
-    np.testing.assert_allclose(out.numpy() - 1, a.numpy() @ b.numpy().T, atol=4)  # sums of 256 products with errors of 3 %
+    np.testing.assert_allclose(
+        out.numpy() - 1, a.numpy() @ b.numpy().T, atol=4
+    )  # sums of 256 products with errors of 3 %
 
 
 def test_attention_with_masks_by_meaning():
@@ -194,9 +220,14 @@ def test_attention_with_masks_by_meaning():
     np.testing.assert_allclose(lower, sdpa(q * 0.6, k, v, is_causal=True).numpy())
     zero = masks.LowerTriangularMask().add_bias(bireme.zeros([5, 5], "float64"))
     np.testing.assert_allclose(attend(q, k, v, zero, scale=0.3).numpy(), lower)
-    for mask in (masks.BlockDiagonalMask.from_seqlens([2, 3]), masks.BlockDiagonalMask.from_seqlens([2, 3]).make_causal()):
+    for mask in (
+        masks.BlockDiagonalMask.from_seqlens([2, 3]),
+        masks.BlockDiagonalMask.from_seqlens([2, 3]).make_causal(),
+    ):
         causal = isinstance(mask, masks.BlockDiagonalCausalMask)
-        want = np.concatenate([sdpa(*[t[:, i:j] for t in (q, k, v)], is_causal=causal).numpy() for i, j in ((0, 2), (2, 5))], 1)
+        want = np.concatenate(
+            [sdpa(*[t[:, i:j] for t in (q, k, v)], is_causal=causal).numpy() for i, j in ((0, 2), (2, 5))], 1
+        )
         np.testing.assert_allclose(attend(q, k, v, mask).numpy(), want, rtol=1e-9)
     with pytest.raises(TypeError, match="a Tensor, a mask of attn_bias, or None"):
         attend(q, k, v, "lower")

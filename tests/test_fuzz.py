@@ -25,7 +25,13 @@ def test_the_sample_is_fixed_and_covers_everything():
     functions = fuzz.targets()
     assert len(functions) < CALLS / 4
     paths = {target.path for target in functions}
-    assert {"bireme.add", "bireme.Tensor.reshape", "bireme.linalg.svd", "bireme.nn.functional.relu", "bireme.fft.fft"} <= paths
+    assert {
+        "bireme.add",
+        "bireme.Tensor.reshape",
+        "bireme.linalg.svd",
+        "bireme.nn.functional.relu",
+        "bireme.fft.fft",
+    } <= paths
     rest = [line for _, _, line in fuzz.calls(1, CALLS, "", start=CALLS - 10)]
     assert rest == first[-10:]  # a worker that is started again goes on where the last one ended
 
@@ -85,6 +91,13 @@ def test_the_tool_finds_what_it_looks_for(tmp_path, monkeypatch):
     ],
 )
 def test_the_command(arguments, status, said):
-    done = subprocess.run([sys.executable, "-m", "tools.fuzz", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.fuzz", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == status, done.stdout + done.stderr
     assert said in done.stdout + done.stderr

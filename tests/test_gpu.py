@@ -1,4 +1,7 @@
-"""What only a GPU can show: the same code on both devices, attention's fused kernels, batches that arrive on the device."""
+"""What only a GPU can show:
+
+the same code on both devices, attention's fused kernels, batches that arrive on the device.
+"""
 
 import numpy as np
 import pytest
@@ -58,7 +61,9 @@ def test_attention_in_bfloat16_is_that_of_float32(causal, heads, length):
 def test_batches_arrive_on_the_gpu(workers):
     data = bireme.io.TensorDataset([np.arange(40, dtype="float32").reshape(20, 2), np.arange(20)])
     for use_buffer in (True, False):
-        loader = bireme.io.DataLoader(data, batch_size=8, num_workers=workers, places=bireme.CUDAPlace(0), use_buffer_reader=use_buffer)
+        loader = bireme.io.DataLoader(
+            data, batch_size=8, num_workers=workers, places=bireme.CUDAPlace(0), use_buffer_reader=use_buffer
+        )
         batches = list(loader)
         assert [str(x.place) for x, _ in batches] == ["Place(gpu:0)"] * 3
         np.testing.assert_array_equal(np.concatenate([y.numpy() for _, y in batches]), np.arange(20))
@@ -70,12 +75,19 @@ def test_a_small_network_learns_on_the_gpu_as_on_the_cpu():
         with bireme.device_guard(place):
             bireme.seed(7)
             net = bireme.nn.Sequential(
-                bireme.nn.Conv2D(3, 8, 3, padding=1), bireme.nn.BatchNorm2D(8), bireme.nn.ReLU(), bireme.nn.Flatten(), bireme.nn.Linear(8 * 64, 10)
+                bireme.nn.Conv2D(3, 8, 3, padding=1),
+                bireme.nn.BatchNorm2D(8),
+                bireme.nn.ReLU(),
+                bireme.nn.Flatten(),
+                bireme.nn.Linear(8 * 64, 10),
             )
             g = np.random.default_rng(1)
             for p in net.parameters():
                 p.set_value((g.standard_normal(p.shape) * 0.05).astype("float32"))
-            x, y = bireme.to_tensor(g.standard_normal((16, 3, 8, 8)).astype("float32")), bireme.to_tensor(g.integers(0, 10, 16))
+            x, y = (
+                bireme.to_tensor(g.standard_normal((16, 3, 8, 8)).astype("float32")),
+                bireme.to_tensor(g.integers(0, 10, 16)),
+            )
             opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
             losses = []
             for _ in range(6):

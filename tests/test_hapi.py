@@ -105,14 +105,18 @@ def test_the_order_of_calls_and_what_they_get():
 def test_gradients_of_several_batches_are_added_up(every):
     model, data = linear(), Points(10)
     model.fit(data, batch_size=2, verbose=0, shuffle=False, accumulate_grad_batches=every)
-    np.testing.assert_allclose(model.network.bias.numpy(), by_hand(batches_of(data, 2), every=every)[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        model.network.bias.numpy(), by_hand(batches_of(data, 2), every=every)[1], rtol=1e-5, atol=1e-6
+    )
 
 
 def test_updates_also_at_the_end_of_a_stream():
     model, record = linear(), Record()
     model.fit(bireme.io.DataLoader(Stream(), batch_size=2), verbose=0, accumulate_grad_batches=3, callbacks=[record])
     assert record.params["steps"] is None
-    np.testing.assert_allclose(model.network.bias.numpy(), by_hand(batches_of(Points(7), 2), every=3)[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        model.network.bias.numpy(), by_hand(batches_of(Points(7), 2), every=3)[1], rtol=1e-5, atol=1e-6
+    )
 
 
 def test_iterations_decide_over_epochs():
@@ -140,7 +144,9 @@ def test_a_step_reads_nothing_and_is_one_program(monkeypatch):
     reads = []
     for name in ("numpy", "item", "__float__", "__bool__"):
         old = getattr(bireme.Tensor, name)
-        monkeypatch.setattr(bireme.Tensor, name, lambda self, *args, old=old, name=name: (reads.append(name), old(self, *args))[1])
+        monkeypatch.setattr(
+            bireme.Tensor, name, lambda self, *args, old=old, name=name: (reads.append(name), old(self, *args))[1]
+        )
     model, data = linear(bireme.metric.Accuracy(topk=(1, 2))), Points(8)
     batches = [[bireme.to_tensor(data.x), bireme.to_tensor(data.y)]] * 40
     model.fit(batches, verbose=0)
@@ -202,7 +208,9 @@ def test_what_batches_return():
     assert (model.network.weight.numpy() == before).all() and np.abs(model.network.weight.grad.numpy()).sum() > 0
     (loss,), _ = model.eval_batch([data.x], [data.y])
     assert not model.network.training and loss < by_hand([(data.x, data.y)])[0][0]
-    np.testing.assert_allclose(model.predict_batch([data.x])[0], data.x @ before + model.network.bias.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_batch([data.x])[0], data.x @ before + model.network.bias.numpy(), rtol=1e-5, atol=1e-6
+    )
     assert set(model.evaluate(data, batch_size=4, verbose=0)) == {"loss", "acc"}
     model.prepare(metrics=bireme.metric.Accuracy())
     assert len(model.eval_batch([data.x], [data.y])) == 1
@@ -289,7 +297,9 @@ def test_files_that_do_not_fit(tmp_path):
         other.save(str(tmp_path / "a"), training=False)
 
 
-@pytest.mark.parametrize("configs", ["O1", {"level": "O2", "dtype": "bfloat16"}, {"level": "O1", "init_loss_scaling": 128.0}])
+@pytest.mark.parametrize(
+    "configs", ["O1", {"level": "O2", "dtype": "bfloat16"}, {"level": "O1", "init_loss_scaling": 128.0}]
+)
 def test_mixed_precision_learns(configs):
     model, data = linear(amp_configs=configs), Points(8)
     first = model.train_batch([data.x], [data.y])[0]
@@ -331,7 +341,14 @@ def test_logs_are_read_when_they_are_looked_at():
     logs.later(["loss"], lambda: (reads.append(1), {"loss": [0.5]})[1], [])
     assert logs["step"] == 0 and logs.get("step") == 0 and "loss" in logs and len(logs) == 2 and not reads
     assert {**logs} == {"step": 0, "loss": [0.5]} and reads == [1]
-    for look in (dict, lambda x: x.copy(), lambda x: dict(x.items()), lambda x: x | {}, lambda x: json.loads(json.dumps(x)), lambda x: x):
+    for look in (
+        dict,
+        lambda x: x.copy(),
+        lambda x: dict(x.items()),
+        lambda x: x | {},
+        lambda x: json.loads(json.dumps(x)),
+        lambda x: x,
+    ):
         logs.later(["loss"], lambda: {"loss": [len(reads)]}, [])
         assert look(logs) == {"step": 0, "loss": [1]}
     logs.later(["loss"], lambda: {"loss": [2.0]}, [])
@@ -343,7 +360,13 @@ def test_input_spec():
     assert spec([None, -2, 3]).shape == (-1, -1, 3) and spec([2]) == spec((2,)) != spec([2], "int64")
     assert spec.from_tensor(bireme.ones([2], "int32"), "x") == spec([2], "int32", "x")
     assert spec([3]).batch(4).batch([5]).unbatch().shape == (4, 3)
-    for bad in (lambda: spec(3), lambda: spec([1.5]), lambda: spec([]).unbatch(), lambda: spec([1]).batch(2.0), lambda: spec.from_tensor(3)):
+    for bad in (
+        lambda: spec(3),
+        lambda: spec([1.5]),
+        lambda: spec([]).unbatch(),
+        lambda: spec([1]).batch(2.0),
+        lambda: spec.from_tensor(3),
+    ):
         with pytest.raises((TypeError, ValueError)):
             bad()
 

@@ -59,11 +59,16 @@ def test_a_table_of_layers(capsys):
     assert [row[-1] for row in found] == ["60", "0", "0", "2,416", "64", "0", "0", "48,120", "0", "1,210"]
     assert " ".join(found[3][1:-1]) == "[[2, 6, 14, 14]] [2, 16, 10, 10]"
     assert "Total params: 51,870\nTrainable params: 51,838\nNon-trainable params: 32\n" in text
-    assert "Input size (MB): 0.01\nForward/backward pass size (MB): 0.24\nParams size (MB): 0.20\nEstimated Total Size (MB): 0.45\n" in text
+    assert (
+        "Input size (MB): 0.01\nForward/backward pass size (MB): 0.24\nParams size (MB): 0.20\nEstimated Total Size (MB): 0.45\n"
+        in text
+    )
     assert len(set(map(len, [line for line in text.splitlines() if line.startswith(("---", "==="))]))) == 1
 
 
-@pytest.mark.parametrize("size", [(None, 1, 28, 28), (-1, 1, 28, 28), [(1, 1, 28, 28)], bireme.static.InputSpec([None, 1, 28, 28])])
+@pytest.mark.parametrize(
+    "size", [(None, 1, 28, 28), (-1, 1, 28, 28), [(1, 1, 28, 28)], bireme.static.InputSpec([None, 1, 28, 28])]
+)
 def test_ways_to_say_the_shape(size, capsys):
     assert bireme.summary(LeNet(), size)["total_params"] == 51870
     assert "[[1, 1, 28, 28]]" in capsys.readouterr().out
@@ -94,7 +99,9 @@ def test_shared_layers_count_once(capsys):
     assert bireme.summary(frozen, (1, 4)) == {"total_params": 16, "trainable_params": 8}
 
 
-@pytest.mark.parametrize("look", [lambda net: bireme.summary(net, (2, 1, 28, 28)), lambda net: bireme.flops(net, [2, 1, 28, 28])])
+@pytest.mark.parametrize(
+    "look", [lambda net: bireme.summary(net, (2, 1, 28, 28)), lambda net: bireme.flops(net, [2, 1, 28, 28])]
+)
 def test_the_network_stays_as_it_was(look, capsys):
     class Counting(nn.Layer):
         def __init__(self):
@@ -110,7 +117,11 @@ def test_the_network_stays_as_it_was(look, capsys):
 
     net = Counting()
     net.net.fc.eval()
-    modes, keys, state = [layer.training for layer in net.sublayers(True)], list(net.state_dict()), bireme.get_rng_state()[0]
+    modes, keys, state = (
+        [layer.training for layer in net.sublayers(True)],
+        list(net.state_dict()),
+        bireme.get_rng_state()[0],
+    )
     attributes = [set(vars(layer)) for layer in net.sublayers(True)]
     look(net)
     assert [layer.training for layer in net.sublayers(True)] == modes and list(net.state_dict()) == keys
@@ -188,7 +199,12 @@ def test_flops_of_a_network(capsys):
     assert bireme.flops(LeNet(), [1, 1, 28, 28], print_detail=True) == 341440
     text = capsys.readouterr().out
     assert "Total Flops: 341440     Total Params: 51870" in text and "no rule for MaxPool2D" in text
-    assert [line.split("|")[-2].strip() for line in text.splitlines() if line.startswith("|")][1:5] == ["47040", "0", "0", "241600"]
+    assert [line.split("|")[-2].strip() for line in text.splitlines() if line.startswith("|")][1:5] == [
+        "47040",
+        "0",
+        "0",
+        "241600",
+    ]
     assert bireme.flops(Shared(), [1, 4]) == 48, "a layer that is called twice counts twice"
 
 
@@ -199,7 +215,9 @@ def test_rules_of_ones_own(capsys):
     def tensor_rule(layer, inputs, output):
         layer.total_ops += bireme.to_tensor([5]) * output.shape[0]
 
-    assert bireme.flops(LeNet(), [1, 1, 28, 28], custom_ops={nn.Linear: rule, nn.MaxPool2D: rule}) == 341440 - 49200 + 300
+    assert (
+        bireme.flops(LeNet(), [1, 1, 28, 28], custom_ops={nn.Linear: rule, nn.MaxPool2D: rule}) == 341440 - 49200 + 300
+    )
     assert bireme.flops(nn.Sequential(nn.ReLU(), nn.ReLU()), [2, 3], custom_ops={nn.ReLU: tensor_rule}) == 20
     with pytest.raises(TypeError, match=r"flops\(custom_ops\)"):
         bireme.flops(LeNet(), [1, 1, 28, 28], custom_ops=3)

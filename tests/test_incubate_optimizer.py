@@ -202,6 +202,11 @@ def test_dropout_of_whole_slices():
     x = bireme.ones([4, 8, 2])
     kept = bireme.incubate.nn.FusedDropout(0.5, axis=1)(x).numpy()
     assert set(np.unique(kept)) <= {0.0, 2.0} and (kept == kept[:1, :, :1]).all()
-    for arguments, kind in (({"p": "a"}, TypeError), ({"p": 2}, ValueError), ({"mode": "a"}, ValueError), ({"axis": "a"}, TypeError)):
+    for arguments, kind in (
+        ({"p": "a"}, TypeError),
+        ({"p": 2}, ValueError),
+        ({"mode": "a"}, ValueError),
+        ({"axis": "a"}, TypeError),
+    ):
         with pytest.raises(kind, match="expected"):
             bireme.incubate.nn.FusedDropout(**arguments)

@@ -151,7 +151,14 @@ def test_a_value_that_does_not_fit_leaves_nothing_behind(key):
 def test_a_place_is_an_integer_wherever_it_comes_from():
     """Known or not yet computed, as a tensor or an array: beside arrays, it is what an int is."""
     x = bireme.to_tensor(source((2, 3, 4)))
-    for one in (1, np.int64(1), np.array(1), bireme.to_tensor(1), bireme.to_tensor([0, 1]).max(), bireme.to_tensor([1])[0]):
+    for one in (
+        1,
+        np.int64(1),
+        np.array(1),
+        bireme.to_tensor(1),
+        bireme.to_tensor([0, 1]).max(),
+        bireme.to_tensor([1])[0],
+    ):
         same(x[one, :, [0, 2]], source((2, 3, 4))[1][:, [0, 2]])
         same(x[one], source((2, 3, 4))[1])
         same(x[:, one], source((2, 3, 4))[:, 1])
@@ -245,7 +252,8 @@ def test_what_is_written_into_a_slice_gets_the_sum_of_its_gradients(dims):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "value"), [("float32", 2), ("float64", 0.1), ("int64", -(2**53)), ("int64", 2**62), ("int32", 7), ("int8", 3.9), ("bool", 1)]
+    ("dtype", "value"),
+    [("float32", 2), ("float64", 0.1), ("int64", -(2**53)), ("int64", 2**62), ("int32", 7), ("int8", 3.9), ("bool", 1)],
 )
 def test_a_number_is_written_in_the_type_of_the_tensor(dtype, value):
     x, host = bireme.zeros([3, 2], dtype), np.zeros([3, 2], dtype)
@@ -254,7 +262,9 @@ def test_a_number_is_written_in_the_type_of_the_tensor(dtype, value):
     assert x.numpy().tolist() == host.tolist()
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("float32", 2), ("float16", 0.5), ("int64", 3), ("int32", 7), ("bool", True)])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("float32", 2), ("float16", 0.5), ("int64", 3), ("int32", 7), ("bool", True)]
+)
 def test_a_number_is_written_under_a_mask(dtype, value):
     host = np.arange(6).reshape(2, 3).astype(dtype)
     x = bireme.to_tensor(host)
@@ -280,7 +290,10 @@ def test_interpreted_writes_take_every_place_in_turn(how, axis):
     x = np.asfortranarray(rng.integers(-9, 9, (4, 5, 3)).astype("float32"))
     index = np.array([2, 0, 2, 1, 2], "int32")  # one place three times
     part = rng.integers(-9, 9, [5 if k == axis else n for k, n in enumerate(x.shape)]).astype("float32")
-    expected, steps = np.moveaxis(x, axis, 0).copy(), {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+    expected, steps = (
+        np.moveaxis(x, axis, 0).copy(),
+        {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum},
+    )
     for place, row in zip(index, np.moveaxis(part, axis, 0), strict=True):
         expected[place] = row if how == "set" else steps[how](expected[place], row)
     before = x.copy()

@@ -1,6 +1,7 @@
 """Any index, read and written: NumPy's answer, with the one rule that differs, for random shapes and random indices.
 
-The rule is Paddle's: an integer is a basic index beside arrays too, and `...` that stands for no axis separates no arrays.
+The rule is Paddle's: an integer is a basic index beside arrays too, and `...` that stands for no axis separates no
+arrays.
 So the reference takes slices, integers and new axes first, and then what arrays and masks pick from that.
 """
 
@@ -28,7 +29,9 @@ def one_of(rng, *choices):
 
 
 def array_for(rng, n, shape):
-    """An index array into an axis of extent n, of a shape or one that broadcasts to it, in one of the forms that are taken."""
+    """An index array into an axis of extent n, of a shape or one that broadcasts to it, in one of the forms that are
+    taken.
+    """
     shape = one_of(rng, shape, shape, tuple(1 for _ in shape), shape[-1:], ()) if n else (0,)
     made = rng.integers(-n, max(n, 1), shape)
     kind = one_of(rng, "list", "array", "int32", "tensor")

@@ -42,7 +42,8 @@ def interrupts():
     """Call with a delay in seconds: SIGINT comes after it, as from a keyboard."""
     before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    # it comes again if it was swallowed: Python ignores an exception inside a destructor or a callback of a weak reference
+    # it comes again if it was swallowed: Python ignores an exception inside a destructor or a callback of a weak
+    # reference
     yield lambda delay: signal.setitimer(signal.ITIMER_REAL, delay, 0.5 if delay else 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
@@ -110,13 +111,20 @@ def test_an_interrupt_at_any_line_of_the_first_step(rule):
             step.step()
             step.clear_grad()
             assert np.isfinite(model.weight.numpy()).all() and not np.array_equal(before, model.weight.numpy())
-        assert all(np.isfinite(np.asarray(t.numpy(), "float32")).all() for t in step.state_dict().values() if isinstance(t, bireme.Tensor))
+        assert all(
+            np.isfinite(np.asarray(t.numpy(), "float32")).all()
+            for t in step.state_dict().values()
+            if isinstance(t, bireme.Tensor)
+        )
         line += 1
     assert line > 30
 
 
 def stopped_at(line, rule, model):
-    """Make a step that ends as by Ctrl-C at the given line of the optimizers' code, counted as they run; whether there is such a line."""
+    """Make a step that ends as by Ctrl-C at the given line of the optimizers' code, counted as they run;
+
+    whether there is such a line.
+    """
     left = [line]
 
     def trace(frame, event, _):

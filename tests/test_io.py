@@ -1,4 +1,7 @@
-"""bireme.io: datasets, samplers, the DataLoader in this process and with workers, and what happens when one of them fails."""
+"""bireme.io:
+
+datasets, samplers, the DataLoader in this process and with workers, and what happens when one of them fails.
+"""
 
 import collections
 import gc
@@ -123,7 +126,12 @@ def growing(i):
 
 
 def mixed(i):
-    return {"image": np.full((64, 64), i, np.uint8), "text": f"t{i}", "pair": Pair(i, np.float64(i)), "deep": [(i, {"x": np.float32(i)})]}
+    return {
+        "image": np.full((64, 64), i, np.uint8),
+        "text": f"t{i}",
+        "pair": Pair(i, np.float64(i)),
+        "deep": [(i, {"x": np.float32(i)})],
+    }
 
 
 def tensors(i):
@@ -256,7 +264,11 @@ def test_random_split(numpy_unseeded):
 def test_samplers():
     assert list(io.SequenceSampler(range(3))) == [0, 1, 2]
     assert sorted(io.RandomSampler(range(20))) == list(range(20))
-    assert len(list(io.RandomSampler(range(5), replacement=True, num_samples=9))) == len(io.RandomSampler(range(5), True, 9)) == 9
+    assert (
+        len(list(io.RandomSampler(range(5), replacement=True, num_samples=9)))
+        == len(io.RandomSampler(range(5), True, 9))
+        == 9
+    )
     assert list(io.RandomSampler(range(5), generator=iter([3, 1]))) == [3, 1]
     assert sorted(io.SubsetRandomSampler([4, 9, 2])) == [2, 4, 9]
     weighted = io.WeightedRandomSampler(bireme.to_tensor([[0.0, 1.0], [1.0, 0.0]]), 3)
@@ -272,7 +284,7 @@ def test_samplers():
         (lambda: io.RandomSampler(range(3), False, 4), ValueError, "at most 3"),
         (lambda: io.RandomSampler(range(0)), ValueError, "positive integer"),
         (lambda: io.WeightedRandomSampler([1.0], 0), ValueError, "positive integer"),
-        (lambda: list(io.WeightedRandomSampler([-1.0, 2.0], 1)), AssertionError, "at least 0"),
+        (lambda: list(io.WeightedRandomSampler([-1.0, 2.0], 1)), AssertionError, "non-negative"),
         (lambda: list(io.WeightedRandomSampler([math.nan, 2.0], 1)), AssertionError, "finite"),
         (lambda: list(io.WeightedRandomSampler([0.0, 2.0], 2, False)), AssertionError, "at least 2 positive"),
         (lambda: io.SubsetRandomSampler([]), ValueError, "at least one"),
@@ -282,7 +294,7 @@ def test_samplers():
         (lambda: io.BatchSampler(range(3), batch_size=0), AssertionError, "positive integer"),
         (lambda: io.BatchSampler(Stream(3)), AssertionError, "length"),
         (lambda: io.DistributedBatchSampler(range(3), 0), AssertionError, "positive integer"),
-        (lambda: io.DistributedBatchSampler(range(3), 1, rank=-1), AssertionError, "at least 0"),
+        (lambda: io.DistributedBatchSampler(range(3), 1, rank=-1), AssertionError, r"in \[0, 0\]"),
         (lambda: io.DataLoader(range(3), num_workers=-1), AssertionError, "num_workers"),
         (lambda: io.DataLoader(range(3), batch_size=0), AssertionError, "batch_size"),
         (lambda: io.DataLoader(range(3), prefetch_factor=0), AssertionError, "prefetch_factor"),
@@ -398,9 +410,11 @@ def test_fields():
     assert one(lambda i: "a") == ["a", "a"]
     assert one(lambda i: i, collate_fn=as_text) == [["0", "1"], ("int64", [0, 1])]
     assert one(lambda i: i, collate_fn=lambda batch: {"n": len(batch)}) == {"n": 2}
-    tensors = one(lambda i: bireme.full([1], i), collate_fn=lambda batch: io.collate.default_collate_fn(batch).astype("int32"))
+    tensors = one(
+        lambda i: bireme.full([1], i), collate_fn=lambda batch: io.collate.default_collate_fn(batch).astype("int32")
+    )
     assert tensors == ("int32", [[0], [1]])
-    with pytest.raises(RuntimeError, match="different numbers of fields"):
+    with pytest.raises(RuntimeError, match="equal numbers of fields, got samples of 1 and 2 fields"):
         one(lambda i: [1] * (i + 1))
     with pytest.raises(ValueError, match=r"\[1\] \(sample 0\) and \[2\] \(sample 1\)"):
         one(lambda i: np.zeros(i + 1))
@@ -427,7 +441,9 @@ def test_a_batch_is_its_own():
 
 
 def test_placed(monkeypatch):
-    [batch] = io.DataLoader(Numbers(2), places=[bireme.CPUPlace()], batch_size=2, return_list=False, feed_list=["x", "y"])
+    [batch] = io.DataLoader(
+        Numbers(2), places=[bireme.CPUPlace()], batch_size=2, return_list=False, feed_list=["x", "y"]
+    )
     assert isinstance(batch, list)
     assert batch[0].place.is_cpu_place()
     with pytest.raises(ValueError, match="places"):
@@ -439,7 +455,12 @@ def test_placed(monkeypatch):
 
 def test_workers_keep_the_order():
     here = [shape_of(b) for b in io.DataLoader(Numbers(23), batch_size=4)]
-    for options in ({}, {"use_shared_memory": False}, {"use_buffer_reader": False}, {"prefetch_factor": 1, "drop_last": True}):
+    for options in (
+        {},
+        {"use_shared_memory": False},
+        {"use_buffer_reader": False},
+        {"prefetch_factor": 1, "drop_last": True},
+    ):
         loader = io.DataLoader(Numbers(23), batch_size=4, num_workers=2, **options)
         assert len(loader) == len(iter(loader)) == len(here) - bool(options.get("drop_last"))
         assert [shape_of(b) for b in loader] == here[: len(loader)]
@@ -504,14 +525,18 @@ def test_persistent_workers_stay():
 def test_random_numbers_in_workers(numpy_unseeded):
     def read(workers, **options):
         bireme.seed(7)
-        return np.concatenate([b.numpy() for b in io.DataLoader(Each(noise, 8), batch_size=2, num_workers=workers, **options)])
+        return np.concatenate(
+            [b.numpy() for b in io.DataLoader(Each(noise, 8), batch_size=2, num_workers=workers, **options)]
+        )
 
     one = read(1)
     assert len(np.unique(one)) == 16
     np.testing.assert_array_equal(read(2), one)  # a batch draws the same whoever reads it
     seeded = read(2, worker_init_fn=own_seed)[:, 0]
     streams = [np.random.RandomState(1000 + k).rand(4) for k in range(2)]
-    np.testing.assert_array_equal(seeded, np.concatenate([streams[0][:2], streams[1][:2], streams[0][2:], streams[1][2:]]))
+    np.testing.assert_array_equal(
+        seeded, np.concatenate([streams[0][:2], streams[1][:2], streams[0][2:], streams[1][2:]])
+    )
 
 
 def test_what_cannot_be_sent_is_read_by_threads():
@@ -557,7 +582,9 @@ def test_what_takes_long_to_import_is_imported_once(tmp_path, monkeypatch):
     first = np.concatenate([b.numpy() for b in loader])
     assert (first[:, 1] == first[:, 2]).all(), "the first worker imports for itself"
     second = np.concatenate([b.numpy() for b in loader])
-    assert (second[:, 1] != second[:, 2]).all() and len(set(second[:, 1])) == 1, "the server has imported for the second"
+    assert (second[:, 1] != second[:, 2]).all() and len(set(second[:, 1])) == 1, (
+        "the server has imported for the second"
+    )
     assert launch._imported == {"slowly_imported", "bireme.io.collate"}
     assert np.array_equal(first[:, 0], second[:, 0])
 
@@ -567,12 +594,18 @@ def test_a_server_goes_on_where_an_import_fails(tmp_path, capfd):
     code = "import bireme.io.imports, sys; print('colorsys' in sys.modules)"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=100,
                           env={**os.environ, "BIREME_WORKER_IMPORTS": json.dumps(told)})  # fmt: skip
-    assert done.stdout.strip() == "True" and "could not import no_such_module_anywhere: ModuleNotFoundError" in done.stderr
+    assert (
+        done.stdout.strip() == "True" and "could not import no_such_module_anywhere: ModuleNotFoundError" in done.stderr
+    )
 
 
 def test_a_script_must_be_importable(tmp_path, monkeypatch):
     main = sys.modules["__main__"]
-    for text, fine in (("train()\n", False), ("def f(): ...\nif __name__ == '__main__':\n    f()\n", True), ("not python", False)):
+    for text, fine in (
+        ("train()\n", False),
+        ("def f(): ...\nif __name__ == '__main__':\n    f()\n", True),
+        ("not python", False),
+    ):
         (tmp_path / "script.py").write_text(text)
         monkeypatch.setattr(main, "__file__", str(tmp_path / "script.py"), raising=False)
         assert launch.script_can_be_imported() is fine
@@ -588,7 +621,9 @@ def test_an_error_in_a_worker_comes_back(shared):
     loader = io.DataLoader(Each(fails_at_five, 8), batch_size=2, num_workers=2, use_shared_memory=shared)
     it = iter(loader)
     assert [next(it).tolist() for _ in range(2)] == [[0, 1], [2, 3]]
-    with pytest.raises(ValueError, match=r"(?s)worker\(0\) caught ValueError at sample 5.*in fails_at_five.*sample 5 is broken"):
+    with pytest.raises(
+        ValueError, match=r"(?s)worker\(0\) caught ValueError at sample 5.*in fails_at_five.*sample 5 is broken"
+    ):
         next(it)
     assert next(it).tolist() == [6, 7]
     with pytest.raises(StopIteration):

@@ -1,4 +1,5 @@
-"""Inputs that ended a process, read foreign memory or divided by zero in other frameworks: here a result or a clear error.
+"""Inputs that ended a process, read foreign memory or divided by zero in other frameworks: here a result or a clear
+error.
 
 The ids are those of the public advisories. Every case is followed by an ordinary call: the process is alive and well.
 """
@@ -33,56 +34,146 @@ def still_alive():
 # (advisory, call, what the error says)
 REFUSED = [
     # axes far out of range: use after free, heap overflow
-    ("CVE-2023-38669", lambda: bireme.diagonal(grid(), axis1=-(2**31), axis2=1), r"diagonal\(axis1\): expected an axis in \[-2, 1\]"),
-    ("CVE-2023-38669", lambda: bireme.diagonal(grid(), axis1=0, axis2=-(10**9)), r"diagonal\(axis2\): expected an axis in \[-2, 1\]"),
-    ("CVE-2023-38670", lambda: bireme.flip((grid(),), numbers([2**40, 2**41])), r"flip\(x\): expected a Tensor, got tuple"),
+    (
+        "CVE-2023-38669",
+        lambda: bireme.diagonal(grid(), axis1=-(2**31), axis2=1),
+        r"diagonal\(axis1\): expected an axis in \[-2, 1\]",
+    ),
+    (
+        "CVE-2023-38669",
+        lambda: bireme.diagonal(grid(), axis1=0, axis2=-(10**9)),
+        r"diagonal\(axis2\): expected an axis in \[-2, 1\]",
+    ),
+    (
+        "CVE-2023-38670",
+        lambda: bireme.flip((grid(),), numbers([2**40, 2**41])),
+        r"flip\(x\): expected a Tensor, got tuple",
+    ),
     ("CVE-2023-38670", lambda: bireme.flip(grid(), numbers([2**40, 2**41])), r"flip\(axis\): expected"),
     ("CVE-2023-38670", lambda: bireme.flip(grid(), [2**40]), r"flip\(axis\): expected an axis in \[-2, 1\]"),
-    ("CVE-2023-38671", lambda: bireme.trace(grid(), axis1=-(2**31), axis2=1), r"trace\(axis1\): expected an axis in \[-2, 1\]"),
+    (
+        "CVE-2023-38671",
+        lambda: bireme.trace(grid(), axis1=-(2**31), axis2=1),
+        r"trace\(axis1\): expected an axis in \[-2, 1\]",
+    ),
     ("CVE-2023-38671", lambda: bireme.trace(grid(), 2, 0, -100), r"trace\(axis2\): expected an axis in \[-2, 1\]"),
-    ("CVE-2023-38678", lambda: bireme.mode(bireme.to_tensor(2.0), axis=7), r"mode\(axis\): expected an axis in \[-1, 0\], got 7"),
+    (
+        "CVE-2023-38678",
+        lambda: bireme.mode(bireme.to_tensor(2.0), axis=7),
+        r"mode\(axis\): expected an axis in \[-1, 0\], got 7",
+    ),
     ("CVE-2023-38678", lambda: bireme.mode(bireme.to_tensor(2.0), axis=-(2**40)), r"mode\(axis\): expected an axis"),
     # a zero in the shape: division by it, or nothing to read
-    ("CVE-2023-52302", lambda: bireme.nextafter(bireme.ones([1, 2]), bireme.zeros([0])), r"nextafter\(\): expected shapes that broadcast"),
+    (
+        "CVE-2023-52302",
+        lambda: bireme.nextafter(bireme.ones([1, 2]), bireme.zeros([0])),
+        r"nextafter\(\): expected shapes that broadcast",
+    ),
     ("CVE-2023-52305", lambda: bireme.topk(bireme.zeros([2, 0]), 1), r"topk\(k\): expected"),
     ("CVE-2023-52306", lambda: bireme.lerp(bireme.ones([2]), bireme.zeros([0]), 0.5), r"lerp\([^)]*\): expected"),
-    ("CVE-2023-52308", lambda: bireme.amin(bireme.zeros([0, 0])), r"amin\(x\): expected an element"),
-    ("CVE-2023-52308", lambda: bireme.amax(bireme.zeros([2, 0]), axis=1), r"amax\(x\): expected an element along axis 1"),
-    ("CVE-2023-52312", lambda: bireme.crop(grid(), [-1, 0], []), r"crop\(offsets\): expected 2 numbers"),
-    ("CVE-2023-52312", lambda: bireme.crop(grid(), [1, 1], [5, 5]), r"crop\(offsets\): expected a place"),
-    ("CVE-2023-52313", lambda: bireme.argmin(bireme.zeros([0])), r"argmin\(x\): expected an element"),
-    ("CVE-2023-52313", lambda: bireme.argmax(bireme.zeros([2, 0]), axis=1), r"argmax\(x\): expected an element"),
+    ("CVE-2023-52308", lambda: bireme.amin(bireme.zeros([0, 0])), r"amin\(x\): expected at least one element"),
+    (
+        "CVE-2023-52308",
+        lambda: bireme.amax(bireme.zeros([2, 0]), axis=1),
+        r"amax\(x\): expected at least one element along axis 1",
+    ),
+    ("CVE-2023-52312", lambda: bireme.crop(grid(), [-1, 0], []), r"crop\(offsets\): expected 2 integers"),
+    ("CVE-2023-52312", lambda: bireme.crop(grid(), [1, 1], [5, 5]), r"crop\(offsets\): expected an offset"),
+    ("CVE-2023-52313", lambda: bireme.argmin(bireme.zeros([0])), r"argmin\(x\): expected at least one element"),
+    (
+        "CVE-2023-52313",
+        lambda: bireme.argmax(bireme.zeros([2, 0]), axis=1),
+        r"argmax\(x\): expected at least one element",
+    ),
     ("CVE-2023-38677", lambda: bireme.linalg.eig(bireme.zeros([0, 3])), r"eig\(x\): expected square matrices"),
-    ("CVE-2023-38672", lambda: bireme.linalg.matrix_power(bireme.zeros([2, 0, 3]), -1), r"matrix_power\(x\): expected square matrices"),
+    (
+        "CVE-2023-38672",
+        lambda: bireme.linalg.matrix_power(bireme.zeros([2, 0, 3]), -1),
+        r"matrix_power\(x\): expected square matrices",
+    ),
     # indices out of range: writing and reading foreign memory
-    ("CVE-2023-52303", lambda: bireme.put_along_axis(grid(), numbers([10**9]), bireme.to_tensor(1.0), 0), r"put_along_axis\(indices\): expected"),
-    ("CVE-2023-52303", lambda: bireme.put_along_axis(grid(), numbers([-(10**9)]), 1.0, 1), r"put_along_axis\(indices\): expected"),
-    ("gather", lambda: bireme.gather(grid(), numbers(10**6)), r"gather\(index\): expected indices in \[-2, 1\], got 1000000"),
+    (
+        "CVE-2023-52303",
+        lambda: bireme.put_along_axis(grid(), numbers([10**9]), bireme.to_tensor(1.0), 0),
+        r"put_along_axis\(indices\): expected",
+    ),
+    (
+        "CVE-2023-52303",
+        lambda: bireme.put_along_axis(grid(), numbers([-(10**9)]), 1.0, 1),
+        r"put_along_axis\(indices\): expected",
+    ),
+    (
+        "gather",
+        lambda: bireme.gather(grid(), numbers(10**6)),
+        r"gather\(index\): expected indices in \[-2, 1\], got 1000000",
+    ),
     ("gather_nd", lambda: bireme.gather_nd(grid(), numbers([0, 9])), r"gather_nd\(index\): expected"),
     ("scatter", lambda: bireme.scatter(grid(), numbers(7), bireme.ones([1, 3])), r"scatter\(index\): expected indices"),
-    ("take_along_axis", lambda: bireme.take_along_axis(grid(), numbers([9]), 1), r"take_along_axis\(indices\): expected indices"),
+    (
+        "take_along_axis",
+        lambda: bireme.take_along_axis(grid(), numbers([9]), 1),
+        r"take_along_axis\(indices\): expected indices",
+    ),
     ("embedding", lambda: bireme.nn.functional.embedding(numbers(9), grid()), r"embedding\(x\): expected indices"),
-    ("gather_tree", lambda: bireme.nn.functional.gather_tree(numbers([1]), numbers([1])), r"gather_tree\(\w+\): expected the shape"),
-    ("multiplex", lambda: bireme.multiplex([grid(), grid()], numbers([7], [0])), r"multiplex\(index\): expected indices"),
-    ("as_strided", lambda: bireme.as_strided(grid(), [3], [2**40]), r"as_strided\(shape\): expected elements within the 6 of the storage"),
+    (
+        "gather_tree",
+        lambda: bireme.nn.functional.gather_tree(numbers([1]), numbers([1])),
+        r"gather_tree\(\w+\): expected the shape",
+    ),
+    (
+        "multiplex",
+        lambda: bireme.multiplex([grid(), grid()], numbers([7], [0])),
+        r"multiplex\(index\): expected indices",
+    ),
+    (
+        "as_strided",
+        lambda: bireme.as_strided(grid(), [3], [2**40]),
+        r"as_strided\(shape\): expected indices in \[0, 5\] of the storage",
+    ),
     ("as_strided", lambda: bireme.as_strided(grid(), [2], [1], -8), r"as_strided\(\w+\): expected"),
     # 0-d where a sequence is read: stack overflow
-    ("CVE-2023-52304", lambda: bireme.searchsorted(bireme.to_tensor(3.0), bireme.ones([1])), r"searchsorted\(sorted_sequence\): expected"),
-    ("CVE-2023-52307", lambda: bireme.linalg.lu_unpack(bireme.ones([2, 2]), bireme.to_tensor(1, "int32")), r"lu_unpack\(y\): expected"),
+    (
+        "CVE-2023-52304",
+        lambda: bireme.searchsorted(bireme.to_tensor(3.0), bireme.ones([1])),
+        r"searchsorted\(sorted_sequence\): expected",
+    ),
+    (
+        "CVE-2023-52307",
+        lambda: bireme.linalg.lu_unpack(bireme.ones([2, 2]), bireme.to_tensor(1, "int32")),
+        r"lu_unpack\(y\): expected",
+    ),
     # counts that are negative, of the wrong rank or huge: heap overflow
-    ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers([1, 2])), r"repeat_interleave\(repeats\): expected"),
+    (
+        "CVE-2023-52309",
+        lambda: bireme.repeat_interleave(grid(), numbers([1, 2])),
+        r"repeat_interleave\(repeats\): expected",
+    ),
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), -1), r"repeat_interleave\(repeats\): expected"),
-    ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers(1, -2), axis=0), r"repeat_interleave\(repeats\): expected"),
-    ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers(1, 2**60), axis=0), r"repeat_interleave\(repeats\): expected"),
-    ("bincount", lambda: bireme.bincount(numbers(-1)), r"bincount\(x\): expected numbers of 0 or more"),
+    (
+        "CVE-2023-52309",
+        lambda: bireme.repeat_interleave(grid(), numbers(1, -2), axis=0),
+        r"repeat_interleave\(repeats\): expected",
+    ),
+    (
+        "CVE-2023-52309",
+        lambda: bireme.repeat_interleave(grid(), numbers(1, 2**60), axis=0),
+        r"repeat_interleave\(repeats\): expected",
+    ),
+    ("bincount", lambda: bireme.bincount(numbers(-1)), r"bincount\(x\): expected non-negative integers"),
     ("histogram", lambda: bireme.histogram(grid(), bins=0), r"histogram\(bins\): expected at least 1 bin"),
-    ("pool", lambda: bireme.nn.functional.max_pool2d(bireme.zeros([1, 1, 2, 2]), 2, stride=0), r"max_pool2d\(.*\): expected \w+ of 1 or more"),
+    (
+        "pool",
+        lambda: bireme.nn.functional.max_pool2d(bireme.zeros([1, 1, 2, 2]), 2, stride=0),
+        r"max_pool2d\(.*\): expected positive integers",
+    ),
     ("shard_index", lambda: bireme.shard_index(numbers([1]), 10, 0, 0), r"shard_index\(nshards\): expected"),
-    ("arange", lambda: bireme.arange(0, 1, 0), r"arange\(step\): expected a step other than 0"),
+    ("arange", lambda: bireme.arange(0, 1, 0), r"arange\(step\): expected a nonzero step"),
 ]
 
 
-@pytest.mark.parametrize(("advisory", "call", "message"), REFUSED, ids=[f"{a} {i}" for i, (a, _, _) in enumerate(REFUSED)])
+@pytest.mark.parametrize(
+    ("advisory", "call", "message"), REFUSED, ids=[f"{a} {i}" for i, (a, _, _) in enumerate(REFUSED)]
+)
 def test_refused(advisory, call, message):
     with pytest.raises((ValueError, TypeError, IndexError), match=message):
         call()
@@ -102,7 +193,11 @@ GIVEN = [
     ("CVE-2023-52302", lambda: bireme.nextafter(bireme.ones([1, 2]), bireme.zeros([0, 2])), np.zeros((0, 2))),
     ("CVE-2023-52305", lambda: bireme.topk(bireme.zeros([0, 3]), 2)[0], np.zeros((0, 2))),
     ("CVE-2023-52306", lambda: bireme.lerp(bireme.ones([1]), bireme.zeros([0]), 0.5), np.zeros(0)),
-    ("CVE-2023-52307", lambda: bireme.linalg.lu_unpack(bireme.zeros([0, 0]), bireme.zeros([0], "int32"))[1], np.zeros((0, 0))),
+    (
+        "CVE-2023-52307",
+        lambda: bireme.linalg.lu_unpack(bireme.zeros([0, 0]), bireme.zeros([0], "int32"))[1],
+        np.zeros((0, 0)),
+    ),
     ("CVE-2023-52308", lambda: bireme.amin(bireme.zeros([2, 0]), axis=0), np.zeros(0)),
     ("CVE-2023-52312", lambda: bireme.crop(grid(), [-1, 0]), np.zeros((2, 0))),
     ("CVE-2023-52313", lambda: bireme.argmax(bireme.zeros([2, 0]), axis=0), np.zeros(0)),
@@ -164,11 +259,23 @@ HUGE = [
 
 @pytest.mark.parametrize("call", HUGE, ids=range(len(HUGE)))
 def test_what_cannot_be_allocated_is_refused_by_name(call):
-    with pytest.raises(MemoryError, match=r"^(ones|repeat_interleave|tile|expand|eye|linspace|histogram|bincount|pad|one_hot|fft|matmul)\("):
+    with pytest.raises(
+        MemoryError,
+        match=r"^(ones|repeat_interleave|tile|expand|eye|linspace|histogram|bincount|pad|one_hot|fft|matmul)\(",
+    ):
         call()
 
 
-HOSTILE_TEXTS = ["__import__('os').abort()", "$(touch x)", "; ls", "`ls`", "../../etc/passwd", "%s%n", "\0", "ij->" + "i" * 5000]
+HOSTILE_TEXTS = [
+    "__import__('os').abort()",
+    "$(touch x)",
+    "; ls",
+    "`ls`",
+    "../../etc/passwd",
+    "%s%n",
+    "\0",
+    "ij->" + "i" * 5000,
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE_TEXTS, ids=range(len(HOSTILE_TEXTS)))
@@ -204,5 +311,7 @@ def test_a_process_survives_them_all():
         print("alive")
     """
     code = "\n".join(line[8:] for line in code.splitlines())
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.stdout.strip() == "alive", done.stderr

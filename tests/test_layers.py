@@ -10,7 +10,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # From the bottom up; an entry is a module or package directly under `bireme`. Modules of one layer may import each
 # other as long as no cycle comes of it. A new module has to be put into its layer here.
-CORE = ("base", "graph", "numpy_exec", "xla_exec", "run", "record", "tensor", "declare")  # sub-packages, from the bottom up
+CORE = (
+    "base",
+    "graph",
+    "numpy_exec",
+    "xla_exec",
+    "run",
+    "record",
+    "tensor",
+    "declare",
+)  # sub-packages, from the bottom up
 LAYERS = [
     *[[f"core.{package}"] for package in CORE],
     ["core"],
@@ -32,11 +41,17 @@ TOP = ("bireme", "jax", "jaxlib")
 def source(root: Path = ROOT) -> dict[str, tuple[str, bool]]:
     """Text of each module of the package, and whether it is a package's `__init__`."""
     files = {path.relative_to(root).with_suffix(""): path for path in sorted((root / "bireme").rglob("*.py"))}
-    return {".".join(p for p in key.parts if p != "__init__"): (path.read_text(), key.name == "__init__") for key, path in files.items()}
+    return {
+        ".".join(p for p in key.parts if p != "__init__"): (path.read_text(), key.name == "__init__")
+        for key, path in files.items()
+    }
 
 
 def unit_of(module: str) -> str:
-    """The entry of LAYERS that a module belongs to: what stands directly under `bireme`, in the core its sub-package."""
+    """The entry of LAYERS that a module belongs to:
+
+    what stands directly under `bireme`, in the core its sub-package.
+    """
     parts = module.split(".")
     if parts[1:2] == ["core"]:
         return ".".join(parts[1:3])
@@ -113,8 +128,17 @@ GOOD = {
         ({"bireme.nn": ("import jax.numpy as jnp", True)}, "only core and ops"),
         ({"bireme.core.base.b": ("def f():\n    from bireme.core import a", False)}, "inside a function"),
         ({"bireme.core.base.b": ("import importlib\nx = importlib.import_module('bireme.nn')", False)}, "higher layer"),
-        ({"bireme.core.base.a": ("from . import b", False), "bireme.core.base.b": ("from .a import x", False)}, "cycle"),
-        ({"bireme.core.base.a": ("from bireme.core.base import x", False), "bireme.core.base": ("from .a import x", True)}, "cycle"),
+        (
+            {"bireme.core.base.a": ("from . import b", False), "bireme.core.base.b": ("from .a import x", False)},
+            "cycle",
+        ),
+        (
+            {
+                "bireme.core.base.a": ("from bireme.core.base import x", False),
+                "bireme.core.base": ("from .a import x", True),
+            },
+            "cycle",
+        ),
         ({"bireme.core.base.a": ("from bireme.core.graph import g", False)}, "higher layer"),
         ({"bireme.core.misc": ("", True)}, "has no layer"),
         ({"bireme.nn": ("import bireme.optimizer", True), "bireme.optimizer": ("import bireme.nn", True)}, "cycle"),

@@ -1,4 +1,7 @@
-"""What a row cannot say of factors of matrices: gradients where a triangle is not read, or where vectors are given up to a phase."""
+"""What a row cannot say of factors of matrices:
+
+gradients where a triangle is not read, or where vectors are given up to a phase.
+"""
 
 import numpy as np
 import pytest
@@ -106,12 +109,21 @@ def test_gradients_of_what_reads_a_triangle_are_symmetric(name):
     spoiled = x.numpy() + np.triu(np.full((3, 3), 9.0), 1)
     first = getattr(linalg, name)(bireme.to_tensor(spoiled))
     second = getattr(linalg, name)(x)
-    for a, b in zip(first if isinstance(first, tuple) else [first], second if isinstance(second, tuple) else [second], strict=True):
+    for a, b in zip(
+        first if isinstance(first, tuple) else [first], second if isinstance(second, tuple) else [second], strict=True
+    ):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
 def test_equal_values_do_not_spoil_gradients_that_do_not_need_vectors():
-    for function in (lambda x: linalg.eigh(x)[0], lambda x: linalg.svd(x)[1], linalg.svdvals, linalg.eigvalsh, linalg.pinv, linalg.inv):
+    for function in (
+        lambda x: linalg.eigh(x)[0],
+        lambda x: linalg.svd(x)[1],
+        linalg.svdvals,
+        linalg.eigvalsh,
+        linalg.pinv,
+        linalg.inv,
+    ):
         x = bireme.to_tensor(np.eye(3) * 2, stop_gradient=False)
         (g,) = bireme.grad(function(x).sum(), x)
         assert np.isfinite(g.numpy()).all()
@@ -127,7 +139,11 @@ def test_determinant_of_a_singular_matrix_has_a_gradient():
 def test_broken_matrices_are_told(by):
     singular, nan = np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([[np.nan, 0.0], [0.0, 1.0]])
     with executor.use(by):
-        for name, function in {"inv": linalg.inv, "solve": lambda x: linalg.solve(x, x), "cholesky": lambda x: linalg.cholesky(-x)}.items():
+        for name, function in {
+            "inv": linalg.inv,
+            "solve": lambda x: linalg.solve(x, x),
+            "cholesky": lambda x: linalg.cholesky(-x),
+        }.items():
             with pytest.raises(ValueError, match=rf"^{name}\(x\): expected "):
                 function(bireme.to_tensor(singular)).numpy()
             assert np.isnan(function(bireme.to_tensor(nan)).numpy()).any()  # which is no fault of the matrix's shape
@@ -162,8 +178,8 @@ _ELLIPSIS = "einsum(equation): expected an ellipsis in the result as in the oper
 
 @pytest.mark.parametrize("equation, shapes, message", [
     ("ij,jk", [(2, 3)], "einsum(operands): expected 2 tensors for 'ij,jk', got 1"),
-    ("ij", [(2, 3, 4)], "einsum(operands): expected 2 axes for 'ij', got 3 in operand 0"),
-    ("i...jk", [(2, 3)], "einsum(operands): expected at least 3 axes for 'i...jk', got 2 in operand 0"),
+    ("ij", [(2, 3, 4)], "einsum(operands): expected 2 dimensions for 'ij', got 3 in operand 0"),
+    ("i...jk", [(2, 3)], "einsum(operands): expected at least 3 dimensions for 'i...jk', got 2 in operand 0"),
     ("i$j", [(2, 3)], "einsum(equation): expected letters, "),
     ("i..j", [(2, 3)], "einsum(equation): expected letters, "),
     ("ij->->i", [(2, 3)], "einsum(equation): expected one arrow at most, got 'ij->->i'\n  hint: Invalid equation: multiple `->` were found."),
@@ -185,11 +201,17 @@ def test_einsum_takes_strings_and_tensors():
             bireme.einsum(*args)
 
 
-@pytest.mark.parametrize("equation", ["ij,jk", " i j , j k -> i k", "ba", "...", "i...->...", "Ab,bC", "ii", "...a,...a", "i,j", "a...b->b...a"])
+@pytest.mark.parametrize(
+    "equation",
+    ["ij,jk", " i j , j k -> i k", "ba", "...", "i...->...", "Ab,bC", "ii", "...a,...a", "i,j", "a...b->b...a"],
+)
 def test_einsum_reads_the_notation_as_numpy_does(equation):
     terms = equation.replace(" ", "").split("->")[0].split(",")
     extents = {"i": 2, "j": 3, "k": 4, "a": 2, "b": 3, "A": 2, "C": 4}
-    xs = [matrix(*[n for c in t.replace("...", ".") for n in ([2, 3] if c == "." else [extents[c]])], seed=i) for i, t in enumerate(terms)]
+    xs = [
+        matrix(*[n for c in t.replace("...", ".") for n in ([2, 3] if c == "." else [extents[c]])], seed=i)
+        for i, t in enumerate(terms)
+    ]
     found = bireme.einsum(equation, *map(bireme.to_tensor, xs)).numpy()
     np.testing.assert_allclose(found, np.einsum(equation, *xs), rtol=1e-12)
 

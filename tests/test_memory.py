@@ -20,7 +20,9 @@ def rss():
         return int(f.read().split()[1]) * 4096
 
 
-linux = pytest.mark.skipif(not hasattr(gc, "freeze") or not __import__("os").path.exists("/proc/self/statm"), reason="needs /proc")
+linux = pytest.mark.skipif(
+    not hasattr(gc, "freeze") or not __import__("os").path.exists("/proc/self/statm"), reason="needs /proc"
+)
 
 
 def growth(run, warm_up, times):

@@ -20,7 +20,9 @@ def among_best(k):
 
 
 @pytest.mark.parametrize("as_tensors", [True, False])
-@pytest.mark.parametrize("label", [LABELS, LABELS.ravel(), np.eye(5, dtype=np.float32)[LABELS.ravel()]], ids=["column", "vector", "one-hot"])
+@pytest.mark.parametrize(
+    "label", [LABELS, LABELS.ravel(), np.eye(5, dtype=np.float32)[LABELS.ravel()]], ids=["column", "vector", "one-hot"]
+)
 def test_accuracy_over_batches(label, as_tensors):
     m = metric.Accuracy(topk=(1, 3))
     for part in (slice(0, 30), slice(30, 40)):
@@ -118,7 +120,7 @@ def test_accuracy_function():
         (lambda: metric.Recall().update(np.ones((2, 2)), np.ones((2, 2))), ValueError, r"\[N, 1\]"),
         (lambda: metric.Recall().update(np.ones(2), np.ones(3)), IndexError, "each of 3 labels"),
         (lambda: metric.Auc().update(np.ones((2, 1)), np.ones(2)), IndexError, "both classes"),
-        (lambda: metric.Auc().update(np.full((2, 2), 1.5), np.ones(2)), AssertionError, "between 0 and 1"),
+        (lambda: metric.Auc().update(np.full((2, 2), 1.5), np.ones(2)), AssertionError, r"in \[0, 1\]"),
         (lambda: metric.Accuracy(other=1), TypeError, "other|argument"),
         (lambda: metric.Metric(), TypeError, "abstract"),
     ],

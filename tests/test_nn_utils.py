@@ -95,15 +95,27 @@ def test_spectral_norm_takes_other_axes_and_two_forwards_before_one_backward():
     ("act", "kind", "message"),
     [
         (lambda: utils.weight_norm(utils.weight_norm(linear())), RuntimeError, "a layer without weight_norm on weight"),
-        (lambda: utils.spectral_norm(utils.spectral_norm(linear())), RuntimeError, "a layer without spectral_norm on weight"),
-        (lambda: utils.weight_norm(linear(), "wait"), KeyError, "one of weight, bias"),
+        (
+            lambda: utils.spectral_norm(utils.spectral_norm(linear())),
+            RuntimeError,
+            "a layer without spectral_norm on weight",
+        ),
+        (lambda: utils.weight_norm(linear(), "wait"), KeyError, "one of 'weight', 'bias'"),
         (lambda: utils.weight_norm(linear(), dim=2), AssertionError, r"weight_norm\(dim\)"),
         (lambda: utils.spectral_norm(linear(), dim=2), ValueError, r"spectral_norm\(dim\)"),
-        (lambda: utils.spectral_norm(linear(), n_power_iterations=0), ValueError, r"spectral_norm\(n_power_iterations\)"),
+        (
+            lambda: utils.spectral_norm(linear(), n_power_iterations=0),
+            ValueError,
+            r"spectral_norm\(n_power_iterations\)",
+        ),
         (lambda: utils.clip_grad_norm_(linear().parameters(), 1.0, 3), ValueError, r"clip_grad_norm_\(norm_type\)"),
         (lambda: utils.clip_grad_norm_(3, 1.0), TypeError, r"clip_grad_norm_\(parameters\)"),
         (lambda: utils.clip_grad_value_(linear().parameters(), -1.0), ValueError, r"clip_grad_value_\(clip_value\)"),
-        (lambda: utils.vector_to_parameters(bireme.zeros([3]), linear().parameters()), ValueError, "at least 16 elements"),
+        (
+            lambda: utils.vector_to_parameters(bireme.zeros([3]), linear().parameters()),
+            ValueError,
+            "at least 16 elements",
+        ),
         (lambda: utils.parameters_to_vector([]), IndexError, "at least one parameter"),
     ],
 )
@@ -164,7 +176,9 @@ def test_bilinear_kernels_enlarge_images():
     kernel = initializer.Bilinear().sample([2, 1, 4, 4], "float32").numpy()
     hat = np.array([0.25, 0.75, 0.75, 0.25])
     np.testing.assert_allclose(kernel, np.broadcast_to(np.outer(hat, hat), kernel.shape))
-    np.testing.assert_allclose(initializer.Bilinear().sample([1, 1, 3, 3], "float64").numpy()[0, 0, 0], np.array([0.25, 0.75, 0.75]) / 4)
+    np.testing.assert_allclose(
+        initializer.Bilinear().sample([1, 1, 3, 3], "float64").numpy()[0, 0, 0], np.array([0.25, 0.75, 0.75]) / 4
+    )
 
 
 @pytest.mark.parametrize(("shape", "groups"), [([4, 2, 3], 1), ([4, 2, 3, 3], 2), ([2, 4, 1, 3, 2], 1)])
@@ -180,8 +194,14 @@ def test_dirac_kernels_hand_on(shape, groups):
 @pytest.mark.parametrize(
     ("fill", "law"),
     [
-        (lambda w: nn.init.kaiming_uniform_(w, a=5**0.5), lambda w: abs(w.std() * np.sqrt(200) - np.sqrt(1 / 3)) < 0.02),
-        (lambda w: nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="relu"), lambda w: abs(w.std() * np.sqrt(300) - np.sqrt(2)) < 0.03),
+        (
+            lambda w: nn.init.kaiming_uniform_(w, a=5**0.5),
+            lambda w: abs(w.std() * np.sqrt(200) - np.sqrt(1 / 3)) < 0.02,
+        ),
+        (
+            lambda w: nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="relu"),
+            lambda w: abs(w.std() * np.sqrt(300) - np.sqrt(2)) < 0.03,
+        ),
         (lambda w: nn.init.xavier_uniform_(w, 2.0), lambda w: abs(w.std() - 2 * np.sqrt(2 / 500)) < 0.005),
         (lambda w: nn.init.xavier_normal_(w), lambda w: abs(w.std() - np.sqrt(2 / 500)) < 0.003),
         (lambda w: nn.init.uniform_(w, 2.0, 4.0), lambda w: w.min() >= 2 and w.max() <= 4 and abs(w.mean() - 3) < 0.02),
@@ -227,7 +247,9 @@ def test_shapes_that_have_no_such_values(make, shape, kind):
         nn.Layer().create_parameter(shape, default_initializer=make())
 
 
-@pytest.mark.parametrize("name", ["Bilinear", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform", "XavierNormal"])
+@pytest.mark.parametrize(
+    "name", ["Bilinear", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform", "XavierNormal"]
+)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64"])
 def test_types_that_have_no_such_values(name, dtype):
     with pytest.raises(TypeError, match="expected a floating"):

@@ -1,4 +1,7 @@
-"""Batch normalisation beyond its rows: running statistics, their place in a step, and conversion to the synchronised form."""
+"""Batch normalisation beyond its rows:
+
+running statistics, their place in a step, and conversion to the synchronised form.
+"""
 
 import numpy as np
 import pytest
@@ -61,7 +64,11 @@ def test_conversion_takes_the_parameters_over():
     net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.BatchNorm1D(2)))
     inner = net[1][0]
     made = nn.SyncBatchNorm.convert_sync_batchnorm(net)
-    assert isinstance(made[1][0], nn.SyncBatchNorm) and made[1][0].weight is inner.weight and made[1][0]._mean is inner._mean
+    assert (
+        isinstance(made[1][0], nn.SyncBatchNorm)
+        and made[1][0].weight is inner.weight
+        and made[1][0]._mean is inner._mean
+    )
 
 
 def test_a_converted_layer_keeps_the_name_that_was_given():
@@ -90,5 +97,5 @@ def test_layer_norm_takes_its_axes_as_an_array_or_a_tensor():
     for axes in (np.array([3, 4]), bireme.to_tensor([3, 4])):
         layer = nn.LayerNorm(axes)
         assert layer(x).shape == [2, 3, 4] and repr(layer) == "LayerNorm(normalized_shape=[3, 4], epsilon=1e-05)"
-    with pytest.raises(TypeError, match=r"LayerNorm\(normalized_shape\): expected an int or a list of them"):
+    with pytest.raises(TypeError, match=r"LayerNorm\(normalized_shape\): expected an integer or a list of integers"):
         nn.LayerNorm(np.array([[3, 4]]))

@@ -49,7 +49,9 @@ def test_links_lead_somewhere(name):
 def test_functions_of_the_engine_that_documents_name_exist():
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md"]
     named = {(m, n) for page in pages for m, n in re.findall(r"`(\w+)\.(\w+)(?:\(\))?`", page.read_text())}
-    modules = {path.stem: f"bireme.core.{path.parent.name}.{path.stem}" for path in (ROOT / "bireme" / "core").glob("*/*.py")}
+    modules = {
+        path.stem: f"bireme.core.{path.parent.name}.{path.stem}" for path in (ROOT / "bireme" / "core").glob("*/*.py")
+    }
     own = [(m, n) for m, n in sorted(named) if n != "py" and m in modules]
     assert len(own) > 20
     assert [f"{m}.{n}" for m, n in own if not hasattr(importlib.import_module(modules[m]), n)] == []

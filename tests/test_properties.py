@@ -1,6 +1,7 @@
 """Random programs: recorded and run at once, run operator by operator, and in NumPy, they give the same.
 
-A program is a list of small numbers, read as operations on a pool of tensors, views of each other among them; any list is
+A program is a list of small numbers, read as operations on a pool of tensors, views of each other among them; any list
+is
 a program, so a failing one shrinks to a short one.
 """
 
@@ -23,7 +24,13 @@ def for_all(strategy, examples, full):
     """Check a property of everything that the strategy draws: the same draws each time, many more with --full."""
 
     def check(holds):
-        chosen = settings(max_examples=examples * (20 if full else 1), derandomize=True, database=None, deadline=None, suppress_health_check=QUIET)
+        chosen = settings(
+            max_examples=examples * (20 if full else 1),
+            derandomize=True,
+            database=None,
+            deadline=None,
+            suppress_health_check=QUIET,
+        )
         chosen(given(strategy)(lambda drawn: holds(drawn)))()
 
     return check
@@ -277,7 +284,11 @@ def test_gradients_through_views_and_writes(full):
                 except RuntimeError as e:
                     assert "in-place" in str(e) or "changed" in str(e), e
                     return None
-            return sum(float((leaf.grad.numpy() * d).sum()) for leaf, d in zip(leaves, direction, strict=True) if leaf.grad is not None)
+            return sum(
+                float((leaf.grad.numpy() * d).sum())
+                for leaf, d in zip(leaves, direction, strict=True)
+                if leaf.grad is not None
+            )
 
         found, once = slope(False), slope(True)
         assert (found is None) == (once is None)
@@ -291,7 +302,14 @@ def test_gradients_through_views_and_writes(full):
 
 # ---------------------------------------------------------------- broadcasting and types
 
-NAMED = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "less_than": np.less}
+NAMED = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "less_than": np.less,
+}
 
 
 def test_broadcasting_is_numpys(full):
@@ -327,11 +345,26 @@ def test_shapes_that_do_not_fit_are_refused_by_name(full):
             assert tuple(getattr(bireme, name)(bireme.zeros(left), bireme.zeros(right)).shape) == wanted
 
 
-KINDS = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+KINDS = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 def test_the_type_of_a_result_does_not_depend_on_how_it_is_computed(full):
-    """Whatever the rule gives, it gives for every shape, in both orders, in both modes, and to the method as to the function."""
+    """Whatever the rule gives, it gives for every shape, in both orders, in both modes, and to the method as to the
+    function.
+    """
     operand = st.tuples(st.sampled_from(KINDS), st.sampled_from([(2,), (2, 2), (1, 2), (1, 1, 2)]))
 
     @for_all(st.tuples(operand, operand, st.sampled_from(["add", "multiply", "maximum"])), 150, full)

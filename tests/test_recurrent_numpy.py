@@ -1,4 +1,7 @@
-"""Recurrences as the interpreter runs them, on NumPy arrays: against a loop over samples, gradients against differences."""
+"""Recurrences as the interpreter runs them, on NumPy arrays:
+
+against a loop over samples, gradients against differences.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +18,15 @@ def operands(mode, proj=False, time_major=False, one=False):
     batch, steps, width, units, out = 3, 4, 2, 3, 2 if proj else 3
     x = (batch, width) if one else (steps, batch, width) if time_major else (batch, steps, width)
     gates = GATES[mode] * units
-    shapes = [x, (batch, out), (batch, units) if mode == "LSTM" else None, (gates, width), (gates, out), (gates,), (gates,)]
+    shapes = [
+        x,
+        (batch, out),
+        (batch, units) if mode == "LSTM" else None,
+        (gates, width),
+        (gates, out),
+        (gates,),
+        (gates,),
+    ]
     return [None if s is None else rng.standard_normal(s) * 0.5 for s in (*shapes, (units, out) if proj else None)]
 
 
@@ -63,7 +74,9 @@ def test_one_step_without_biases(mode):
 @pytest.mark.parametrize("reverse", [False, True])
 def test_lstm_that_keeps_its_gates(reverse):
     arrays = operands("LSTM", time_major=reverse)[:7]
-    for ours, theirs in zip(recurrent_numpy.lstm_forward(*arrays, reverse, reverse), lstm(*arrays, reverse, reverse), strict=True):
+    for ours, theirs in zip(
+        recurrent_numpy.lstm_forward(*arrays, reverse, reverse), lstm(*arrays, reverse, reverse), strict=True
+    ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
     check(recurrent_numpy.lstm_forward, recurrent_numpy.lstm_backward, arrays, (reverse, reverse), needs_outs=True)
 

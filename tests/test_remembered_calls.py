@@ -110,7 +110,10 @@ def test_numbers_are_those_of_the_call():
 
 
 def test_calls_that_promote_their_operands_keep_their_gradients():
-    a, b = bireme.to_tensor([1.0, 2.0], stop_gradient=False), bireme.to_tensor([3.0, 4.0], dtype="bfloat16", stop_gradient=False)
+    a, b = (
+        bireme.to_tensor([1.0, 2.0], stop_gradient=False),
+        bireme.to_tensor([3.0, 4.0], dtype="bfloat16", stop_gradient=False),
+    )
     for _ in range(4):
         a.clear_gradient(False)
         b.clear_gradient(False)
@@ -183,7 +186,7 @@ def test_indices_are_looked_at_in_every_call():
         with pytest.raises(IndexError, match=r"embedding\(x\): expected indices in \[0, 3\]"):
             bireme.nn.functional.embedding(bireme.to_tensor([0, 4]), table)
         pending = bireme.to_tensor([0, 2]) + 2
-        with pytest.raises(IndexError, match="one outside"):
+        with pytest.raises(IndexError, match="an index out of range"):
             bireme.nn.functional.embedding(pending, table).numpy()
 
 
@@ -221,7 +224,9 @@ def test_tensors_and_numbers_by_name_in_any_order():
             np.testing.assert_allclose(found.numpy(), nx @ nw + nb)
         np.testing.assert_allclose(bireme.subtract(y=y, x=x).numpy(), nx - ny)
         np.testing.assert_allclose(bireme.subtract(x=x, y=y).numpy(), nx - ny)
-        np.testing.assert_allclose(bireme.lerp(x, weight=0.25 * turn, y=y).numpy(), nx + 0.25 * turn * (ny - nx), atol=1e-7)
+        np.testing.assert_allclose(
+            bireme.lerp(x, weight=0.25 * turn, y=y).numpy(), nx + 0.25 * turn * (ny - nx), atol=1e-7
+        )
         x.stop_gradient = w.stop_gradient = False
         bireme.matmul(y=w, x=x).sum().backward()
         np.testing.assert_allclose(x.grad.numpy(), np.ones((3, 4)) @ nw.T)

@@ -140,7 +140,9 @@ def test_a_number_that_keeps_changing_is_given_up(declare, monkeypatch):
 def test_errors_are_told_by_the_name_that_was_called():
     x, w, b = tensor(2, 3), tensor(3, 4), tensor(5)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"^linear\(\): expected shapes that broadcast together, got shapes \[2, 4\] and \[5\]"):
+        with pytest.raises(
+            ValueError, match=r"^linear\(\): expected shapes that broadcast together, got shapes \[2, 4\] and \[5\]"
+        ):
             F.linear(x, w, b)
     ids = bireme.to_tensor([0, 9])
     for n in (3, 3, 12):
@@ -166,7 +168,9 @@ def test_keys_of_operators_are_drawn_anew():
         drawn.append([F.dropout(x, 0.5).tolist() for _ in range(5)])
     assert drawn[0] == drawn[1] and len({tuple(d) for d in drawn[0]}) == 5
     bireme.seed(7)
-    long_way = [F.dropout(x, bireme.to_tensor(0.5)).tolist() for _ in range(5)]  # a number that is read: nothing is remembered
+    long_way = [
+        F.dropout(x, bireme.to_tensor(0.5)).tolist() for _ in range(5)
+    ]  # a number that is read: nothing is remembered
     assert long_way == drawn[0]
     x.stop_gradient = False
     for _ in range(3):
@@ -188,7 +192,9 @@ def test_a_stream_of_its_own_is_not_remembered(declare):
 
 
 def test_an_index_is_asked_about_once_in_every_call():
-    """A composite that was met before records the same operators as at first, the question about its indices among them."""
+    """A composite that was met before records the same operators as at first, the question about its indices among
+    them.
+    """
     x, label = bireme.rand([4, 8]), bireme.to_tensor([1, 2, 3, 9])
     nodes = []
     for _ in range(3):

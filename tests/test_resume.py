@@ -26,7 +26,10 @@ def streams():
 
 
 class Run:
-    """A small training run with everything that has a state: dropout, running statistics, moments, schedule, scaler, order of samples."""
+    """A small training run with everything that has a state:
+
+    dropout, running statistics, moments, schedule, scaler, order of samples.
+    """
 
     def __init__(self, folder, keep=2):
         bireme.seed(11)
@@ -37,7 +40,9 @@ class Run:
         with bireme.utils.unique_name.guard():
             self.net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1D(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1))
         self.rate = bireme.optimizer.lr.CosineAnnealingDecay(0.05, 10)
-        self.opt = bireme.optimizer.AdamW(self.rate, parameters=self.net.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0))
+        self.opt = bireme.optimizer.AdamW(
+            self.rate, parameters=self.net.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0)
+        )
         self.scaler = bireme.amp.GradScaler(init_loss_scaling=256.0, incr_every_n_steps=4)
         self.loader = bireme.io.DataLoader(bireme.io.TensorDataset(data), batch_size=4, shuffle=True)
         parts = {"model": self.net, "optimizer": self.opt, "scaler": self.scaler, "loader": self.loader}
@@ -57,7 +62,9 @@ class Run:
                 self.rate.step()
                 self.step += 1
                 draws = " ".join(x.hex() for x in streams())
-                log(f"{self.step} {loss.astype('float32').item().hex()} {self.rate().hex()} {self.scaler.state_dict()['scale'][0]} {draws}")
+                log(
+                    f"{self.step} {loss.astype('float32').item().hex()} {self.rate().hex()} {self.scaler.state_dict()['scale'][0]} {draws}"
+                )
                 if self.step % every == 0:
                     self.saved.save(self.step, epoch=self.epoch)
                 if self.step == total:
@@ -197,7 +204,7 @@ def test_parts_that_do_not_fit(tmp_path):
     layer, saved = pair(tmp_path)
     saved.save(1)
     opt = bireme.optimizer.SGD(0.1, parameters=layer.parameters())
-    with pytest.raises(ValueError, match=r"expected a file of model, optimizer, got .*, of model"):
+    with pytest.raises(ValueError, match=r"expected a checkpoint of model, optimizer, got .*, of model"):
         Checkpoint(tmp_path, model=layer, optimizer=opt).resume()
     with pytest.raises(ValueError, match="which lacks"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

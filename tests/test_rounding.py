@@ -41,7 +41,10 @@ CHAINS = {
     "mean of rounded products": (lambda x, y, half: (x.astype(half) * y.astype(half)).astype("float32").mean(1), 1e-6),
     "product of two parts": (lambda x, y, half: x.astype(half).astype("float32") @ y + rest(x, half) @ y, 1e-5),
     "rest of a product": (lambda x, y, half: rest(x @ y.astype(half).astype("float32"), half), None),
-    "elementwise in half precision": (lambda x, y, half: (x.astype(half) * y.astype(half)).exp().astype("float32"), None),
+    "elementwise in half precision": (
+        lambda x, y, half: (x.astype(half) * y.astype(half)).exp().astype("float32"),
+        None,
+    ),
     "lost by a product": (lost_by_product, None),
     "mixed precision": (autocast, 2e-2),
 }
@@ -58,7 +61,9 @@ def test_both_tiers_round_where_the_program_does(name, half):
             found.append([t.numpy().astype(np.float64) for t in (made if isinstance(made, tuple) else [made])])
     for a, b in zip(*found, strict=True):
         assert np.abs(a).max() > 0
-        if tol is None:  # the last bit of a product or of an exponential may differ, and with it a rounding here and there
+        if (
+            tol is None
+        ):  # the last bit of a product or of an exponential may differ, and with it a rounding here and there
             assert np.mean(np.isclose(a, b, rtol=1e-5, atol=1e-5)) > 0.97
         else:
             np.testing.assert_allclose(b, a, rtol=tol, atol=tol * np.abs(a).max())

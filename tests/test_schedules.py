@@ -52,7 +52,10 @@ SCHEDULES += [
         lambda e: 0.1 + 0.4 * (1 - e / (5 * max(1, -(-e // 5)))),
     ),
     (lambda: lr.MultiplicativeDecay(0.5, lambda e: 1 / (1 + e)), lambda e: 0.5 / math.factorial(e + 1)),
-    (lambda: lr.CosineAnnealingWarmRestarts(0.5, 4, 1, 0.1), lambda e: 0.1 + 0.4 * (1 + math.cos(math.pi * (e % 4) / 4)) / 2),
+    (
+        lambda: lr.CosineAnnealingWarmRestarts(0.5, 4, 1, 0.1),
+        lambda e: 0.1 + 0.4 * (1 + math.cos(math.pi * (e % 4) / 4)) / 2,
+    ),
     (
         lambda: lr.CosineAnnealingWarmRestarts(0.5, 2, 2),
         lambda e: 0.25 * (1 + math.cos(math.pi * (e / 2 if e < 2 else (e - 2) / 4 if e < 6 else (e - 6) / 8))),
@@ -120,7 +123,13 @@ def test_metrics_may_be_arrays_and_the_state_is_plain():
     for metric in (bireme.to_tensor([3.0]), np.array(3.0), np.float32(3.0), 3):
         schedule.step(metric)
     state = schedule.state_dict()
-    assert state == {"cooldown_counter": 0, "best": 3.0, "num_bad_epochs": 0, "last_epoch": 4, "last_lr": pytest.approx(1e-3)}
+    assert state == {
+        "cooldown_counter": 0,
+        "best": 3.0,
+        "num_bad_epochs": 0,
+        "last_epoch": 4,
+        "last_lr": pytest.approx(1e-3),
+    }
     other = lr.ReduceOnPlateau(1.0, patience=0)
     other.set_state_dict(state)
     other.step(3.0)

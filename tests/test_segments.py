@@ -490,7 +490,11 @@ def test_stray_operations_do_not_recompile_the_step():
 def step_compiles(step):
     """Compiles of segments that hold an optimizer's update."""
     notes = [n for n in bireme.core.run.explain._notes if n.entry is not None]
-    return sum(n.compiles - n.before[2] for n in notes if any(node.bound.op.name.endswith("_update") for node in n.entry.graph.nodes))
+    return sum(
+        n.compiles - n.before[2]
+        for n in notes
+        if any(node.bound.op.name.endswith("_update") for node in n.entry.graph.nodes)
+    )
 
 
 def test_a_held_loss_costs_a_bounded_number_of_compiles():

@@ -25,13 +25,21 @@ CASES = {
     "int / 0": (lambda: t([1, -1, 0]) / 0, "float32", [inf, -inf, nan]),
     "int // int": (lambda: t([5, -5, 5, -5]) // t([3, 3, -3, -3]), "int64", [1, -2, -2, 1]),
     "int % int": (lambda: t([5, -5, 5, -5]) % t([3, 3, -3, -3]), "int64", [2, 1, -1, -2]),
-    "float // float": (lambda: t([5.5, -5.5, 5.5, -5.5]) // t([3.0, 3.0, -3.0, -3.0]), "float32", [1.0, -2.0, -2.0, 1.0]),
+    "float // float": (
+        lambda: t([5.5, -5.5, 5.5, -5.5]) // t([3.0, 3.0, -3.0, -3.0]),
+        "float32",
+        [1.0, -2.0, -2.0, 1.0],
+    ),
     "float % float": (lambda: t([5.5, -5.5, 5.5, -5.5]) % t([3.0, 3.0, -3.0, -3.0]), "float32", [2.5, 0.5, -0.5, -2.5]),
     "float // 0": (lambda: t([1.0, -2.0]) // 0, "float32", [inf, -inf]),
     "float % 0": (lambda: t([1.0, -2.0]) % 0, "float32", [nan, nan]),
     "floor": (lambda: bireme.divide(t([7, -7]), t([2, 2]), rounding_mode="floor"), "int64", [3, -4]),
     "trunc": (lambda: bireme.divide(t([7, -7, 6]), t([2, 2, -3]), rounding_mode="trunc"), "int64", [3, -3, -2]),
-    "trunc of floats": (lambda: bireme.divide(t([7.5, -7.5]), t([2.0, 2.0]), rounding_mode="trunc"), "float32", [3.0, -3.0]),
+    "trunc of floats": (
+        lambda: bireme.divide(t([7.5, -7.5]), t([2.0, 2.0]), rounding_mode="trunc"),
+        "float32",
+        [3.0, -3.0],
+    ),
     # powers
     "int ** int": (lambda: t([2, 3]) ** 3, "int64", [8, 27]),
     "int ** float": (lambda: t([4, 9]) ** 0.5, "float32", [2.0, 3.0]),
@@ -74,13 +82,17 @@ CASES = {
     "var of nothing": (lambda: bireme.zeros([0, 2]).var(0), "float32", [nan, nan]),
     "var corrected": (lambda: bireme.var(t([1.0, 3.0]), correction=0), "float32", 1.0),
     "NaN in max": (lambda: t([nan, 1.0]).max(), "float32", nan),
-    "argmax of a 0-d tensor": (lambda: t(3.0).argmax(axis=0), "int64", 0),
+    "argmax of a 0-D tensor": (lambda: t(3.0).argmax(axis=0), "int64", 0),
     # two at a time
     "maximum": (lambda: bireme.maximum(t([1.0, nan]), t([nan, 1.0])), "float32", [nan, nan]),
     "clip int by floats": (lambda: bireme.clip(t([1, 2, 3]), 1.5, 2.5), "float32", [1.5, 2.0, 2.5]),
     "clip by a tensor": (lambda: bireme.clip(t([1.0, 3.0]), t([2]), None), "float32", [2.0, 3.0]),
     "scale of int": (lambda: bireme.scale(t([1, 2]), 2.5, 0.5), "int64", [2, 4]),
-    "where float16 and a number": (lambda: bireme.where(t([True, False]), bireme.ones([2], "float16"), 2.5), "float32", [1.0, 2.5]),
+    "where float16 and a number": (
+        lambda: bireme.where(t([True, False]), bireme.ones([2], "float16"), 2.5),
+        "float32",
+        [1.0, 2.5],
+    ),
     "allclose of int": (lambda: bireme.allclose(t([1, 2]), t([1, 2])), "bool", True),
     "logical_and of int": (lambda: bireme.logical_and(t([1, 0, 2]), t([1, 1, 0])), "bool", [True, False, False]),
     "exp of int": (lambda: t([0]).exp(), "float32", [1.0]),
@@ -134,11 +146,23 @@ CASES = {
     "bits shifted, not numbers": (lambda: t([-2]).__rshift__(t([1]), False), "int64", [2**63 - 1]),
     "product over an empty tensor of axes": (lambda: bireme.prod(t([2, 3]), t([], "int32")), "int64", [2, 3]),
     "softmax with torch's level": (lambda: bireme.softmax(t([0.0, 0.0]), 0, 3), "float32", [0.5, 0.5]),
-    "tolerances as arrays": (lambda: bireme.allclose(t([100]), t([1]), np.array([50.0]), np.array([49.0])), "bool", True),
+    "tolerances as arrays": (
+        lambda: bireme.allclose(t([100]), t([1]), np.array([50.0]), np.array([49.0])),
+        "bool",
+        True,
+    ),
     "out that is not told of": (lambda: bireme.multiply(t([2]), t([3]), out=t(0)), "int64", [6]),
     "numpy with a flag": (lambda: t([1]).numpy(False).tolist(), list, [1]),
-    "NumPy's names of types": (lambda: [t([1]).astype(d).dtype.name for d in ("short", "complex", "f4")], list, ["int16", "complex128", "float32"]),
-    "cumsum in place in another type": (lambda: t([[1, 2], [3, 4]]).cumsum_(dtype="float32"), "float32", [1.0, 3.0, 6.0, 10.0]),
+    "NumPy's names of types": (
+        lambda: [t([1]).astype(d).dtype.name for d in ("short", "complex", "f4")],
+        list,
+        ["int16", "complex128", "float32"],
+    ),
+    "cumsum in place in another type": (
+        lambda: t([[1, 2], [3, 4]]).cumsum_(dtype="float32"),
+        "float32",
+        [1.0, 3.0, 6.0, 10.0],
+    ),
     # a 0-d result stays 0-d (Paddle gives `x // 2` an axis)
     "0-d // number": (lambda: t(7) // 2, "int64", 3),
     "== text": (lambda: t([0.0, 1.0]) == "same", "bool", [False, False]),
@@ -217,7 +241,17 @@ def test_compiled_answers():
 
 def test_what_has_the_type_and_the_place_already_is_the_tensor_itself():
     for x in (t([1.0]), bireme.to_tensor([1.0], stop_gradient=False)):
-        same = x.float(), x.type_as(x), x.to("cpu"), x.to(x), x.to(bireme.float32), x.to(x.place), x._to(), x.cpu(), x.astype("float32")
+        same = (
+            x.float(),
+            x.type_as(x),
+            x.to("cpu"),
+            x.to(x),
+            x.to(bireme.float32),
+            x.to(x.place),
+            x._to(),
+            x.cpu(),
+            x.astype("float32"),
+        )
         assert all(y is x for y in same)
         copies = x.to("float32"), x.to("cpu", "float32"), x.cast("float32")
         assert all(y is not x and y.tolist() == [1.0] and y.is_leaf is x.stop_gradient for y in copies)
@@ -338,7 +372,15 @@ def test_sums_in_half_precision_are_made_in_float32(kind, interpret):
     bireme.set_flags({"FLAGS_interpret": interpret})
     try:
         (w * x).sum().backward()
-        found = [x.sum(), x.mean() * 4000.0, bireme.cumsum(x)[-1], bireme.linalg.norm(x, 1), bireme.nansum(x), bireme.dot(x, x), w.grad]
+        found = [
+            x.sum(),
+            x.mean() * 4000.0,
+            bireme.cumsum(x)[-1],
+            bireme.linalg.norm(x, 1),
+            bireme.nansum(x),
+            bireme.dot(x, x),
+            w.grad,
+        ]
         found = [t.astype("float32").item() for t in found]
     finally:
         bireme.set_flags({"FLAGS_interpret": True})

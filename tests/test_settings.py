@@ -1,4 +1,6 @@
-"""Settings of layers, optimizers, schedules, metrics and loaders that can only give nonsense are refused where they are given, by name."""
+"""Settings of layers, optimizers, schedules, metrics and loaders that can only give nonsense are refused where they are
+given, by name.
+"""
 
 import numpy as np
 import pytest
@@ -93,5 +95,5 @@ def test_fans_below_one():
 def test_fit_on_nothing():
     model = bireme.Model(nn.Linear(2, 1))
     model.prepare(_made(optimizer.SGD, 0.1), nn.MSELoss())
-    with pytest.raises(ValueError, match=r"Model.fit\(train_data\): expected one sample or more, got none"):
+    with pytest.raises(ValueError, match=r"Model.fit\(train_data\): expected at least one sample, got none"):
         model.fit(io.Subset(DATA, []))

@@ -1,4 +1,7 @@
-"""A loop that reads its loss every step gets it before the gradients are there; shown on CPU, which is told to be an accelerator."""
+"""A loop that reads its loss every step gets it before the gradients are there;
+
+shown on CPU, which is told to be an accelerator.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +32,11 @@ class Loop:
 
     def __init__(self, rich=False):
         bireme.seed(7)
-        layers = [nn.Linear(16, 16, bias_attr=False), nn.BatchNorm1D(16), nn.GELU(), nn.Dropout(0.1)] if rich else [nn.Linear(16, 16), nn.Tanh()] * 3
+        layers = (
+            [nn.Linear(16, 16, bias_attr=False), nn.BatchNorm1D(16), nn.GELU(), nn.Dropout(0.1)]
+            if rich
+            else [nn.Linear(16, 16), nn.Tanh()] * 3
+        )
         self.net = nn.Sequential(*layers, *layers, nn.Linear(16, 4))
         clip = nn.ClipGradByGlobalNorm(1.0) if rich else None
         make = bireme.optimizer.AdamW if rich else bireme.optimizer.SGD
@@ -50,7 +57,12 @@ class Loop:
 
 def fronts():
     """Of the programs that run now: whether one gives the loss early."""
-    return [p.front is not None for entry in lookup._graphs.values() for p in entry.compiled if len(entry.graph.nodes) >= loss_reads.MIN_CALLS]
+    return [
+        p.front is not None
+        for entry in lookup._graphs.values()
+        for p in entry.compiled
+        if len(entry.graph.nodes) >= loss_reads.MIN_CALLS
+    ]
 
 
 def test_a_loss_that_is_read_every_step(apart):

@@ -1,4 +1,7 @@
-"""The suite itself: it passes when it is started with signals ignored, and a test that does not end is ended and shown."""
+"""The suite itself:
+
+it passes when it is started with signals ignored, and a test that does not end is ended and shown.
+"""
 
 import os
 import re
@@ -44,7 +47,17 @@ os.execv(sys.argv[1], sys.argv[1:])
 def suite(tmp_path, text, *options, launcher=()):
     """Run tests of this text as the suite's own: with its settings and its conftest."""
     (tmp_path / "test_here.py").write_text(text)
-    command = [*launcher, sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-p", "tests.conftest", "-q"]
+    command = [
+        *launcher,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "-p",
+        "tests.conftest",
+        "-q",
+    ]
     command += ["-p", "no:cacheprovider", *options, str(tmp_path / "test_here.py")]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)

@@ -16,7 +16,12 @@ def test_names_of_operators_and_of_others():
 
 @pytest.mark.parametrize(
     ("value", "dtype", "expected"),
-    [("7", "int64", [7, 7]), ("inf", "float32", [float("inf")] * 2), ("-3", "float32", [-3.0] * 2), (True, "bool", [True] * 2)],
+    [
+        ("7", "int64", [7, 7]),
+        ("inf", "float32", [float("inf")] * 2),
+        ("-3", "float32", [-3.0] * 2),
+        (True, "bool", [True] * 2),
+    ],
 )
 def test_fill_constant(value, dtype, expected):
     assert tensor.fill_constant([2], dtype, value).tolist() == expected
@@ -48,12 +53,36 @@ def test_arrays_of_tensors():
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: tensor.create_array("float32", [1]), TypeError, "create_array(initialized_list): expected Tensors alone, got 1"),
-        (lambda: tensor.array_write(1, bireme.to_tensor([0])), AssertionError, "array_write(x): expected a Tensor, got 1"),
-        (lambda: tensor.array_write(bireme.ones([1]), 0), AssertionError, "array_write(i): expected a Tensor of shape [1], got 0"),
-        (lambda: tensor.array_write(bireme.ones([1]), bireme.to_tensor([1])), AssertionError, "array_write(i): expected a place in [0, 0], got 1"),
-        (lambda: tensor.array_read([], bireme.to_tensor([0])), IndexError, "array_read(i): expected a place in [0, -1], got 0"),
-        (lambda: tensor.array_length(bireme.ones([1])), AssertionError, "array_length(array): expected a list of Tensors"),
+        (
+            lambda: tensor.create_array("float32", [1]),
+            TypeError,
+            "create_array(initialized_list): expected only Tensors, got 1",
+        ),
+        (
+            lambda: tensor.array_write(1, bireme.to_tensor([0])),
+            AssertionError,
+            "array_write(x): expected a Tensor, got 1",
+        ),
+        (
+            lambda: tensor.array_write(bireme.ones([1]), 0),
+            AssertionError,
+            "array_write(i): expected a Tensor of shape [1], got 0",
+        ),
+        (
+            lambda: tensor.array_write(bireme.ones([1]), bireme.to_tensor([1])),
+            AssertionError,
+            "array_write(i): expected an index in [0, 0], got 1",
+        ),
+        (
+            lambda: tensor.array_read([], bireme.to_tensor([0])),
+            IndexError,
+            "array_read(i): expected an index in [0, -1], got 0",
+        ),
+        (
+            lambda: tensor.array_length(bireme.ones([1])),
+            AssertionError,
+            "array_length(array): expected a list of Tensors",
+        ),
     ],
 )
 def test_bad_arrays(call, kind, message):
@@ -67,7 +96,9 @@ def test_variables_that_wait_for_values():
     assert made.persistable and bireme.assign(bireme.ones([2], "int64"), made) is made and made.tolist() == [1, 1]
     kept = tensor.create_global_var([2], 0.5, "float32", persistable=True)
     assert kept.persistable and kept.tolist() == [0.5, 0.5]
-    drawn = tensor.uniform_random_batch_size_like(bireme.zeros([3, 4]), [5, -1], input_dim_idx=1, output_dim_idx=1, min=2.0, max=3.0)
+    drawn = tensor.uniform_random_batch_size_like(
+        bireme.zeros([3, 4]), [5, -1], input_dim_idx=1, output_dim_idx=1, min=2.0, max=3.0
+    )
     assert drawn.shape == [5, 4] and 2 <= drawn.min().item() <= drawn.max().item() < 3
 
 
@@ -77,5 +108,5 @@ def test_arithmetic_along_an_axis():
     assert bireme.tensor._add_with_axis(x, bireme.arange(4.0), axis=-1)[0, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
     assert bireme.tensor._subtract_with_axis(x, bireme.arange(3.0), axis=1)[0, :, 0].tolist() == [1.0, 0.0, -1.0]
     assert bireme.tensor._divide_with_axis(x, y + 1, axis=0)[:, 0, 0].tolist() == [1.0, 0.5]
-    with pytest.raises(ValueError, match=r"_add_with_axis\(axis\): expected -1, or a place in \[0, 2\], got 3"):
+    with pytest.raises(ValueError, match=r"_add_with_axis\(axis\): expected -1, or an axis in \[0, 2\], got 3"):
         bireme.tensor._add_with_axis(x, y, axis=3)

@@ -11,6 +11,8 @@ import pytest
 
 import bireme
 from bireme import nn
+from bireme.core.run import lookup
+from bireme.core.xla_exec import xla
 
 
 def in_threads(*functions):
@@ -210,6 +212,142 @@ def test_a_buffer_that_another_thread_reads_is_not_donated():
         np.testing.assert_array_equal(out[0], np.full((64, 64), 3.0))
 
 
+# ---------------------------------------------------------------- compiles
+
+
+@pytest.fixture
+def compiled_at_once():
+    before = bireme.get_flags(["FLAGS_interpret", "FLAGS_max_pending_nodes"])
+    bireme.set_flags({"FLAGS_interpret": False})
+    yield
+    bireme.set_flags(before)
+
+
+class Compiler:
+    """The compiler, held up by an event in one thread; `calls` are the threads that it worked for."""
+
+    def __init__(self, monkeypatch):
+        self.started, self.go, self.calls = threading.Event(), threading.Event(), []
+        self._real = xla._compiled
+        monkeypatch.setattr(xla, "_compiled", self)
+
+    def __call__(self, *args):
+        name = threading.current_thread().name
+        self.calls.append(name)
+        if name == "slow":
+            self.started.set()
+            assert self.go.wait(20), "the others did not go on meanwhile"
+        return self._real(*args)
+
+
+def begun(name, call, found):
+    thread = threading.Thread(target=lambda: found.append(call()), name=name)
+    thread.start()
+    return thread
+
+
+def test_others_go_on_while_one_thread_compiles(compiled_at_once, monkeypatch):
+    compiler, found = Compiler(monkeypatch), []
+    slow = begun("slow", lambda: bireme.full([3, 37], 2.0).square().sum().item(), found)
+    assert compiler.started.wait(60)
+    assert bireme.full([2, 38], 3.0).exp().log().sum().item() == pytest.approx(228.0, rel=1e-5)  # compiled as well
+    bireme.set_flags({"FLAGS_interpret": True})
+    assert (bireme.full([2, 39], 3.0) + 1.0).sum().item() == 312.0  # new, and interpreted
+    w = bireme.to_tensor(np.ones(40, "float32"), stop_gradient=False)
+    (w * 2.0).sum().backward()
+    assert w.grad.tolist() == [2.0] * 40
+    assert compiler.calls == ["slow", "MainThread"] and not found
+    compiler.go.set()
+    slow.join(60)
+    assert found == [444.0]
+
+
+def test_threads_that_want_one_program_wait_for_one_compile(compiled_at_once, monkeypatch):
+    compiler, found, chosen, arrived = Compiler(monkeypatch), [], lookup._choose, threading.Event()
+
+    def choose(*args):
+        if threading.current_thread().name == "second":
+            arrived.set()
+        return chosen(*args)
+
+    def work():
+        return bireme.full([5, 41], 2.0).square().sum().item()
+
+    monkeypatch.setattr(lookup, "_choose", choose)
+    slow = begun("slow", work, found)
+    assert compiler.started.wait(60)
+    second = begun("second", work, found)
+    assert arrived.wait(60)
+    compiler.go.set()
+    slow.join(60)
+    second.join(60)
+    assert found == [820.0, 820.0] and compiler.calls == ["slow"]
+
+
+def test_a_compile_that_fails_leaves_its_place_to_others(compiled_at_once, monkeypatch):
+    real, failed = xla._compiled, []
+
+    def fail(*args):
+        if not failed:
+            failed.append(1)
+            raise MemoryError("no room for the program")
+        return real(*args)
+
+    monkeypatch.setattr(xla, "_compiled", fail)
+    x = bireme.full([6, 43], 2.0)
+    y = x.square().sum()
+    with pytest.raises(MemoryError, match="no room for the program"):
+        y.item()
+    (found,) = in_threads(y.item)
+    assert found == 1032.0
+
+
+def process_wide_locks():
+    """Every lock of the package that there is one of: of a module, of a class, of an object that a module holds."""
+    kinds = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "bireme":
+            for key, held in list(vars(module).items()):
+                inside = {} if isinstance(held, type(sys)) else getattr(held, "__dict__", {})
+                parts = {f"{key}.{k}": v for k, v in inside.items()}
+                found |= {f"{name}.{k}": v for k, v in {key: held, **parts}.items() if isinstance(v, kinds)}
+    return found
+
+
+def test_no_lock_of_the_process_is_held_through_a_compile(compiled_at_once, monkeypatch):
+    """A compile takes seconds: who holds a lock that others need keeps all of them from working."""
+    real, held, compiles = xla._compiled, set(), []
+
+    def look():
+        for name, lock in locks.items():
+            if lock.acquire(timeout=1):
+                lock.release()
+            else:
+                held.add(name)
+
+    def compiled(*args):
+        compiles.append(1)
+        in_threads(look)
+        return real(*args)
+
+    locks = process_wide_locks()
+    assert {"bireme.core.run.lookup._lock", "bireme.core.tensor.backward._Adding.lock"} <= locks.keys()
+    monkeypatch.setattr(xla, "_compiled", compiled)
+    bireme.set_flags({"FLAGS_max_pending_nodes": 1})  # with a tape of eight and more, each call is a program
+    w = bireme.to_tensor(np.ones((3, 47), "float32"), stop_gradient=False)
+    rule = bireme.optimizer.SGD(0.125, parameters=[w])
+    for _ in range(2):
+        y = w
+        for _ in range(7):
+            y = y * 1.0
+        y.sum().backward()
+    rule.step()
+    rule.clear_grad()
+    assert w.sum().item() == 3 * 47 * 0.75
+    assert not held and compiles
+
+
 # ---------------------------------------------------------------- fork
 
 FORK = """
@@ -240,7 +378,9 @@ print("parent goes on", (model(bireme.ones([16, 32])) ** 2).mean().item() >= 0)
 
 
 def run_fork(child, before=""):
-    script = FORK.format(before=textwrap.dedent(before), child=textwrap.indent(textwrap.dedent(child), "        ").strip())
+    script = FORK.format(
+        before=textwrap.dedent(before), child=textwrap.indent(textwrap.dedent(child), "        ").strip()
+    )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "parent goes on" in done.stdout
@@ -337,7 +477,9 @@ def test_a_script_may_end_while_its_last_program_runs():
             opt.clear_grad()
     """
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -375,7 +517,10 @@ def test_weights_are_read_while_another_thread_trains():
 
 
 def test_the_end_while_a_daemon_computes():
-    """Python ends such a thread when it next asks for the interpreter; inside jax's C++ that would abort the process."""
+    """Python ends such a thread when it next asks for the interpreter;
+
+    inside jax's C++ that would abort the process.
+    """
     script = """
         import threading, time
         import numpy as np
@@ -398,7 +543,9 @@ def test_the_end_while_a_daemon_computes():
         time.sleep(0.5)
     """
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -462,7 +609,13 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
         assert started.wait(60)
     """
     env = {**os.environ, "FLAGS_compile_cache": "0"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, env=env)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=env,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")
 
 

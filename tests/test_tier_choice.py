@@ -6,11 +6,15 @@ import pytest
 
 from bireme.core.run.tiers import BUSY_RUNS, BUSY_RUNS_SLOW, LOOP_RUNS, History, Settings, Size, Tier, choose
 
-STEP = Size(work=1e6, numpy_work=0.0, calls=250, simple_calls=50, results=300, arrays=200, leaves=150)  # a training step
+STEP = Size(
+    work=1e6, numpy_work=0.0, calls=250, simple_calls=50, results=300, arrays=200, leaves=150
+)  # a training step
 LINE = Size(work=20.0, numpy_work=0.0, calls=3, simple_calls=3, results=3, arrays=2, leaves=1)  # a line that logs
 SORTS = replace(STEP, numpy_work=6e5)  # most of it is what NumPy does best
 DRAWS = replace(STEP, leaves=0)  # the first weights of a model
-LOOP = Size(work=5e3, numpy_work=0.0, calls=400, simple_calls=400, results=400, arrays=20, leaves=10)  # a recurrence in Python
+LOOP = Size(
+    work=5e3, numpy_work=0.0, calls=400, simple_calls=400, results=400, arrays=20, leaves=10
+)  # a recurrence in Python
 LONG_LOOP = replace(LOOP, simple_calls=0)
 
 FIRST = History(met=1, served=False, compiled=False, shapes=1, programs=0, clock=1, recent=(1,), oldest_use=0)
@@ -58,14 +62,22 @@ TABLE = [
     ("a step of the fiftieth", STEP, replace(FIRST, shapes=50, programs=16, oldest_use=1), GPU, Tier.PER_OP),
     # settings
     ("without the interpreter", LINE, FIRST, Settings(on_cpu=True, interpret=False), Tier.COMPILE),
-    ("without it, shapes that change", STEP, replace(MANY_SHAPES, programs=16), Settings(True, interpret=False), Tier.PER_OP),
+    (
+        "without it, shapes that change",
+        STEP,
+        replace(MANY_SHAPES, programs=16),
+        Settings(True, interpret=False),
+        Tier.PER_OP,
+    ),
     ("deterministic", LINE, FIRST, Settings(on_cpu=True, deterministic=True), Tier.COMPILE),
     ("a forked child", STEP, met(5), Settings(on_cpu=True, forked=True), Tier.INTERPRET),
     ("no programs allowed", STEP, AGAIN, Settings(on_cpu=True, limit=0), Tier.INTERPRET),
 ]
 
 
-@pytest.mark.parametrize(("size", "history", "settings", "tier"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(
+    ("size", "history", "settings", "tier"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
 def test_choice(size, history, settings, tier):
     assert choose(size, history, settings).tier is tier
 

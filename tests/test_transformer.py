@@ -21,7 +21,10 @@ def some(*shape, seed=0):
 
 def formula(layer, query, key, value, added):
     """Attention in NumPy with `added` to the scores."""
-    split = [(p, x.numpy() @ p.weight.numpy() + p.bias.numpy()) for p, x in ((layer.q_proj, query), (layer.k_proj, key), (layer.v_proj, value))]
+    split = [
+        (p, x.numpy() @ p.weight.numpy() + p.bias.numpy())
+        for p, x in ((layer.q_proj, query), (layer.k_proj, key), (layer.v_proj, value))
+    ]
     q, k, v = (x.reshape(*x.shape[:2], layer.num_heads, layer.head_dim) for _, x in split)
     scores = np.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(layer.head_dim) + added
     e = np.exp(scores - scores.max(-1, keepdims=True))
@@ -32,7 +35,12 @@ def formula(layer, query, key, value, added):
 
 KEEP = np.random.default_rng(4).random((2, 1, 3, 5)) > 0.4
 KEEP[..., 0] = True
-MASKS = [(KEEP, np.where(KEEP, 0, -np.inf)), (KEEP.astype("int64"), np.where(KEEP, 0, -np.inf)), (KEEP.astype("float32"), KEEP), (None, 0.0)]
+MASKS = [
+    (KEEP, np.where(KEEP, 0, -np.inf)),
+    (KEEP.astype("int64"), np.where(KEEP, 0, -np.inf)),
+    (KEEP.astype("float32"), KEEP),
+    (None, 0.0),
+]
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -73,7 +81,9 @@ def test_step_by_step_with_a_cache_is_all_at_once_with_a_causal_mask(normalize_b
     x, memory = some(2, 4, 4), some(2, 3, 4, seed=1)
     causal = bireme.to_tensor(np.tril(np.ones((4, 4), bool)))
     attention = MultiHeadAttention(4, 2)
-    encoder = TransformerEncoder(TransformerEncoderLayer(4, 2, 6, normalize_before=normalize_before), 2, nn.LayerNorm(4))
+    encoder = TransformerEncoder(
+        TransformerEncoderLayer(4, 2, 6, normalize_before=normalize_before), 2, nn.LayerNorm(4)
+    )
     decoder = TransformerDecoder(TransformerDecoderLayer(4, 2, 6, normalize_before=normalize_before), 2)
     encoder.eval()
     decoder.eval()
@@ -112,9 +122,16 @@ def test_names_of_parameters():
     attention = [f"{n}_proj.{kind}" for n in ("q", "k", "v", "out") for kind in both]
     rest = [f"{n}.{kind}" for n in ("linear1", "linear2", "norm1", "norm2") for kind in both]
     encoder = [f"self_attn.{n}" for n in attention] + rest
-    decoder = [f"{part}.{n}" for part in ("self_attn", "cross_attn") for n in attention] + rest + ["norm3.weight", "norm3.bias"]
+    decoder = (
+        [f"{part}.{n}" for part in ("self_attn", "cross_attn") for n in attention]
+        + rest
+        + ["norm3.weight", "norm3.bias"]
+    )
     model = [f"encoder.layers.0.{n}" for n in encoder] + ["encoder.norm.weight", "encoder.norm.bias"]
-    model += [f"decoder.layers.{i}.{n}" for i in range(2) for n in decoder] + ["decoder.norm.weight", "decoder.norm.bias"]
+    model += [f"decoder.layers.{i}.{n}" for i in range(2) for n in decoder] + [
+        "decoder.norm.weight",
+        "decoder.norm.bias",
+    ]
     assert list(MultiHeadAttention(4, 2).state_dict()) == attention
     assert list(TransformerEncoderLayer(4, 2, 6).state_dict()) == encoder
     assert list(TransformerDecoderLayer(4, 2, 6).state_dict()) == decoder
@@ -151,7 +168,12 @@ def test_layers_of_a_stack_have_numbers_of_their_own():
     assert stack.layers[0] is first
     assert stack.layers[1].linear1.weight.tolist() != first.linear1.weight.tolist()
     second = stack.layers[1]
-    assert (second.activation, second.self_attn.dropout, second.dropout.p, second.dropout1.p) == (nn.functional.gelu, 0.2, 0.3, 0.1)
+    assert (second.activation, second.self_attn.dropout, second.dropout.p, second.dropout1.p) == (
+        nn.functional.gelu,
+        0.2,
+        0.3,
+        0.1,
+    )
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -175,7 +197,10 @@ def test_own_encoder_and_decoder():
     x = some(1, 2, 4)
     model = Transformer(4, 2, custom_encoder=Double(), custom_decoder=Double())
     assert model(x, x).tolist() == (2 * x).tolist()
-    assert model.generate_square_subsequent_mask(bireme.to_tensor(3)).tolist() == np.where(np.tril(np.ones((3, 3))), 0, -np.inf).tolist()
+    assert (
+        model.generate_square_subsequent_mask(bireme.to_tensor(3)).tolist()
+        == np.where(np.tril(np.ones((3, 3))), 0, -np.inf).tolist()
+    )
 
 
 @pytest.mark.parametrize("name", ["_prepare_qkv", "compute_kv"])

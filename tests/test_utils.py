@@ -25,7 +25,11 @@ def test_structures():
     assert utils.map_structure(lambda x: x * 10, nest) == [10, (20, {"b": 40, "a": 30}), Pair(50, [60])]
     assert utils.map_structure(lambda x, y: x + y, [1, [2]], [3, 4]) == [4, [6]]
     assert utils.map_structure(lambda x: x + 1, 1) == 2
-    assert utils.is_sequence([1]) and not utils.is_sequence("a") and utils.assert_same_structure([1, (2,)], [3, (4,)]) is None
+    assert (
+        utils.is_sequence([1])
+        and not utils.is_sequence("a")
+        and utils.assert_same_structure([1, (2,)], [3, (4,)]) is None
+    )
     assert utils.pack_sequence_as(nest, list("abcdef")) == ["a", ("b", {"b": "d", "a": "c"}), Pair("e", ["f"])]
     x = bireme.ones([2])
     assert utils.flatten([x, "text"])[0] is x
@@ -61,7 +65,13 @@ def test_deprecated(level):
 def test_versions():
     for good in (("0.1",), ("3.2",), ("3.2.2.0",), ("2.0.0", "3.2.2")):
         utils.require_version(*good)
-    for bad, kind in ((("99.0",), RuntimeError), (("0.1", "0.2"), RuntimeError), (("abc",), ValueError), ((1,), TypeError), (("0.1", 3), TypeError)):
+    for bad, kind in (
+        (("99.0",), RuntimeError),
+        (("0.1", "0.2"), RuntimeError),
+        (("abc",), ValueError),
+        ((1,), TypeError),
+        (("0.1", 3), TypeError),
+    ):
         with pytest.raises(kind, match="require_version"):
             utils.require_version(*bad)
 
@@ -175,34 +185,44 @@ def test_links_of_archives_become_copies(served, tmp_path):
     for kind, target in ((tarfile.SYMTYPE, "a.sh"), (tarfile.LNKTYPE, "top/a.sh")):
         pages["http://h/one.tar.gz"] = _tar(["top/a.sh", "/top/b"], {"top/c": target, "top/d": target}, kind)
         top = Path(download.get_path_from_url("http://h/one.tar.gz", str(tmp_path / kind.decode())))
-        assert {p.name: p.read_text() for p in top.iterdir()} == {"a.sh": "top/a.sh", "b": "/top/b", "c": "top/a.sh", "d": "top/a.sh"}
+        assert {p.name: p.read_text() for p in top.iterdir()} == {
+            "a.sh": "top/a.sh",
+            "b": "/top/b",
+            "c": "top/a.sh",
+            "d": "top/a.sh",
+        }
         assert not any(p.is_symlink() or p.stat().st_nlink > 1 for p in top.iterdir())
         assert os.access(top / "a.sh", os.X_OK) and not os.access(top / "b", os.X_OK)
 
 
 @pytest.mark.parametrize(
-    "archive",
+    "contents",
     [
-        _tar(["../../evil"]),
-        _tar(["top/../../evil"]),
-        _tar(["top/../../../evil"]),
-        _tar(["top/a"], {"top/out": "/etc/passwd"}),
-        _tar(["top/a"], {"top/out": "../../../evil"}),
-        _tar(["top/a"], {"top/loop": "loop"}),
-        _tar(["top/a"], {"top/out": "../.."}, tarfile.LNKTYPE),
-        _tar(["top/a"], {"top/pipe": ""}, tarfile.FIFOTYPE),
-        _tar(["top/a"], {"top/device": ""}, tarfile.CHRTYPE),
+        (["../../evil"],),
+        (["top/../../evil"],),
+        (["top/../../../evil"],),
+        (["top/a"], {"top/out": "/etc/passwd"}),
+        (["top/a"], {"top/out": "../../../evil"}),
+        (["top/a"], {"top/loop": "loop"}),
+        (["top/a"], {"top/out": "../.."}, tarfile.LNKTYPE),
+        (["top/a"], {"top/pipe": ""}, tarfile.FIFOTYPE),
+        (["top/a"], {"top/device": ""}, tarfile.CHRTYPE),
     ],
 )
-def test_archives_that_lead_out_of_their_folder_are_refused(archive, served, tmp_path):
-    served[0]["http://h/evil.tar.gz"] = archive
-    with pytest.raises(tarfile.TarError, match=r"get_path_from_url\(url\): expected an archive of files and folders that stay in it, got"):
+def test_archives_that_lead_out_of_their_folder_are_refused(contents, served, tmp_path):
+    served[0]["http://h/evil.tar.gz"] = _tar(*contents)
+    with pytest.raises(
+        tarfile.TarError,
+        match=r"get_path_from_url\(url\): expected an archive of files and folders that stay in it, got",
+    ):
         download.get_path_from_url("http://h/evil.tar.gz", str(tmp_path / "deep" / "er"))
     found = [p for p in tmp_path.rglob("*") if not p.is_dir()]
     assert {p.name for p in found} <= {"evil.tar.gz", "a"} and not any(p.is_symlink() for p in found)
 
 
-@pytest.mark.parametrize("url", ["ftp://host/a", "model.pdparams", "https://host/", "https://host/..", "; rm -rf /", "https://host/%2e%2e"])
+@pytest.mark.parametrize(
+    "url", ["ftp://host/a", "model.pdparams", "https://host/", "https://host/..", "; rm -rf /", "https://host/%2e%2e"]
+)
 def test_other_addresses_are_refused(url, served, tmp_path):
     with pytest.raises(ValueError, match=r"get_path_from_url\(url\)"):
         download.get_path_from_url(url, str(tmp_path))
@@ -210,7 +230,10 @@ def test_other_addresses_are_refused(url, served, tmp_path):
 
 
 def test_one_address_of_each_machine_fetches():
-    assert download._get_unique_endpoints(["b:2", "a:3", "a:1"]) == {"a:1", "b:2"} and download._get_unique_endpoints([]) == set()
+    assert (
+        download._get_unique_endpoints(["b:2", "a:3", "a:1"]) == {"a:1", "b:2"}
+        and download._get_unique_endpoints([]) == set()
+    )
 
 
 def test_readers_made_of_readers():
@@ -240,7 +263,10 @@ def test_readers_in_threads_say_what_went_wrong_and_end_early():
     for reader in (bireme.reader.buffered(broken, 4), bireme.reader.xmap_readers(lambda x: x, broken, 2, 1)):
         with pytest.raises(OSError, match="no disk"):
             list(reader())
-    for reader in (bireme.reader.buffered(itertools.count, 2), bireme.reader.xmap_readers(lambda x: x, itertools.count, 2, 4, True)):
+    for reader in (
+        bireme.reader.buffered(itertools.count, 2),
+        bireme.reader.xmap_readers(lambda x: x, itertools.count, 2, 4, True),
+    ):
         assert next(iter(reader())) == 0
     for bad in (lambda: bireme.reader.shuffle(broken, 0), lambda: bireme.reader.xmap_readers(abs, broken, 0, 1)):
         with pytest.raises(ValueError, match="an integer of 1 or more"):

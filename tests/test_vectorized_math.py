@@ -9,7 +9,14 @@ from bireme.ops._shared import vectorized_math
 RNG = np.random.default_rng(3)
 AWKWARD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, 1e-30, -1e30, 3.4e38], np.float32)
 PAIRS = np.array(np.meshgrid(AWKWARD, AWKWARD), np.float32).reshape(2, -1)
-WIDE = np.concatenate([RNG.normal(size=2000), RNG.uniform(-8192, 8192, 2000), np.arange(-50, 50) * (np.pi / 2), np.geomspace(1e-30, 1, 200)])
+WIDE = np.concatenate(
+    [
+        RNG.normal(size=2000),
+        RNG.uniform(-8192, 8192, 2000),
+        np.arange(-50, 50) * (np.pi / 2),
+        np.geomspace(1e-30, 1, 200),
+    ]
+)
 FORMS = {
     "sin": (np.sin, WIDE), "cos": (np.cos, WIDE), "tan": (np.tan, WIDE), "atan": (np.arctan, WIDE),
     "asin": (np.arcsin, RNG.uniform(-1, 1, 2000)), "acos": (np.arccos, RNG.uniform(-1, 1, 2000)),

@@ -36,7 +36,9 @@ def diagonal(x):
 
 def step_of(rng, a):
     """One view operator, for NumPy and for Bireme."""
-    kind = one_of(rng, "slice", "slice", "slice", "integer", "transpose", "reshape", "reshape", "new axis", "squeeze", "diagonal")
+    kind = one_of(
+        rng, "slice", "slice", "slice", "integer", "transpose", "reshape", "reshape", "new axis", "squeeze", "diagonal"
+    )
     if kind == "slice":
         key = tuple(slice_of(rng, n) for n in a.shape[: rng.integers(1, 4)])
         return lambda x: x[key]
@@ -133,7 +135,9 @@ def test_gradients_go_through_a_chain(seed):
         return x.grad.numpy()
 
     np.testing.assert_allclose(gradient(lambda h, v: None), 2 * want)
-    np.testing.assert_allclose(gradient(lambda h, v: h.scale_(3.0)), 6 * want)  # found again from the root, by the short path
+    np.testing.assert_allclose(
+        gradient(lambda h, v: h.scale_(3.0)), 6 * want
+    )  # found again from the root, by the short path
     np.testing.assert_allclose(gradient(lambda h, v: v.scale_(5.0)), 10 * want)
     x = bireme.to_tensor(numbered(dims), stop_gradient=False)
     h = x * 2.0
@@ -210,7 +214,10 @@ def test_views_by_halves():
 
 
 def test_types_on_the_way_stay():
-    """Parts of complex numbers, and bytes in another type: what comes before them is kept, what comes after is shortened."""
+    """Parts of complex numbers, and bytes in another type:
+
+    what comes before them is kept, what comes after is shortened.
+    """
     a = (np.arange(40) + 1j * np.arange(40, 80)).astype("complex64")
     x = bireme.to_tensor(a)
     v, b = x[1:].imag()[1:], a[1:].imag[1:]

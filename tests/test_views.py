@@ -128,7 +128,16 @@ def test_a_stale_view_in_an_operator():
 
 def test_copies_do_not_share():
     x = tensor(4, 4)
-    copies = [x.clone(), bireme.assign(x), x.astype("float64"), x + 0.0, x[[0, 1]], x[x > 0], x.expand([2, 4, 4]), bireme.concat([x])]
+    copies = [
+        x.clone(),
+        bireme.assign(x),
+        x.astype("float64"),
+        x + 0.0,
+        x[[0, 1]],
+        x[x > 0],
+        x.expand([2, 4, 4]),
+        bireme.concat([x]),
+    ]
     before = [c.numpy() for c in copies]
     x.scale_(0.0)
     for c, b in zip(copies, before, strict=True):
@@ -282,7 +291,11 @@ def for_bireme(index):
 
 def mixed(index):
     """An integer beside an index array is advanced in NumPy and moves axes: it has tests of its own."""
-    return isinstance(index, tuple) and any(isinstance(i, np.ndarray) for i in index) and any(isinstance(i, int) for i in index)
+    return (
+        isinstance(index, tuple)
+        and any(isinstance(i, np.ndarray) for i in index)
+        and any(isinstance(i, int) for i in index)
+    )
 
 
 SHAPES = [(5,), (4, 3), (2, 3, 4), (3, 1, 5)]

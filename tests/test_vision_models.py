@@ -1,4 +1,7 @@
-"""Vision models: the weights have the names and shapes that Paddle gives them, and the same weights give the same results."""
+"""Vision models:
+
+the weights have the names and shapes that Paddle gives them, and the same weights give the same results.
+"""
 
 import hashlib
 
@@ -8,7 +11,8 @@ import pytest
 import bireme
 from bireme.vision import models
 
-# told by paddlepaddle 3.2.2: how many entries a state dict has, and the first digits of the SHA-256 of its names and shapes
+# told by paddlepaddle 3.2.2: how many entries a state dict has, and the first digits of the SHA-256 of its names and
+# shapes
 KEYS = {
     ("resnet18", ()): (102, "d9eeba85d85d3b88"),
     ("resnet34", ()): (182, "e36753fba14f4e15"),
@@ -38,16 +42,29 @@ KEYS = {
     ("resnet50", (("groups", 2), ("num_classes", 0))): (265, "3a8a3c6f72ec2b11"),
 }
 
-# told by paddlepaddle 3.2.2, for the weights and images of `filled` and `image`: sum, sum of squares and the first two elements of the result
+# told by paddlepaddle 3.2.2, for the weights and images of `filled` and `image`: sum, sum of squares and the first
+# two elements of the result
 RESULTS = {
     ("resnet18", (("num_classes", 5),), (2, 3, 32, 32)): ([2, 5], [52.558, 3229.63, 30.8037, -24.3562]),
     ("resnext50_32x4d", (("num_classes", 5),), (1, 3, 32, 32)): ([1, 5], [-3607.67, 10754300.0, 1568.33, -1065.74]),
-    ("resnet50", (("num_classes", 0), ("with_pool", False)), (1, 3, 32, 32)): ([1, 2048, 1, 1], [1189520.0, 1621260000.0, 0.0, 500.276]),
-    ("mobilenet_v1", (("scale", 0.25), ("num_classes", 5)), (2, 3, 32, 32)): ([2, 5], [1.21653, 2.39382, 0.64569, -0.289847]),
-    ("mobilenet_v2", (("scale", 0.35), ("num_classes", 5)), (2, 3, 32, 32)): ([2, 5], [0.0761074, 32.9667, 2.6528, 0.254079]),
+    ("resnet50", (("num_classes", 0), ("with_pool", False)), (1, 3, 32, 32)): (
+        [1, 2048, 1, 1],
+        [1189520.0, 1621260000.0, 0.0, 500.276],
+    ),
+    ("mobilenet_v1", (("scale", 0.25), ("num_classes", 5)), (2, 3, 32, 32)): (
+        [2, 5],
+        [1.21653, 2.39382, 0.64569, -0.289847],
+    ),
+    ("mobilenet_v2", (("scale", 0.35), ("num_classes", 5)), (2, 3, 32, 32)): (
+        [2, 5],
+        [0.0761074, 32.9667, 2.6528, 0.254079],
+    ),
     ("LeNet", (), (2, 1, 28, 28)): ([2, 10], [-13.2349, 267.064, 5.62526, -1.65902]),
     ("alexnet", (("num_classes", 2),), (1, 3, 224, 224)): ([1, 2], [-0.481653, 4.94939, 1.31375, -1.7954]),
-    ("vgg11", (("batch_norm", True), ("num_classes", 0)), (1, 3, 32, 32)): ([1, 512, 7, 7], [71031.5, 353521.0, 0.0, 0.0]),
+    ("vgg11", (("batch_norm", True), ("num_classes", 0)), (1, 3, 32, 32)): (
+        [1, 512, 7, 7],
+        [71031.5, 353521.0, 0.0, 0.0],
+    ),
 }
 
 

@@ -53,7 +53,7 @@ def names_of(module: ModuleType) -> list[str]:
 def home(value: Any) -> tuple[str, ...]:
     """Where in the package an object is written, as parts of the path: ("ops", "math", "arithmetic")."""
     if api_snapshot.is_op(value):
-        return tuple(value.family.split(".")[1:])
+        return tuple(value.op.body.__module__.split(".")[1:])
     inner = [value, *(vars(value).values() if inspect.isclass(value) else ())]
     files = [Path(inspect.unwrap(f).__code__.co_filename) for f in inner if inspect.isfunction(f)]
     inside = [f.relative_to(PACKAGE).with_suffix("").parts for f in files if f.is_relative_to(PACKAGE)]
@@ -94,7 +94,7 @@ class Claims:
 
     def other(self, full: str, value: Any) -> str | None:
         """The name under which an object is documented, if it is not this one."""
-        claimed = self.names.get(id(value), full)
+        claimed = self.names.get(id(api_snapshot.function_of(value)), full)
         if claimed != full:
             return claimed
         twin = api_compare.look_up(full[:-1]) if full.endswith("_") else None

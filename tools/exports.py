@@ -1,6 +1,7 @@
 """Writes the operators into the modules that offer them: which function stands where follows from the declarations.
 
-`python -m tools.exports` (a part of `make api`) rewrites, in each module below, the import from `bireme.ops` and the list
+`python -m tools.exports` (a part of `make api`) rewrites, in each module below, the import from `bireme.ops` and the
+list
 `__all__ += [...]` after it. A function stands where Paddle has its name, or where its declaration says with `public=`.
 """
 
@@ -11,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 from bireme import ops
-from bireme.core.declare.op import EXPORTS, PUBLIC
+from bireme.core.declare.public import EXPORTS, PUBLIC
 from tools import api_snapshot
 
 # modules that offer operators, under `bireme`; each has the two statements that are rewritten

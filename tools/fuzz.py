@@ -1,8 +1,11 @@
-"""Calls every public function with unreasonable arguments: each call returns, or raises an error that names the function.
+"""Calls every public function with unreasonable arguments: each call returns, or raises an error that names the
+function.
 
-Empty, 0-d, wrong rank, wrong type, axes out of range, huge sizes, None, texts: a call is one line of Python, drawn from a
+Empty, 0-d, wrong rank, wrong type, axes out of range, huge sizes, None, texts: a call is one line of Python, drawn from
+a
 seed, and run in a process of its own kind that has a limit of time and of memory. What counts as a failure: the process
-died, the call did not end, the error is one of the libraries below, or its text does not name the function. Each failure
+died, the call did not end, the error is one of the libraries below, or its text does not name the function. Each
+failure
 is printed with the line that reproduces it.
 """
 
@@ -33,37 +36,155 @@ from bireme.core.record import guards
 from bireme.core.tensor.tensor import Tensor
 from tools import api_snapshot
 
-MODULES = ("bireme", "bireme.Tensor", "bireme.compat", "bireme.fft", "bireme.linalg", "bireme.nn.functional", "bireme.signal", "bireme.special")
+MODULES = (
+    "bireme",
+    "bireme.Tensor",
+    "bireme.compat",
+    "bireme.fft",
+    "bireme.linalg",
+    "bireme.nn.functional",
+    "bireme.signal",
+    "bireme.special",
+)
 # what they do outlasts the call: files, the device, the state of the process
 LEFT_OUT = {
     "bireme.check_shape",  # speaks in the name of the function that it is given
-    "bireme.disable_signal_handler", "bireme.load", "bireme.save", "bireme.seed", "bireme.set_default_dtype", "bireme.set_device",
-    "bireme.set_flags", "bireme.set_printoptions", "bireme.set_rng_state", "bireme.set_cuda_rng_state", "bireme.compat.install_as_paddle",
-}  # fmt: skip
+    "bireme.disable_signal_handler",
+    "bireme.load",
+    "bireme.save",
+    "bireme.seed",
+    "bireme.set_default_dtype",
+    "bireme.set_device",
+    "bireme.set_flags",
+    "bireme.set_printoptions",
+    "bireme.set_rng_state",
+    "bireme.set_cuda_rng_state",
+    "bireme.compat.install_as_paddle",
+}
 PROGRAM = ["-m", "tools.fuzz"]  # what the process that calls is started with
 SECONDS = 20  # that one call may take
 BYTES = 2 << 30  # that a result may have; the process itself gets some more
 
-SHAPES = ["", "0", "1", "3", "2, 3", "2, 0, 3", "0, 0", "1, 1, 1", "2, 3, 4", "1, 2, 3, 4", "3, 3", "2, 2, 2", "1, 1, 1, 1, 1, 1, 1"]
+SHAPES = [
+    "",
+    "0",
+    "1",
+    "3",
+    "2, 3",
+    "2, 0, 3",
+    "0, 0",
+    "1, 1, 1",
+    "2, 3, 4",
+    "1, 2, 3, 4",
+    "3, 3",
+    "2, 2, 2",
+    "1, 1, 1, 1, 1, 1, 1",
+]
 TYPES = ["float32"] * 6 + ["float64", "int64", "int64", "int32", "bool", "complex64", "bfloat16", "uint8"]
-NUMBERS = ["-1", "0", "1", "2", "7", "-9", "10**12", "2**31 - 1", "2**31", "-2**31 - 1", "2**63 - 1", "2**63", "-2**63", "1.5", "-0.5",
-           "float('nan')", "float('inf')", "1j", "True"]  # fmt: skip
-LISTS = ["[]", "()", "[0]", "[-1]", "[1, 0]", "[0, 0]", "[2, 3]", "[-1, 2]", "[10**6, 10**6]", "[2**62, 4]", "[2**31]", "[[0], [1]]", "[None]",
-         "['a']", "[1.5]", "range(3)", "[0] * 70"]  # fmt: skip
-OTHERS = ["None", "'abc'", "''", "'float32'", "'mean'", "'int3'", "b'x'", "{}", "object()", "slice(None)", "np.zeros((2, 0))", "np.array('a')",
-          "np.float64(2)", "lambda *a: 0", "bireme.float32", "bireme.CPUPlace()"]  # fmt: skip
+NUMBERS = [
+    "-1",
+    "0",
+    "1",
+    "2",
+    "7",
+    "-9",
+    "10**12",
+    "2**31 - 1",
+    "2**31",
+    "-2**31 - 1",
+    "2**63 - 1",
+    "2**63",
+    "-2**63",
+    "1.5",
+    "-0.5",
+    "float('nan')",
+    "float('inf')",
+    "1j",
+    "True",
+]
+LISTS = [
+    "[]",
+    "()",
+    "[0]",
+    "[-1]",
+    "[1, 0]",
+    "[0, 0]",
+    "[2, 3]",
+    "[-1, 2]",
+    "[10**6, 10**6]",
+    "[2**62, 4]",
+    "[2**31]",
+    "[[0], [1]]",
+    "[None]",
+    "['a']",
+    "[1.5]",
+    "range(3)",
+    "[0] * 70",
+]
+OTHERS = [
+    "None",
+    "'abc'",
+    "''",
+    "'float32'",
+    "'mean'",
+    "'int3'",
+    "b'x'",
+    "{}",
+    "object()",
+    "slice(None)",
+    "np.zeros((2, 0))",
+    "np.array('a')",
+    "np.float64(2)",
+    "lambda *a: 0",
+    "bireme.float32",
+    "bireme.CPUPlace()",
+]
 
 # what a parameter of this name is usually given, so that calls also get past the first check
 USUAL = {
-    "axis": ["0", "-1", "1", "None", "[0, 1]"], "dim": ["0", "-1", "1"], "shape": ["[2, 3]", "[-1]", "[6]", "[]"], "dtype": ["'float32'", "'int64'"],
-    "perm": ["[1, 0]", "[0, 2, 1]"], "num_or_sections": ["1", "2", "[1, 2]"], "k": ["1", "2"], "n": ["1", "2"], "p": ["0.5", "2", "'fro'"],
-    "keepdim": ["True", "False"], "index": ["bireme.to_tensor([0])", "bireme.to_tensor([[0, 1]])"], "indices": ["bireme.to_tensor([[0, 1]])"],
-    "mode": ["'constant'", "'mean'", "'nearest'"], "reduction": ["'mean'", "'none'"], "repeats": ["2", "[1, 2]"], "chunks": ["2"],
-    "starts": ["[0]"], "ends": ["[2]"], "axes": ["[0]"], "strides": ["[1]"], "kernel_size": ["2"], "size": ["[2, 2]"], "pad": ["[1, 1]"],
-    "equation": ["'ij->ji'", "'ij,jk'"], "num": ["3"], "start": ["0"], "end": ["4"], "stop": ["4"], "shifts": ["1"], "offset": ["0", "1"],
-    "num_classes": ["3"], "num_samples": ["2"], "bins": ["4"], "name": ["None", "'a'"], "data": ["[1, 2]", "3.5"], "fill_value": ["2", "1.5"],
-    "out": ["None"], "device": ["None", "'cpu'"], "place": ["None", "'cpu'"], "source": ["0"], "destination": ["1"], "dims": ["[0, 1]", "[1, 0]"],
-}  # fmt: skip
+    "axis": ["0", "-1", "1", "None", "[0, 1]"],
+    "dim": ["0", "-1", "1"],
+    "shape": ["[2, 3]", "[-1]", "[6]", "[]"],
+    "dtype": ["'float32'", "'int64'"],
+    "perm": ["[1, 0]", "[0, 2, 1]"],
+    "num_or_sections": ["1", "2", "[1, 2]"],
+    "k": ["1", "2"],
+    "n": ["1", "2"],
+    "p": ["0.5", "2", "'fro'"],
+    "keepdim": ["True", "False"],
+    "index": ["bireme.to_tensor([0])", "bireme.to_tensor([[0, 1]])"],
+    "indices": ["bireme.to_tensor([[0, 1]])"],
+    "mode": ["'constant'", "'mean'", "'nearest'"],
+    "reduction": ["'mean'", "'none'"],
+    "repeats": ["2", "[1, 2]"],
+    "chunks": ["2"],
+    "starts": ["[0]"],
+    "ends": ["[2]"],
+    "axes": ["[0]"],
+    "strides": ["[1]"],
+    "kernel_size": ["2"],
+    "size": ["[2, 2]"],
+    "pad": ["[1, 1]"],
+    "equation": ["'ij->ji'", "'ij,jk'"],
+    "num": ["3"],
+    "start": ["0"],
+    "end": ["4"],
+    "stop": ["4"],
+    "shifts": ["1"],
+    "offset": ["0", "1"],
+    "num_classes": ["3"],
+    "num_samples": ["2"],
+    "bins": ["4"],
+    "name": ["None", "'a'"],
+    "data": ["[1, 2]", "3.5"],
+    "fill_value": ["2", "1.5"],
+    "out": ["None"],
+    "device": ["None", "'cpu'"],
+    "place": ["None", "'cpu'"],
+    "source": ["0"],
+    "destination": ["1"],
+    "dims": ["[0, 1]", "[1, 0]"],
+}
 
 
 @dataclass
@@ -91,7 +212,9 @@ def targets(only: str = "") -> list[Target]:
         except (TypeError, ValueError):
             continue
         called = {name, getattr(value, "__name__", name)}
-        found.append(Target(path, parameters[1:] if method else parameters, method, {n.removesuffix("_") for n in called}))
+        found.append(
+            Target(path, parameters[1:] if method else parameters, method, {n.removesuffix("_") for n in called})
+        )
     return found
 
 
@@ -148,7 +271,11 @@ def call(target: Target, rng: random.Random) -> str:
     given, by_name = [], []
     for p in target.parameters:
         if p.kind is p.VAR_POSITIONAL:
-            given += [] if by_name else [hostile(rng) if rng.random() > calm else tensor(rng, like) for _ in range(rng.choice((0, 1, 2)))]
+            given += (
+                []
+                if by_name
+                else [hostile(rng) if rng.random() > calm else tensor(rng, like) for _ in range(rng.choice((0, 1, 2)))]
+            )
         elif p.kind is p.VAR_KEYWORD:
             continue
         elif (text := argument(rng, p, calm, like)) is not None:
@@ -179,7 +306,10 @@ def calls(seed: int, count: int, only: str, start: int = 0) -> Iterator[tuple[in
 
 
 def verdict(target: Target, line: str, strict: bool) -> str:
-    """What is wrong with a call, empty if nothing is; `strict` also wants errors about arguments in the project's form."""
+    """What is wrong with a call, empty if nothing is;
+
+    `strict` also wants errors about arguments in the project's form.
+    """
     with contextlib.suppress(Exception):  # what the last call left behind is not this one's
         finish()
     try:
@@ -191,7 +321,11 @@ def verdict(target: Target, line: str, strict: bool) -> str:
             return f"{kind.__module__}.{kind.__name__}: {text}"
         # an error that only the device can tell names the operator that found it
         inner = re.match(r"(\w+)\(\w*\): expected", text)
-        found = inner is not None and not getattr(e, "_told", False) and (inner[1] in registry.OPS or f"{inner[1]}_of" in registry.OPS)
+        found = (
+            inner is not None
+            and not getattr(e, "_told", False)
+            and (inner[1] in registry.OPS or f"{inner[1]}_of" in registry.OPS)
+        )
         if not found and not any(re.search(rf"\b{re.escape(name)}", text) for name in target.names):
             return f"an error that does not name the function: {kind.__name__}: {text}"
         if strict and not getattr(e, "_told", False) and "argument" not in text and ": expected " not in text:
@@ -254,13 +388,17 @@ class Worker:
         command = [sys.executable, *PROGRAM, "--worker", str(its), "--seed", str(seed), "--start", str(start)]
         command += ["--calls", str(count), "--only", only, *["--strict"] * strict]
         environment = os.environ | {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(command, pass_fds=[its], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+        self.process = subprocess.Popen(
+            command, pass_fds=[its], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+        )
         os.close(its)
         self.report, self.rest = mine, b""
 
     def lines(self) -> Iterator[dict[str, Any] | None]:
         """What it tells; None if it told nothing for too long. Ends when the process does."""
-        patience = 10 * SECONDS  # to start, and between two calls: only a machine that is busy with others takes long there
+        patience = (
+            10 * SECONDS
+        )  # to start, and between two calls: only a machine that is busy with others takes long there
         while True:
             ready, _, _ = select.select([self.report], [], [], patience)
             if not ready:
@@ -298,7 +436,9 @@ def run(seed: int, count: int, only: str = "", strict: bool = False, told: Any =
                 done, now = line["i"] + 1, ""
                 told(done)
                 if line["wrong"]:
-                    failures.append(Failure(next(text for i, _, text in calls(seed, done, only, done - 1)), line["wrong"]))
+                    failures.append(
+                        Failure(next(text for i, _, text in calls(seed, done, only, done - 1)), line["wrong"])
+                    )
         if not hangs:
             worker.process.wait()
         code, said = worker.process.poll(), worker.close()
@@ -306,7 +446,9 @@ def run(seed: int, count: int, only: str = "", strict: bool = False, told: Any =
             return failures
         if not now:
             raise RuntimeError(f"the process that calls does not start: {said}")
-        failures.append(Failure(now, f"did not end in {SECONDS} s" if hangs else f"the process died with {code}: {said}"))
+        failures.append(
+            Failure(now, f"did not end in {SECONDS} s" if hangs else f"the process died with {code}: {said}")
+        )
         start = done + 1
         told(start)
     return failures
@@ -316,8 +458,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="draws other calls (default 0)")
     parser.add_argument("--calls", type=int, default=20000, help="how many, over all functions in turn (default 20000)")
-    parser.add_argument("--only", default="", metavar="NAME", help="only functions with this in their name, as in `linalg.` or `Tensor.cumsum`")
-    parser.add_argument("--strict", action="store_true", help="also list errors that come from the libraries below, under the function's name")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="NAME",
+        help="only functions with this in their name, as in `linalg.` or `Tensor.cumsum`",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="also list errors that come from the libraries below, under the function's name",
+    )
     parser.add_argument("--list", action="store_true", help="print the calls instead of making them")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
@@ -336,7 +487,9 @@ def main() -> None:
     console = Console(stderr=True)
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"calling {len(found)} functions", total=args.calls)
-        failures = run(args.seed, args.calls, args.only, args.strict, lambda done: progress.update(task, completed=done))
+        failures = run(
+            args.seed, args.calls, args.only, args.strict, lambda done: progress.update(task, completed=done)
+        )
     for failure in failures:
         print(failure)
     print(f"{args.calls} calls of {len(found)} functions, {len(failures)} failures")

@@ -30,7 +30,21 @@ from bireme._C_ops.updates import (
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
 
-__all__ = ["adadelta_", "adagrad_", "adam_", "adamax_", "adamw_", "asgd_", "lamb_", "momentum_", "nadam_", "radam_", "rmsprop_", "rprop_", "sgd_"]
+__all__ = [
+    "adadelta_",
+    "adagrad_",
+    "adam_",
+    "adamax_",
+    "adamw_",
+    "asgd_",
+    "lamb_",
+    "momentum_",
+    "nadam_",
+    "radam_",
+    "rmsprop_",
+    "rprop_",
+    "sgd_",
+]
 
 _SAME: dict[Any, str] = {
     tensor: """
@@ -86,9 +100,24 @@ _SAME: dict[Any, str] = {
 }
 # how many arguments come before the device
 _PLACED = {
-    "arange": 4, "empty": 2, "empty_like": 2, "eye": 3, "full": 3, "full_like": 3, "linspace": 4, "logspace": 5, "ones": 2, "ones_like": 2,
-    "randint": 4, "randperm": 2, "tril_indices": 4, "triu_indices": 4, "uniform": 5, "zeros": 2, "zeros_like": 2,
-}  # fmt: skip
+    "arange": 4,
+    "empty": 2,
+    "empty_like": 2,
+    "eye": 3,
+    "full": 3,
+    "full_like": 3,
+    "linspace": 4,
+    "logspace": 5,
+    "ones": 2,
+    "ones_like": 2,
+    "randint": 4,
+    "randperm": 2,
+    "tril_indices": 4,
+    "triu_indices": 4,
+    "uniform": 5,
+    "zeros": 2,
+    "zeros_like": 2,
+}
 _NAMED = {"slice": "part"}  # there under another name than Python's own
 _WHERE = {name: where for where, names in _SAME.items() for name in names.split()}
 

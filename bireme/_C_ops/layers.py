@@ -74,7 +74,10 @@ def add_position_encoding(x: Tensor, alpha: float = 1.0, beta: float = 1.0) -> T
     steps, half = x.shape[1], x.shape[2] // 2
     if x.ndim != 3 or x.shape[2] % 2:
         raise errors.bad(
-            "add_position_encoding(x)", "shape [batch, steps, an even number of features]", described=f"shape {x.shape}", kind=errors.ShapeError
+            "add_position_encoding(x)",
+            "shape [batch, steps, an even number of features]",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
         )
     rates = tensor.pow(tensor.full([half], 10000.0, x.dtype), tensor.arange(half, dtype=x.dtype) / -max(half - 1, 1))
     if half == 1:
@@ -173,8 +176,19 @@ def partial_sum(x: Sequence[Tensor], start_index: int = 0, length: int = -1) -> 
     return tensor.add_n(_columns(x, start_index, length))
 
 
-def batch_norm(x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None, bias: Tensor | None, is_test: bool, momentum: float,
-               epsilon: float, data_format: str, use_global_stats: bool, trainable_statistics: bool) -> tuple[Tensor, ...]:  # fmt: skip
+def batch_norm(
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    is_test: bool,
+    momentum: float,
+    epsilon: float,
+    data_format: str,
+    use_global_stats: bool,
+    trainable_statistics: bool,
+) -> tuple[Tensor, ...]:
     """Normalize over the batch; running statistics are updated in place.
 
     Args:
@@ -196,7 +210,9 @@ def batch_norm(x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None, 
     """
     training = trainable_statistics or not is_test
     layout = data_format if x.ndim > 2 else "NC"
-    out = functional.batch_norm(x, mean, variance, scale, bias, training, momentum, epsilon, layout, use_global_stats or None)
+    out = functional.batch_norm(
+        x, mean, variance, scale, bias, training, momentum, epsilon, layout, use_global_stats or None
+    )
     if not training or use_global_stats:
         none = tensor.zeros_like(mean)
         return out, mean, variance, none, none, tensor.zeros([0], x.dtype)
@@ -251,8 +267,15 @@ def _like(input: Tensor, shape: Sequence[int], source: int, target: int) -> list
     return sizes
 
 
-def full_batch_size_like(input: Tensor, shape: Sequence[int], dtype: Any, value: Any, input_dim_idx: int = 0, output_dim_idx: int = 0,
-                         place: Any = None) -> Tensor:  # fmt: skip
+def full_batch_size_like(
+    input: Tensor,
+    shape: Sequence[int],
+    dtype: Any,
+    value: Any,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    place: Any = None,
+) -> Tensor:
     """Create a tensor filled with a number, in a shape that takes one size from another.
 
     Args:
@@ -274,9 +297,19 @@ def full_batch_size_like(input: Tensor, shape: Sequence[int], dtype: Any, value:
     return tensor.full(_like(input, shape, input_dim_idx, output_dim_idx), value, dtype)
 
 
-def uniform_random_batch_size_like(input: Tensor, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0, min: float = -1.0,
-                                   max: float = 1.0, seed: int = 0, diag_num: int = 0, diag_step: int = 0, diag_val: float = 1.0,
-                                   dtype: Any = "float32") -> Tensor:  # fmt: skip
+def uniform_random_batch_size_like(
+    input: Tensor,
+    shape: Sequence[int],
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+    diag_num: int = 0,
+    diag_step: int = 0,
+    diag_val: float = 1.0,
+    dtype: Any = "float32",
+) -> Tensor:
     """Draw uniform random numbers, in a shape that takes one size from another tensor.
 
     Args:
@@ -435,8 +468,16 @@ def dirichlet(alpha: Tensor) -> Tensor:
     return parts / tensor.sum(parts, -1, keepdim=True)
 
 
-def truncated_gaussian_random(shape: Sequence[int], mean: float, std: float, seed: int, a: float, b: float, dtype: Any = "float32",
-                              place: Any = None) -> Tensor:  # fmt: skip
+def truncated_gaussian_random(
+    shape: Sequence[int],
+    mean: float,
+    std: float,
+    seed: int,
+    a: float,
+    b: float,
+    dtype: Any = "float32",
+    place: Any = None,
+) -> Tensor:
     """Draw from a normal distribution truncated to an interval.
 
     Args:

@@ -11,7 +11,9 @@ from bireme.nn import functional
 from bireme.ops.reduction.statistics import median_of
 
 
-def _scan(function: Callable, first: Callable, x: Tensor, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Tensor:
+def _scan(
+    function: Callable, first: Callable, x: Tensor, axis: int, flatten: bool, exclusive: bool, reverse: bool
+) -> Tensor:
     """A scan along an axis, from its end with `reverse`; with `exclusive` shifted by one, beginning with `first`."""
     if flatten:
         x, axis = tensor.flatten(x), 0
@@ -44,7 +46,9 @@ def cumsum(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = F
         >>> bireme._C_ops.cumsum(bireme.to_tensor([1, 2, 3]), 0, False, True, True).tolist()
         [5, 3, 0]
     """
-    return _scan(lambda x, axis: tensor.cumsum(x, axis, x.dtype), lambda x: 0, x, int(axis), flatten, exclusive, reverse)
+    return _scan(
+        lambda x, axis: tensor.cumsum(x, axis, x.dtype), lambda x: 0, x, int(axis), flatten, exclusive, reverse
+    )
 
 
 def cumprod(x: Tensor, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
@@ -93,7 +97,9 @@ def cumprod_(x: Tensor, dim: int, exclusive: bool = False, reverse: bool = False
     return tensor.assign(cumprod(x, dim, exclusive, reverse), x)
 
 
-def logcumsumexp(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def logcumsumexp(
+    x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False
+) -> Tensor:
     """Compute the logarithm of the cumulative sum of exponentials along an axis.
 
     Args:
@@ -212,10 +218,16 @@ def nanmedian(x: Tensor, axis: Any, keepdim: bool, mode: str) -> tuple[Tensor, T
 
 
 def _middle(x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: bool) -> tuple[Tensor, Tensor]:
-    axes = sorted({int(a) % max(x.ndim, 1) for a in (axis if isinstance(axis, (list, tuple)) else [axis])}) or list(range(x.ndim))
+    axes = sorted({int(a) % max(x.ndim, 1) for a in (axis if isinstance(axis, (list, tuple)) else [axis])}) or list(
+        range(x.ndim)
+    )
     found = median_of(x, axes, keepdim, mode == "min", ignore)
     rest = [i for i in range(x.ndim) if i not in axes]
-    lines = tensor.reshape(tensor.transpose(x, [*rest, *axes]), [*[x.shape[i] for i in rest], -1]) if x.ndim else tensor.reshape(x, [1])
+    lines = (
+        tensor.reshape(tensor.transpose(x, [*rest, *axes]), [*[x.shape[i] for i in rest], -1])
+        if x.ndim
+        else tensor.reshape(x, [1])
+    )
     valid = lines.shape[-1] - tensor.sum(tensor.isnan(lines), -1, keepdim=True)
     first, second = tensor.clip(valid - 1, 0) // 2, valid // 2
     if not ignore:  # one NaN is the middle of all
@@ -268,7 +280,14 @@ def logsumexp(x: Tensor, axis: Any = (), keepdim: bool = False, reduce_all: bool
     return tensor.logsumexp(x, axis or None, keepdim)
 
 
-def p_norm(x: Tensor, porder: float = 2.0, axis: int = -1, epsilon: float = 1e-12, keepdim: bool = False, asvector: bool = False) -> Tensor:
+def p_norm(
+    x: Tensor,
+    porder: float = 2.0,
+    axis: int = -1,
+    epsilon: float = 1e-12,
+    keepdim: bool = False,
+    asvector: bool = False,
+) -> Tensor:
     """Compute the p-norm along an axis, or of all elements.
 
     Args:
@@ -474,7 +493,9 @@ def mish(x: Tensor, threshold: float = 20.0) -> Tensor:
     return functional.mish(x)
 
 
-def histogram(x: Tensor, weight: Tensor | None = None, bins: int = 100, min: float = 0.0, max: float = 0.0, density: bool = False) -> Tensor:
+def histogram(
+    x: Tensor, weight: Tensor | None = None, bins: int = 100, min: float = 0.0, max: float = 0.0, density: bool = False
+) -> Tensor:
     """Count the elements in bins of equal width.
 
     Args:

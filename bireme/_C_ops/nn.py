@@ -25,8 +25,16 @@ def _spatial(x: Tensor, layout: str) -> list[int]:
 # ---------------------------------------------------------------- windows
 
 
-def conv2d(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings: Any = (0, 0), padding_algorithm: str = "EXPLICIT",
-           dilations: Any = (1, 1), groups: int = 1, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d(
+    x: Tensor,
+    filter: Tensor,
+    strides: Any = (1, 1),
+    paddings: Any = (0, 0),
+    padding_algorithm: str = "EXPLICIT",
+    dilations: Any = (1, 1),
+    groups: int = 1,
+    data_format: str = "NCHW",
+) -> Tensor:
     """Convolve images.
 
     Args:
@@ -47,11 +55,21 @@ def conv2d(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings: Any = (0,
         >>> bireme._C_ops.conv2d(x, x, [1, 1], [0, 0], "EXPLICIT", [1, 1], 1, "NCHW").tolist()
         [[[[4.0]]]]
     """
-    return functional.conv2d(x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format)
+    return functional.conv2d(
+        x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format
+    )
 
 
-def depthwise_conv2d(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings: Any = (0, 0), padding_algorithm: str = "EXPLICIT",
-                     groups: int = 1, dilations: Any = (1, 1), data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def depthwise_conv2d(
+    x: Tensor,
+    filter: Tensor,
+    strides: Any = (1, 1),
+    paddings: Any = (0, 0),
+    padding_algorithm: str = "EXPLICIT",
+    groups: int = 1,
+    dilations: Any = (1, 1),
+    data_format: str = "NCHW",
+) -> Tensor:
     """Convolve each channel of images by itself.
 
     Args:
@@ -67,11 +85,21 @@ def depthwise_conv2d(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings:
     Returns:
         The convolved tensor.
     """
-    return functional.conv2d(x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format)
+    return functional.conv2d(
+        x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format
+    )
 
 
-def conv3d(x: Tensor, filter: Tensor, strides: Any = (1, 1, 1), paddings: Any = (0, 0, 0), padding_algorithm: str = "EXPLICIT",
-           groups: int = 1, dilations: Any = (1, 1, 1), data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def conv3d(
+    x: Tensor,
+    filter: Tensor,
+    strides: Any = (1, 1, 1),
+    paddings: Any = (0, 0, 0),
+    padding_algorithm: str = "EXPLICIT",
+    groups: int = 1,
+    dilations: Any = (1, 1, 1),
+    data_format: str = "NCDHW",
+) -> Tensor:
     """Convolve volumes.
 
     Args:
@@ -87,11 +115,23 @@ def conv3d(x: Tensor, filter: Tensor, strides: Any = (1, 1, 1), paddings: Any = 
     Returns:
         The convolved tensor.
     """
-    return functional.conv3d(x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format)
+    return functional.conv3d(
+        x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format
+    )
 
 
-def conv2d_transpose(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings: Any = (0, 0), output_padding: Any = (), output_size: Any = (),
-                     padding_algorithm: str = "EXPLICIT", groups: int = 1, dilations: Any = (1, 1), data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d_transpose(
+    x: Tensor,
+    filter: Tensor,
+    strides: Any = (1, 1),
+    paddings: Any = (0, 0),
+    output_padding: Any = (),
+    output_size: Any = (),
+    padding_algorithm: str = "EXPLICIT",
+    groups: int = 1,
+    dilations: Any = (1, 1),
+    data_format: str = "NCHW",
+) -> Tensor:
     """Compute the transposed convolution of images.
 
     Args:
@@ -110,15 +150,26 @@ def conv2d_transpose(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings:
         The convolved tensor.
     """
     size, more = _asked(output_size, output_padding)
-    return functional.conv2d_transpose(x, filter, None, strides, _edges(paddings, padding_algorithm), more, dilations, groups, size, data_format)
+    return functional.conv2d_transpose(
+        x, filter, None, strides, _edges(paddings, padding_algorithm), more, dilations, groups, size, data_format
+    )
 
 
 depthwise_conv2d_transpose = conv2d_transpose
 
 
-def conv3d_transpose(x: Tensor, filter: Tensor, strides: Any = (1, 1, 1), paddings: Any = (0, 0, 0), output_padding: Any = (),
-                     output_size: Any = (), padding_algorithm: str = "EXPLICIT", groups: int = 1, dilations: Any = (1, 1, 1),
-                     data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv3d_transpose(
+    x: Tensor,
+    filter: Tensor,
+    strides: Any = (1, 1, 1),
+    paddings: Any = (0, 0, 0),
+    output_padding: Any = (),
+    output_size: Any = (),
+    padding_algorithm: str = "EXPLICIT",
+    groups: int = 1,
+    dilations: Any = (1, 1, 1),
+    data_format: str = "NCHW",
+) -> Tensor:
     """Compute the transposed convolution of volumes.
 
     Args:
@@ -138,7 +189,9 @@ def conv3d_transpose(x: Tensor, filter: Tensor, strides: Any = (1, 1, 1), paddin
     """
     size, more = _asked(output_size, output_padding)
     layout = {"NCHW": "NCDHW", "NHWC": "NDHWC"}.get(data_format, data_format)
-    return functional.conv3d_transpose(x, filter, None, strides, _edges(paddings, padding_algorithm), more, groups, dilations, size, layout)
+    return functional.conv3d_transpose(
+        x, filter, None, strides, _edges(paddings, padding_algorithm), more, groups, dilations, size, layout
+    )
 
 
 def _asked(output_size: Any, output_padding: Any) -> tuple[Any, Any]:
@@ -146,8 +199,19 @@ def _asked(output_size: Any, output_padding: Any) -> tuple[Any, Any]:
     return (output_size, 0) if given else (None, list(output_padding) or 0)
 
 
-def _pool(n: int, x: Tensor, size: Any, strides: Any, edges: Any, ceil_mode: bool, exclusive: bool, layout: str, kind: str, whole: bool,
-          adaptive: bool) -> Tensor:  # fmt: skip
+def _pool(
+    n: int,
+    x: Tensor,
+    size: Any,
+    strides: Any,
+    edges: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    layout: str,
+    kind: str,
+    whole: bool,
+    adaptive: bool,
+) -> Tensor:
     size = size.tolist() if isinstance(size, Tensor) else list(size)
     if whole:
         size, edges = _spatial(x, layout), 0
@@ -163,8 +227,19 @@ def _pool(n: int, x: Tensor, size: Any, strides: Any, edges: Any, ceil_mode: boo
     return out if first else tensor.transpose(out, [0, *range(2, n + 2), 1])
 
 
-def pool2d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str,
-           global_pooling: bool, adaptive: bool, padding_algorithm: str = "EXPLICIT") -> Tensor:  # fmt: skip
+def pool2d(
+    x: Tensor,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    padding_algorithm: str = "EXPLICIT",
+) -> Tensor:
     """Average or max pooling of images.
 
     Args:
@@ -189,11 +264,24 @@ def pool2d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: 
         [[[[1.0]]]]
     """
     edges = _edges(paddings, padding_algorithm)
-    return _pool(2, x, kernel_size, strides, edges, ceil_mode, exclusive, data_format, pooling_type, global_pooling, adaptive)
+    return _pool(
+        2, x, kernel_size, strides, edges, ceil_mode, exclusive, data_format, pooling_type, global_pooling, adaptive
+    )
 
 
-def pool3d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str,
-           global_pooling: bool, adaptive: bool, padding_algorithm: str = "EXPLICIT") -> Tensor:  # fmt: skip
+def pool3d(
+    x: Tensor,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    padding_algorithm: str = "EXPLICIT",
+) -> Tensor:
     """Average or max pooling of volumes.
 
     Args:
@@ -213,11 +301,25 @@ def pool3d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: 
         The pooled tensor.
     """
     edges = _edges(paddings, padding_algorithm)
-    return _pool(3, x, kernel_size, strides, edges, ceil_mode, exclusive, data_format, pooling_type, global_pooling, adaptive)
+    return _pool(
+        3, x, kernel_size, strides, edges, ceil_mode, exclusive, data_format, pooling_type, global_pooling, adaptive
+    )
 
 
-def lp_pool2d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str,
-              global_pooling: bool, adaptive: bool, padding_algorithm: str = "EXPLICIT", norm_type: float = 2.0) -> Tensor:  # fmt: skip
+def lp_pool2d(
+    x: Tensor,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    padding_algorithm: str = "EXPLICIT",
+    norm_type: float = 2.0,
+) -> Tensor:
     """Pooling of images by the p-norm of each window.
 
     Args:
@@ -238,10 +340,14 @@ def lp_pool2d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mod
         The pooled tensor.
     """
     size = _spatial(x, data_format) if global_pooling else kernel_size
-    return functional.lp_pool2d(x, norm_type, size, strides, _edges(paddings, padding_algorithm), ceil_mode, data_format)
+    return functional.lp_pool2d(
+        x, norm_type, size, strides, _edges(paddings, padding_algorithm), ceil_mode, data_format
+    )
 
 
-def _indexed(n: int, x: Tensor, size: Any, strides: Any, paddings: Any, whole: bool, adaptive: bool, ceil_mode: bool) -> tuple[Tensor, Tensor]:
+def _indexed(
+    n: int, x: Tensor, size: Any, strides: Any, paddings: Any, whole: bool, adaptive: bool, ceil_mode: bool
+) -> tuple[Tensor, Tensor]:
     if adaptive:
         return getattr(functional, f"adaptive_max_pool{n}d")(x, size, True)
     if whole:
@@ -249,8 +355,15 @@ def _indexed(n: int, x: Tensor, size: Any, strides: Any, paddings: Any, whole: b
     return getattr(functional, f"max_pool{n}d")(x, size, strides, paddings, True, ceil_mode)
 
 
-def max_pool2d_with_index(x: Tensor, kernel_size: Any, strides: Any = (1, 1), paddings: Any = (0, 0), global_pooling: bool = False,
-                          adaptive: bool = False, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+def max_pool2d_with_index(
+    x: Tensor,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    paddings: Any = (0, 0),
+    global_pooling: bool = False,
+    adaptive: bool = False,
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
     """Max pooling of images with indices.
 
     Args:
@@ -268,8 +381,15 @@ def max_pool2d_with_index(x: Tensor, kernel_size: Any, strides: Any = (1, 1), pa
     return _indexed(2, x, kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
 
 
-def max_pool3d_with_index(x: Tensor, kernel_size: Any, strides: Any = (1, 1, 1), paddings: Any = (0, 0, 0), global_pooling: bool = False,
-                          adaptive: bool = False, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+def max_pool3d_with_index(
+    x: Tensor,
+    kernel_size: Any,
+    strides: Any = (1, 1, 1),
+    paddings: Any = (0, 0, 0),
+    global_pooling: bool = False,
+    adaptive: bool = False,
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
     """Max pooling of volumes with indices.
 
     Args:
@@ -287,7 +407,9 @@ def max_pool3d_with_index(x: Tensor, kernel_size: Any, strides: Any = (1, 1, 1),
     return _indexed(3, x, kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
 
 
-def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = (0, 0), random_u: float = 0.0, return_mask: bool = True) -> Any:
+def fractional_max_pool2d(
+    x: Tensor, output_size: Any, kernel_size: Any = (0, 0), random_u: float = 0.0, return_mask: bool = True
+) -> Any:
     """Max pooling of images over windows of random sizes.
 
     Args:
@@ -300,10 +422,14 @@ def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = (0, 0)
     Returns:
         The maxima, and their indices.
     """
-    return functional.fractional_max_pool2d(x, output_size, kernel_size if any(kernel_size) else None, random_u or None, True)
+    return functional.fractional_max_pool2d(
+        x, output_size, kernel_size if any(kernel_size) else None, random_u or None, True
+    )
 
 
-def fractional_max_pool3d(x: Tensor, output_size: Any, kernel_size: Any = (0, 0, 0), random_u: float = 0.0, return_mask: bool = True) -> Any:
+def fractional_max_pool3d(
+    x: Tensor, output_size: Any, kernel_size: Any = (0, 0, 0), random_u: float = 0.0, return_mask: bool = True
+) -> Any:
     """Max pooling of volumes over windows of random sizes.
 
     Args:
@@ -316,10 +442,14 @@ def fractional_max_pool3d(x: Tensor, output_size: Any, kernel_size: Any = (0, 0,
     Returns:
         The maxima, and their indices.
     """
-    return functional.fractional_max_pool3d(x, output_size, kernel_size if any(kernel_size) else None, random_u or None, True)
+    return functional.fractional_max_pool3d(
+        x, output_size, kernel_size if any(kernel_size) else None, random_u or None, True
+    )
 
 
-def unpool(x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str) -> Tensor:
+def unpool(
+    x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str
+) -> Tensor:
     """Put pooled elements of images back at their indices; elsewhere there are zeros.
 
     Args:
@@ -337,7 +467,9 @@ def unpool(x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, o
     return functional.max_unpool2d(x, indices, ksize, strides, padding, data_format, output_size)
 
 
-def unpool3d(x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str) -> Tensor:
+def unpool3d(
+    x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str
+) -> Tensor:
     """Put pooled elements of volumes back at their indices; elsewhere there are zeros.
 
     Args:
@@ -358,8 +490,20 @@ def unpool3d(x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any,
 # ---------------------------------------------------------------- sizes, edges, rows of tables
 
 
-def _resized(x: Tensor, out_size: Any, size_tensor: Any, scale_tensor: Any, data_format: str, out_d: int, out_h: int, out_w: int, scale: Any,
-             interp_method: str, align_corners: bool, align_mode: int) -> Tensor:  # fmt: skip
+def _resized(
+    x: Tensor,
+    out_size: Any,
+    size_tensor: Any,
+    scale_tensor: Any,
+    data_format: str,
+    out_d: int,
+    out_h: int,
+    out_w: int,
+    scale: Any,
+    interp_method: str,
+    align_corners: bool,
+    align_mode: int,
+) -> Tensor:
     """Resize the spatial axes by interpolation.
 
     The size comes from ``size_tensor``, else ``out_size``, else ``scale_tensor`` or ``scale``, else ``out_d``,
@@ -412,7 +556,9 @@ def pad(x: Tensor, paddings: Sequence[int], pad_value: float = 0.0) -> Tensor:
     return functional.pad(x, list(paddings), "constant", pad_value)
 
 
-def pad3d(x: Tensor, paddings: Any, mode: str = "constant", pad_value: float = 0.0, data_format: str = "NCDHW") -> Tensor:
+def pad3d(
+    x: Tensor, paddings: Any, mode: str = "constant", pad_value: float = 0.0, data_format: str = "NCDHW"
+) -> Tensor:
     """Pad the spatial axes of volumes.
 
     Args:
@@ -472,7 +618,9 @@ def embedding_with_scaled_gradient(x: Tensor, weight: Tensor, padding_idx: int =
     return functional.embedding(x, weight, None if padding_idx == -1 else padding_idx, scale_grad_by_freq=True)
 
 
-def dropout(x: Tensor, seed_tensor: Any, p: Any, is_test: bool, mode: str, seed: int = 0, fix_seed: bool = False) -> Tensor:
+def dropout(
+    x: Tensor, seed_tensor: Any, p: Any, is_test: bool, mode: str, seed: int = 0, fix_seed: bool = False
+) -> Tensor:
     """Set elements to zero at random.
 
     Args:
@@ -490,8 +638,16 @@ def dropout(x: Tensor, seed_tensor: Any, p: Any, is_test: bool, mode: str, seed:
     return functional.dropout(x, p, None, not is_test, mode)
 
 
-def class_center_sample(label: Tensor, num_classes: int, num_samples: int, ring_id: int = 0, rank: int = 0, nranks: int = 1,
-                        fix_seed: bool = False, seed: int = 0) -> tuple[Tensor, Tensor]:  # fmt: skip
+def class_center_sample(
+    label: Tensor,
+    num_classes: int,
+    num_samples: int,
+    ring_id: int = 0,
+    rank: int = 0,
+    nranks: int = 1,
+    fix_seed: bool = False,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
     """Sample classes: those that occur, and random others.
 
     Args:
@@ -513,7 +669,9 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, ring_
 # ---------------------------------------------------------------- normalisation
 
 
-def layer_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float = 1e-5, begin_norm_axis: int = 1) -> Tensor:
+def layer_norm(
+    x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float = 1e-5, begin_norm_axis: int = 1
+) -> Tensor:
     """Normalize over the axes from ``begin_norm_axis`` on.
 
     Args:
@@ -548,7 +706,14 @@ def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon:
     return functional.instance_norm(x, weight=scale, bias=bias, eps=epsilon)
 
 
-def group_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float = 1e-5, groups: int = -1, data_format: str = "NCHW") -> Tensor:
+def group_norm(
+    x: Tensor,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    epsilon: float = 1e-5,
+    groups: int = -1,
+    data_format: str = "NCHW",
+) -> Tensor:
     """Normalize over groups of channels.
 
     Args:
@@ -565,7 +730,9 @@ def group_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: fl
     return functional.group_norm(x, groups, epsilon, scale, bias, data_format)
 
 
-def spectral_norm(weight: Tensor, u: Tensor, v: Tensor, dim: int = 0, power_iters: int = 1, eps: float = 1e-12) -> Tensor:
+def spectral_norm(
+    weight: Tensor, u: Tensor, v: Tensor, dim: int = 0, power_iters: int = 1, eps: float = 1e-12
+) -> Tensor:
     """Divide a weight by its largest singular value, found by power iteration.
 
     Args:
@@ -585,8 +752,15 @@ def spectral_norm(weight: Tensor, u: Tensor, v: Tensor, dim: int = 0, power_iter
 # ---------------------------------------------------------------- losses
 
 
-def cross_entropy_with_softmax(input: Tensor, label: Tensor, soft_label: bool = False, use_softmax: bool = True, numeric_stable_mode: bool = True,
-                               ignore_index: int = -100, axis: int = -1) -> tuple[Tensor, Tensor]:  # fmt: skip
+def cross_entropy_with_softmax(
+    input: Tensor,
+    label: Tensor,
+    soft_label: bool = False,
+    use_softmax: bool = True,
+    numeric_stable_mode: bool = True,
+    ignore_index: int = -100,
+    axis: int = -1,
+) -> tuple[Tensor, Tensor]:
     """Compute softmax and cross entropy.
 
     Args:
@@ -624,8 +798,9 @@ def bce_loss(input: Tensor, label: Tensor) -> Tensor:
     return functional.binary_cross_entropy(input, label, reduction="none")
 
 
-def sigmoid_cross_entropy_with_logits(x: Tensor, label: Tensor, pos_weight: Tensor | None = None, normalize: bool = False,
-                                      ignore_index: int = -100) -> Tensor:  # fmt: skip
+def sigmoid_cross_entropy_with_logits(
+    x: Tensor, label: Tensor, pos_weight: Tensor | None = None, normalize: bool = False, ignore_index: int = -100
+) -> Tensor:
     """Compute the binary cross entropy of logits.
 
     Args:
@@ -673,7 +848,9 @@ def kldiv_loss(x: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
     return functional.kl_div(x, label, reduction, log_target)
 
 
-def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
+def nll_loss(
+    input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Any:
     """Compute the negative log-likelihood.
 
     Args:
@@ -690,12 +867,24 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
     valid = tensor.not_equal(label, ignore_index)
     each = tensor.cast(valid, input.dtype)
     if weight is not None:
-        each = each * tensor.reshape(tensor.gather(weight, tensor.flatten(tensor.where(valid, label, tensor.zeros_like(label)))), label.shape)
+        each = each * tensor.reshape(
+            tensor.gather(weight, tensor.flatten(tensor.where(valid, label, tensor.zeros_like(label)))), label.shape
+        )
     return loss, tensor.zeros([], input.dtype) if reduction == "none" else tensor.sum(each)
 
 
-def margin_cross_entropy(logits: Tensor, label: Tensor, return_softmax: bool = False, ring_id: int = 0, rank: int = 0, nranks: int = 1,
-                         margin1: float = 1.0, margin2: float = 0.5, margin3: float = 0.0, scale: float = 64.0) -> tuple[Tensor, Tensor]:  # fmt: skip
+def margin_cross_entropy(
+    logits: Tensor,
+    label: Tensor,
+    return_softmax: bool = False,
+    ring_id: int = 0,
+    rank: int = 0,
+    nranks: int = 1,
+    margin1: float = 1.0,
+    margin2: float = 0.5,
+    margin3: float = 0.0,
+    scale: float = 64.0,
+) -> tuple[Tensor, Tensor]:
     """Compute the cross entropy with margins added to angles.
 
     Args:
@@ -713,12 +902,21 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, return_softmax: bool = F
     Returns:
         The probabilities, and the loss of each row.
     """
-    loss, softmax = functional.margin_cross_entropy(logits, label, margin1, margin2, margin3, scale, return_softmax=True, reduction=None)
+    loss, softmax = functional.margin_cross_entropy(
+        logits, label, margin1, margin2, margin3, scale, return_softmax=True, reduction=None
+    )
     return softmax, loss
 
 
-def warprnnt(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int = 0, fastemit_lambda: float = 0.0,
-             num_threads: int = 1) -> Tensor:  # fmt: skip
+def warprnnt(
+    input: Tensor,
+    label: Tensor,
+    input_lengths: Tensor,
+    label_lengths: Tensor,
+    blank: int = 0,
+    fastemit_lambda: float = 0.0,
+    num_threads: int = 1,
+) -> Tensor:
     """Compute the transducer (RNN-T) loss.
 
     Args:
@@ -736,7 +934,14 @@ def warprnnt(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths:
     return functional.rnnt_loss(input, label, input_lengths, label_lengths, blank, fastemit_lambda, "none")
 
 
-def warpctc(logits: Tensor, label: Tensor, logits_length: Tensor, labels_length: Tensor, blank: int = 0, norm_by_times: bool = False) -> Tensor:
+def warpctc(
+    logits: Tensor,
+    label: Tensor,
+    logits_length: Tensor,
+    labels_length: Tensor,
+    blank: int = 0,
+    norm_by_times: bool = False,
+) -> Tensor:
     """Compute the connectionist temporal classification (CTC) loss.
 
     Args:
@@ -750,4 +955,6 @@ def warpctc(logits: Tensor, label: Tensor, logits_length: Tensor, labels_length:
     Returns:
         Loss of each sample, of shape ``[batch, 1]``.
     """
-    return tensor.unsqueeze(functional.ctc_loss(logits, label, logits_length, labels_length, blank, "none", norm_by_times), -1)
+    return tensor.unsqueeze(
+        functional.ctc_loss(logits, label, logits_length, labels_length, blank, "none", norm_by_times), -1
+    )

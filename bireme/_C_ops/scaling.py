@@ -38,9 +38,18 @@ def check_finite_and_unscale_(x: Sequence[Tensor], scale: Tensor) -> tuple[list[
 
 
 @no_grad()
-def update_loss_scaling_(x: Sequence[Tensor], found_infinite: Tensor, prev_loss_scaling: Tensor, in_good_steps: Tensor, in_bad_steps: Tensor,
-                         incr_every_n_steps: int, decr_every_n_nan_or_inf: int, incr_ratio: float, decr_ratio: float,
-                         stop_update: Any = False) -> tuple:  # fmt: skip
+def update_loss_scaling_(
+    x: Sequence[Tensor],
+    found_infinite: Tensor,
+    prev_loss_scaling: Tensor,
+    in_good_steps: Tensor,
+    in_bad_steps: Tensor,
+    incr_every_n_steps: int,
+    decr_every_n_nan_or_inf: int,
+    incr_ratio: float,
+    decr_ratio: float,
+    stop_update: Any = False,
+) -> tuple:
     """Update a dynamic loss scale in place; after a step with infinities the gradients become zeros.
 
     Args:
@@ -66,7 +75,12 @@ def update_loss_scaling_(x: Sequence[Tensor], found_infinite: Tensor, prev_loss_
         bad_steps = tensor.where(bad, in_bad_steps + 1, tensor.zeros_like(in_bad_steps))
         grows, falls = good_steps == incr_every_n_steps, bad_steps == decr_every_n_nan_or_inf
         more, less = prev_loss_scaling * incr_ratio, tensor.clip(prev_loss_scaling * decr_ratio, min=1.0)
-        store(prev_loss_scaling, tensor.where(falls, less, tensor.where(tensor.logical_and(grows, tensor.isfinite(more)), more, prev_loss_scaling)))
+        store(
+            prev_loss_scaling,
+            tensor.where(
+                falls, less, tensor.where(tensor.logical_and(grows, tensor.isfinite(more)), more, prev_loss_scaling)
+            ),
+        )
         store(in_good_steps, tensor.where(grows, tensor.zeros_like(good_steps), good_steps))
         store(in_bad_steps, tensor.where(falls, tensor.zeros_like(bad_steps), bad_steps))
     return list(x), prev_loss_scaling, in_good_steps, in_bad_steps
@@ -77,9 +91,19 @@ def _each(of: Any, count: int) -> list:
     return [None] * count if not of else list(of) * (count if len(of) == 1 else 1)
 
 
-def merged_momentum_(param: Sequence[Tensor], grad: Sequence[Tensor], velocity: Sequence[Tensor], learning_rate: Sequence[Tensor],
-                     master_param: Sequence[Tensor] | None, mu: float, use_nesterov: bool = False, regularization_method: Sequence[str] = (),
-                     regularization_coeff: Sequence[float] = (), multi_precision: bool = False, rescale_grad: float = 1.0) -> tuple:  # fmt: skip
+def merged_momentum_(
+    param: Sequence[Tensor],
+    grad: Sequence[Tensor],
+    velocity: Sequence[Tensor],
+    learning_rate: Sequence[Tensor],
+    master_param: Sequence[Tensor] | None,
+    mu: float,
+    use_nesterov: bool = False,
+    regularization_method: Sequence[str] = (),
+    regularization_coeff: Sequence[float] = (),
+    multi_precision: bool = False,
+    rescale_grad: float = 1.0,
+) -> tuple:
     """Update several parameters in place by gradient descent with momentum.
 
     Args:
@@ -111,10 +135,23 @@ def merged_momentum_(param: Sequence[Tensor], grad: Sequence[Tensor], velocity: 
     return list(param), list(velocity), master_param
 
 
-def merged_adam_(param: Sequence[Tensor], grad: Sequence[Tensor], learning_rate: Sequence[Tensor], moment1: Sequence[Tensor],
-                 moment2: Sequence[Tensor], moment2_max: Sequence[Tensor] | None, beta1_pow: Sequence[Tensor], beta2_pow: Sequence[Tensor],
-                 master_param: Sequence[Tensor] | None = None, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
-                 multi_precision: bool = False, use_global_beta_pow: bool = False, amsgrad: bool = False) -> tuple:  # fmt: skip
+def merged_adam_(
+    param: Sequence[Tensor],
+    grad: Sequence[Tensor],
+    learning_rate: Sequence[Tensor],
+    moment1: Sequence[Tensor],
+    moment2: Sequence[Tensor],
+    moment2_max: Sequence[Tensor] | None,
+    beta1_pow: Sequence[Tensor],
+    beta2_pow: Sequence[Tensor],
+    master_param: Sequence[Tensor] | None = None,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+    multi_precision: bool = False,
+    use_global_beta_pow: bool = False,
+    amsgrad: bool = False,
+) -> tuple:
     """Update several parameters in place by Adam.
 
     Args:
@@ -139,7 +176,26 @@ def merged_adam_(param: Sequence[Tensor], grad: Sequence[Tensor], learning_rate:
     """
     columns = [_each(of, len(param)) for of in (learning_rate, moment2_max, master_param)]
     for p, g, m, v, b1, b2, rate, most, master in zip(param, grad, moment1, moment2, beta1_pow, beta2_pow, *columns):
-        adam_(p, g, rate, m, v, most, b1, b2, master, None, beta1, beta2, epsilon, False, 1000, multi_precision, use_global_beta_pow, amsgrad)
+        adam_(
+            p,
+            g,
+            rate,
+            m,
+            v,
+            most,
+            b1,
+            b2,
+            master,
+            None,
+            beta1,
+            beta2,
+            epsilon,
+            False,
+            1000,
+            multi_precision,
+            use_global_beta_pow,
+            amsgrad,
+        )
     return list(param), list(moment1), list(moment2), moment2_max, list(beta1_pow), list(beta2_pow), master_param
 
 
@@ -147,9 +203,18 @@ _MOST = 16384  # updates after which the first sum moves to the second
 
 
 @no_grad()
-def average_accumulates_(param: Tensor, in_sum_1: Tensor, in_sum_2: Tensor, in_sum_3: Tensor, in_num_accumulates: Tensor,
-                         in_old_num_accumulates: Tensor, in_num_updates: Tensor, average_window: float, max_average_window: int,
-                         min_average_window: int) -> tuple:  # fmt: skip
+def average_accumulates_(
+    param: Tensor,
+    in_sum_1: Tensor,
+    in_sum_2: Tensor,
+    in_sum_3: Tensor,
+    in_num_accumulates: Tensor,
+    in_old_num_accumulates: Tensor,
+    in_num_updates: Tensor,
+    average_window: float,
+    max_average_window: int,
+    min_average_window: int,
+) -> tuple:
     """Accumulate a parameter for its average over a window that grows with the number of updates.
 
     Args:

@@ -34,7 +34,9 @@ def _at(axes: Sequence[int], starts: Any, ends: Any, steps: Any, ndim: int) -> t
     return tuple(index)
 
 
-def part(input: Tensor, axes: Sequence[int], starts: Any, ends: Any, infer_flags: Any = (), decrease_axis: Sequence[int] = ()) -> Tensor:
+def part(
+    input: Tensor, axes: Sequence[int], starts: Any, ends: Any, infer_flags: Any = (), decrease_axis: Sequence[int] = ()
+) -> Tensor:
     """Slice a tensor along axes.
 
     Args:
@@ -66,8 +68,16 @@ def split_with_num(x: Tensor, num: int, axis: int) -> list[Tensor]:
     return tensor.split(x, num, axis)
 
 
-def set_value_with_tensor_(x: Tensor, values: Tensor, starts: Any, ends: Any, steps: Any, axes: Sequence[int], decrease_axes: Sequence[int] = (),
-                           none_axes: Sequence[int] = ()) -> Tensor:  # fmt: skip
+def set_value_with_tensor_(
+    x: Tensor,
+    values: Tensor,
+    starts: Any,
+    ends: Any,
+    steps: Any,
+    axes: Sequence[int],
+    decrease_axes: Sequence[int] = (),
+    none_axes: Sequence[int] = (),
+) -> Tensor:
     """Write a tensor into a slice, in place.
 
     Args:
@@ -105,8 +115,17 @@ def set_value_with_tensor(x: Tensor, *args: Any) -> Tensor:
     return set_value_with_tensor_(tensor.clone(x), *args)
 
 
-def set_value_(x: Tensor, starts: Any, ends: Any, steps: Any, axes: Sequence[int], decrease_axes: Any, none_axes: Any, shape: Any,
-               values: Sequence) -> Tensor:  # fmt: skip
+def set_value_(
+    x: Tensor,
+    starts: Any,
+    ends: Any,
+    steps: Any,
+    axes: Sequence[int],
+    decrease_axes: Any,
+    none_axes: Any,
+    shape: Any,
+    values: Sequence,
+) -> Tensor:
     """Write numbers into a slice, in place.
 
     Args:
@@ -309,7 +328,9 @@ def argmin(x: Tensor, axis: int, keepdims: bool = False, flatten: bool = False, 
     return tensor.argmin(x, None if flatten else axis, keepdims, dtype)
 
 
-def unique(x: Tensor, return_index: bool, return_inverse: bool, return_counts: bool, axis: Any, dtype: Any = "int64") -> tuple[Tensor, ...]:
+def unique(
+    x: Tensor, return_index: bool, return_inverse: bool, return_counts: bool, axis: Any, dtype: Any = "int64"
+) -> tuple[Tensor, ...]:
     """Find the unique elements, sorted.
 
     Args:
@@ -644,7 +665,13 @@ def gaussian_inplace_(x: Tensor, mean: float = 0, std: float = 1.0, seed: int = 
 
 
 def uniform_inplace_(
-    x: Tensor, min: float = -1.0, max: float = 1.0, seed: int = 0, diag_num: int = 0, diag_step: int = 0, diag_val: float = 1.0
+    x: Tensor,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+    diag_num: int = 0,
+    diag_step: int = 0,
+    diag_val: float = 1.0,
 ) -> Tensor:
     """Fill a tensor with uniform random numbers.
 
@@ -694,7 +721,9 @@ def segment_pool(x: Tensor, segment_ids: Tensor, pooltype: str = "SUM") -> Tenso
     return kinds[pooltype](x, segment_ids)
 
 
-def send_u_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, reduce_op: str = "SUM", out_size: Any = (0,)) -> Tensor:
+def send_u_recv(
+    x: Tensor, src_index: Tensor, dst_index: Tensor, reduce_op: str = "SUM", out_size: Any = (0,)
+) -> Tensor:
     """Send rows along the edges of a graph and reduce them at their destinations.
 
     Args:

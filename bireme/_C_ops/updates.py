@@ -38,7 +38,13 @@ def _number(x: Any) -> Any:
 
 
 @no_grad()
-def sgd_(param: Tensor, learning_rate: Tensor, grad: Tensor, master_param: Tensor | None = None, multi_precision: bool = False) -> tuple:
+def sgd_(
+    param: Tensor,
+    learning_rate: Tensor,
+    grad: Tensor,
+    master_param: Tensor | None = None,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by gradient descent: ``param -= learning_rate * grad``.
 
     Args:
@@ -64,9 +70,19 @@ def sgd_(param: Tensor, learning_rate: Tensor, grad: Tensor, master_param: Tenso
 
 
 @no_grad()
-def momentum_(param: Tensor, grad: Tensor, velocity: Tensor, learning_rate: Tensor, master_param: Tensor | None, mu: float,
-              use_nesterov: bool = False, regularization_method: str = "", regularization_coeff: float = 0.0, multi_precision: bool = False,
-              rescale_grad: float = 1.0) -> tuple:  # fmt: skip
+def momentum_(
+    param: Tensor,
+    grad: Tensor,
+    velocity: Tensor,
+    learning_rate: Tensor,
+    master_param: Tensor | None,
+    mu: float,
+    use_nesterov: bool = False,
+    regularization_method: str = "",
+    regularization_coeff: float = 0.0,
+    multi_precision: bool = False,
+    rescale_grad: float = 1.0,
+) -> tuple:
     """Update a parameter in place by gradient descent with momentum.
 
     Args:
@@ -103,10 +119,26 @@ def momentum_(param: Tensor, grad: Tensor, velocity: Tensor, learning_rate: Tens
 
 
 @no_grad()
-def adam_(param: Tensor, grad: Tensor, learning_rate: Tensor, moment1: Tensor, moment2: Tensor, moment2_max: Tensor | None, beta1_pow: Tensor,
-          beta2_pow: Tensor, master_param: Tensor | None = None, skip_update: Tensor | None = None, beta1: Any = 0.9, beta2: Any = 0.999,
-          epsilon: Any = 1e-8, lazy_mode: bool = False, min_row_size_to_use_multithread: int = 1000, multi_precision: bool = False,
-          use_global_beta_pow: bool = False, amsgrad: bool = False) -> tuple:  # fmt: skip
+def adam_(
+    param: Tensor,
+    grad: Tensor,
+    learning_rate: Tensor,
+    moment1: Tensor,
+    moment2: Tensor,
+    moment2_max: Tensor | None,
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    master_param: Tensor | None = None,
+    skip_update: Tensor | None = None,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+    lazy_mode: bool = False,
+    min_row_size_to_use_multithread: int = 1000,
+    multi_precision: bool = False,
+    use_global_beta_pow: bool = False,
+    amsgrad: bool = False,
+) -> tuple:
     """Update a parameter in place by Adam, or by AMSGrad.
 
     Args:
@@ -141,17 +173,43 @@ def adam_(param: Tensor, grad: Tensor, learning_rate: Tensor, moment1: Tensor, m
         0.5
     """
     step = _Step(param, grad, master_param, multi_precision)
-    _adam(step, learning_rate, (moment1, moment2, moment2_max if amsgrad else None), (beta1_pow, beta2_pow), skip_update, (beta1, beta2), epsilon,
-          use_global_beta_pow)  # fmt: skip
+    _adam(
+        step,
+        learning_rate,
+        (moment1, moment2, moment2_max if amsgrad else None),
+        (beta1_pow, beta2_pow),
+        skip_update,
+        (beta1, beta2),
+        epsilon,
+        use_global_beta_pow,
+    )
     return param, moment1, moment2, moment2_max, beta1_pow, beta2_pow, master_param
 
 
 @no_grad()
-def adamw_(param: Tensor, grad: Tensor, learning_rate: Tensor, moment1: Tensor, moment2: Tensor, moment2_max: Tensor | None, beta1_pow: Tensor,
-           beta2_pow: Tensor, master_param: Tensor | None = None, skip_update: Tensor | None = None, beta1: Any = 0.9, beta2: Any = 0.999,
-           epsilon: Any = 1e-8, lr_ratio: float = 1.0, coeff: float = 0.01, with_decay: bool = False, lazy_mode: bool = False,
-           min_row_size_to_use_multithread: int = 1000, multi_precision: bool = False, use_global_beta_pow: bool = False,
-           amsgrad: bool = False) -> tuple:  # fmt: skip
+def adamw_(
+    param: Tensor,
+    grad: Tensor,
+    learning_rate: Tensor,
+    moment1: Tensor,
+    moment2: Tensor,
+    moment2_max: Tensor | None,
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    master_param: Tensor | None = None,
+    skip_update: Tensor | None = None,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+    lr_ratio: float = 1.0,
+    coeff: float = 0.01,
+    with_decay: bool = False,
+    lazy_mode: bool = False,
+    min_row_size_to_use_multithread: int = 1000,
+    multi_precision: bool = False,
+    use_global_beta_pow: bool = False,
+    amsgrad: bool = False,
+) -> tuple:
     """Update a parameter in place by AdamW: Adam with decoupled weight decay.
 
     Args:
@@ -191,12 +249,22 @@ def adamw_(param: Tensor, grad: Tensor, learning_rate: Tensor, moment1: Tensor, 
     step, rate = _Step(param, grad, master_param, multi_precision), _number(learning_rate) * lr_ratio
     if with_decay:
         step.value = step.value * (1.0 - rate * coeff)
-    _adam(step, rate, (moment1, moment2, moment2_max if amsgrad else None), (beta1_pow, beta2_pow), skip_update, (beta1, beta2), epsilon,
-          use_global_beta_pow)  # fmt: skip
+    _adam(
+        step,
+        rate,
+        (moment1, moment2, moment2_max if amsgrad else None),
+        (beta1_pow, beta2_pow),
+        skip_update,
+        (beta1, beta2),
+        epsilon,
+        use_global_beta_pow,
+    )
     return param, moment1, moment2, moment2_max, beta1_pow, beta2_pow, master_param
 
 
-def _adam(step: _Step, rate: Any, moments: tuple, pows: tuple, skip: Any, betas: tuple, epsilon: Any, keeps_pows: bool) -> None:
+def _adam(
+    step: _Step, rate: Any, moments: tuple, pows: tuple, skip: Any, betas: tuple, epsilon: Any, keeps_pows: bool
+) -> None:
     (b1, b2), (first, second, most) = [_number(b) for b in betas], moments
     p1, p2 = (_number(p.detach()) for p in pows)
     m, v = b1 * first + (1 - b1) * step.grad, b2 * second + (1 - b2) * step.grad * step.grad
@@ -248,8 +316,15 @@ def adamax_(param: Tensor, grad: Tensor, learning_rate: Tensor, moment: Tensor, 
 
 
 @no_grad()
-def adagrad_(param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, master_param: Tensor | None = None, epsilon: float = 1e-6,
-             multi_precision: bool = False) -> tuple:  # fmt: skip
+def adagrad_(
+    param: Tensor,
+    grad: Tensor,
+    moment: Tensor,
+    learning_rate: Tensor,
+    master_param: Tensor | None = None,
+    epsilon: float = 1e-6,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by Adagrad.
 
     Args:
@@ -279,8 +354,17 @@ def adagrad_(param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor,
 
 
 @no_grad()
-def adadelta_(param: Tensor, grad: Tensor, avg_squared_grad: Tensor, avg_squared_update: Tensor, learning_rate: Tensor,
-              master_param: Tensor | None = None, rho: float = 0.95, epsilon: float = 1e-6, multi_precision: bool = False) -> tuple:  # fmt: skip
+def adadelta_(
+    param: Tensor,
+    grad: Tensor,
+    avg_squared_grad: Tensor,
+    avg_squared_update: Tensor,
+    learning_rate: Tensor,
+    master_param: Tensor | None = None,
+    rho: float = 0.95,
+    epsilon: float = 1e-6,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by Adadelta.
 
     Args:
@@ -314,9 +398,20 @@ def adadelta_(param: Tensor, grad: Tensor, avg_squared_grad: Tensor, avg_squared
 
 
 @no_grad()
-def rmsprop_(param: Tensor, mean_square: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, mean_grad: Tensor | None = None,
-             master_param: Tensor | None = None, epsilon: float = 1e-10, decay: float = 0.9, momentum: float = 0.0, centered: bool = False,
-             multi_precision: bool = False) -> tuple:  # fmt: skip
+def rmsprop_(
+    param: Tensor,
+    mean_square: Tensor,
+    grad: Tensor,
+    moment: Tensor,
+    learning_rate: Tensor,
+    mean_grad: Tensor | None = None,
+    master_param: Tensor | None = None,
+    epsilon: float = 1e-10,
+    decay: float = 0.9,
+    momentum: float = 0.0,
+    centered: bool = False,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by RMSProp.
 
     Args:
@@ -357,8 +452,16 @@ def rmsprop_(param: Tensor, mean_square: Tensor, grad: Tensor, moment: Tensor, l
 
 
 @no_grad()
-def rprop_(param: Tensor, grad: Tensor, prev: Tensor, learning_rate: Tensor, master_param: Tensor | None, learning_rate_range: Tensor,
-           etas: Tensor, multi_precision: bool = False) -> tuple:  # fmt: skip
+def rprop_(
+    param: Tensor,
+    grad: Tensor,
+    prev: Tensor,
+    learning_rate: Tensor,
+    master_param: Tensor | None,
+    learning_rate_range: Tensor,
+    etas: Tensor,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by Rprop: by the sign of the gradient, with a learning rate for each element.
 
     Args:
@@ -393,8 +496,16 @@ def rprop_(param: Tensor, grad: Tensor, prev: Tensor, learning_rate: Tensor, mas
 
 
 @no_grad()
-def asgd_(param: Tensor, grad: Tensor, learning_rate: Tensor, d: Tensor, y: Tensor, n: Tensor, master_param: Tensor | None = None,
-          multi_precision: bool = False) -> tuple:  # fmt: skip
+def asgd_(
+    param: Tensor,
+    grad: Tensor,
+    learning_rate: Tensor,
+    d: Tensor,
+    y: Tensor,
+    n: Tensor,
+    master_param: Tensor | None = None,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by averaged gradient descent: by the mean of the last gradients.
 
     Args:
@@ -426,9 +537,22 @@ def asgd_(param: Tensor, grad: Tensor, learning_rate: Tensor, d: Tensor, y: Tens
 
 
 @no_grad()
-def nadam_(param: Tensor, grad: Tensor, learning_rate: Tensor, momentum_decay_pow: Tensor, beta2_pow: Tensor, mu_product: Tensor,
-           moment1: Tensor, moment2: Tensor, master_param: Tensor | None = None, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
-           momentum_decay: float = 0.004, multi_precision: bool = False) -> tuple:  # fmt: skip
+def nadam_(
+    param: Tensor,
+    grad: Tensor,
+    learning_rate: Tensor,
+    momentum_decay_pow: Tensor,
+    beta2_pow: Tensor,
+    mu_product: Tensor,
+    moment1: Tensor,
+    moment2: Tensor,
+    master_param: Tensor | None = None,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    momentum_decay: float = 0.004,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by NAdam: Adam with Nesterov's momentum.
 
     Args:
@@ -458,16 +582,31 @@ def nadam_(param: Tensor, grad: Tensor, learning_rate: Tensor, momentum_decay_po
         >>> round(p.item(), 4)
         0.4718
     """
-    step, held = _Step(param, grad, master_param, multi_precision), (momentum_decay_pow, beta2_pow, mu_product, moment1, moment2)
+    step, held = (
+        _Step(param, grad, master_param, multi_precision),
+        (momentum_decay_pow, beta2_pow, mu_product, moment1, moment2),
+    )
     coefficients = (_number(learning_rate), beta1, beta2, epsilon, momentum_decay)
     _running(step, held, update_variants.nadam_update([step.value], [step.grad], *[[x] for x in held], *coefficients))
     return param, *held, master_param
 
 
 @no_grad()
-def radam_(param: Tensor, grad: Tensor, learning_rate: Tensor, beta1_pow: Tensor, beta2_pow: Tensor, rho: Tensor, moment1: Tensor,
-           moment2: Tensor, master_param: Tensor | None = None, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
-           multi_precision: bool = False) -> tuple:  # fmt: skip
+def radam_(
+    param: Tensor,
+    grad: Tensor,
+    learning_rate: Tensor,
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    rho: Tensor,
+    moment1: Tensor,
+    moment2: Tensor,
+    master_param: Tensor | None = None,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by RAdam: Adam with a rectified adaptive learning rate.
 
     Args:
@@ -509,9 +648,23 @@ def _running(step: _Step, held: tuple, new: list[Tensor]) -> None:
 
 
 @no_grad()
-def lamb_(param: Tensor, grad: Tensor, learning_rate: Tensor, moment1: Tensor, moment2: Tensor, beta1_pow: Tensor, beta2_pow: Tensor,
-          master_param: Tensor | None = None, skip_update: Tensor | None = None, weight_decay: float = 0.01, beta1: float = 0.9,
-          beta2: float = 0.999, epsilon: float = 1e-6, always_adapt: bool = False, multi_precision: bool = False) -> tuple:  # fmt: skip
+def lamb_(
+    param: Tensor,
+    grad: Tensor,
+    learning_rate: Tensor,
+    moment1: Tensor,
+    moment2: Tensor,
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    master_param: Tensor | None = None,
+    skip_update: Tensor | None = None,
+    weight_decay: float = 0.01,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-6,
+    always_adapt: bool = False,
+    multi_precision: bool = False,
+) -> tuple:
     """Update a parameter in place by LAMB: the step of Adam, scaled to the norm of the parameter.
 
     Args:

@@ -183,7 +183,9 @@ def decorate(
             _to_half(model, kind, _excluded(excluded_layers))
         for opt in [] if optimizers is None else optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
             if not hasattr(opt, "_multi_precision"):
-                raise errors.bad("decorate(optimizers)", "an optimizer, or a list of them", opt, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    "decorate(optimizers)", "an optimizer, or a list of them", opt, kind=errors.ArgumentTypeError
+                )
             opt._multi_precision = master_weight is not False  # False overrides what the optimizer was created with
         if master_grad and optimizers is not None:
             for parameter in [p for model in layers for p in model.parameters() if not p.stop_gradient]:
@@ -210,7 +212,9 @@ def _excluded(given: Any) -> tuple[list[Layer], tuple[type, ...]]:
     found = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
     for x in found:
         if not isinstance(x, Layer) and not (isinstance(x, type) and issubclass(x, Layer)):
-            raise errors.bad("decorate(excluded_layers)", "layers, or classes of layers", x, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "decorate(excluded_layers)", "layers, or classes of layers", x, kind=errors.ArgumentTypeError
+            )
     return [x for x in found if isinstance(x, Layer)], tuple(x for x in found if isinstance(x, type))
 
 

@@ -137,14 +137,13 @@ def check_numerics(
         ([0, 0, 1], [3.5, 0.0, 1.5])
     """
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_inexact:
-        raise errors.bad("check_numerics(tensor)", "a floating Tensor", tensor, kind=errors.ArgumentTypeError)
+        raise errors.bad("check_numerics(tensor)", "a floating-point Tensor", tensor, kind=errors.ArgumentTypeError)
     found, short = Figures(tensor._host()), SHORT.get(tensor.dtype.name, tensor.dtype.name)
     level = _tells(found, debug_mode, short)
     line = found.line(level or "INFO", _device(tensor._value), op_type, var_name, short)
     if level == "ERROR" and debug_mode is DebugMode.CHECK_NAN_INF_AND_ABORT:
-        raise errors.NonFiniteError(
-            f"check_numerics({var_name}): {line.partition('] in ')[2]}\n  at {errors.place_of(errors.position())}"
-        )
+        message = f"check_numerics({var_name}): {line.partition('] in ')[2]}"
+        raise errors.failure(message, kind=errors.NonFiniteError)
     if level:
         sys.stdout.write(f"{line}\n")
     return to_tensor([found.nan, found.inf, found.zero], "int64"), to_tensor(
@@ -205,7 +204,12 @@ class TensorCheckerConfig:
         if not isinstance(debug_mode, DebugMode):
             raise errors.bad(f"{where}(debug_mode)", "a DebugMode", debug_mode, kind=AttributeError)
         if not isinstance(stack_height_limit, int):
-            raise errors.bad(f"{where}(stack_height_limit)", "an integer", stack_height_limit, kind=errors.for_integer(stack_height_limit))
+            raise errors.bad(
+                f"{where}(stack_height_limit)",
+                "an integer",
+                stack_height_limit,
+                kind=errors.for_integer(stack_height_limit),
+            )
         self.enable, self.debug_mode, self.output_dir = enable, debug_mode, output_dir
         self.checked_op_list, self.skipped_op_list = checked_op_list, skipped_op_list
         self._checked, self._skipped = (
@@ -220,7 +224,7 @@ class TensorCheckerConfig:
                 raise errors.bad(f"{where}(debug_step)", "a list or tuple of two steps", debug_step)
             if len(debug_step) != 2 or debug_step[1] <= debug_step[0]:
                 raise errors.bad(
-                    f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.ArgumentError
+                    f"{where}(debug_step)", "[start, end] with start < end", list(debug_step), kind=errors.ArgumentError
                 )
             self.start_step, self.end_step = max(debug_step[0], 0), debug_step[1]
         self.initial_seed = streams.default_generator().initial_seed()
@@ -281,8 +285,8 @@ class TensorCheckerConfig:
             line = found.line(level, _device(v), name, "", short)
             if level == "ERROR" and self.debug_mode is DebugMode.CHECK_NAN_INF_AND_ABORT:
                 text = errors.nonfinite(name, found.nan, found.inf, v.sig.shape)
-                raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
-            self._write(f"{line}, at {errors.place_of(pos)}\n" if self.stack_height_limit else f"{line}\n", _device(v))
+                raise errors.failure(text, kind=errors.NonFiniteError, pos=pos)
+            self._write(f"{line}, at {errors.location(pos)}\n" if self.stack_height_limit else f"{line}\n", _device(v))
 
     def _write(self, line: str, device: str) -> None:
         if self.output_dir is None:
@@ -312,7 +316,10 @@ def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
     """
     if not isinstance(checker_config, TensorCheckerConfig):
         raise errors.bad(
-            "enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=errors.ArgumentTypeError
+            "enable_tensor_checker(checker_config)",
+            "a TensorCheckerConfig",
+            checker_config,
+            kind=errors.ArgumentTypeError,
         )
     if checker_config.update_and_check_step_id():
         if checker_config not in _current:
@@ -355,7 +362,8 @@ def check_layer_numerics(func: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(func)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not args:
-            raise RuntimeError(f"{type(self).__name__}.forward: expected an input by position, got none")
+            where = f"{type(self).__name__}.forward"
+            raise errors.bad(where, "a positional input", described="none", kind=RuntimeError)
         if not isinstance(args[0], Tensor):
             raise errors.bad(f"{type(self).__name__}.forward", "a Tensor as first input", args[0], kind=RuntimeError)
 
@@ -365,7 +373,7 @@ def check_layer_numerics(func: Callable[..., Any]) -> Callable[..., Any]:
                 if found is not None and found.bad:
                     layer = type(self).__name__
                     text = f"{layer}: {errors.nonfinite(_name(bound), found.nan, found.inf, v.sig.shape)}"
-                    raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
+                    raise errors.failure(text, kind=errors.NonFiniteError, pos=pos)
 
         segment.watch(look)
         try:
@@ -503,7 +511,7 @@ def _read(where: str, path: str) -> dict[tuple, list[dict[str, Any]]]:
         sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".log")) if os.path.isdir(path) else [path]
     )
     if not files or not all(os.path.isfile(f) for f in files):
-        raise errors.bad(where, "a folder with logs of the tensor checker, or one log", path, kind=FileNotFoundError)
+        raise errors.bad(where, "a folder with logs of the tensor checker, or a log file", path, kind=FileNotFoundError)
     found: dict[tuple, list[dict[str, Any]]] = {}
     for name in files:
         with open(name, encoding="utf-8", errors="replace") as file:

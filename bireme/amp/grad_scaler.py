@@ -15,7 +15,7 @@ from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor, where
-from bireme.ops.optimizer.updates import unscale
+from bireme.ops.optimizer.updates import unless_invalid, unscale
 from bireme.optimizer import Optimizer
 
 
@@ -110,7 +110,10 @@ class GradScaler:
             return
         if id(optimizer) in self._found:
             raise errors.bad(
-                "GradScaler.unscale_()", "one call for each step of an optimizer", described="a second one", kind=RuntimeError
+                "GradScaler.unscale_()",
+                "one call for each step of an optimizer",
+                described="a second call",
+                kind=RuntimeError,
             )
         grads = [p.grad for p in optimizer._parameter_list if p.grad is not None and not p.stop_gradient]
         if not grads:
@@ -119,7 +122,8 @@ class GradScaler:
         *unscaled, found = unscale(grads, self._scale)
         for g, value in zip(grads, unscaled):
             g._assign_value(value)
-        self._found[id(optimizer)] = found
+        # gradients of a call with an index out of range say nothing about the scale
+        (self._found[id(optimizer)],) = unless_invalid([to_tensor(False)], [found])
 
     def step(self, optimizer: Optimizer) -> None:
         """Unscale the gradients and call ``optimizer.step()``, which changes nothing if a gradient is not finite.
@@ -136,7 +140,9 @@ class GradScaler:
             optimizer.step()
             return
         if id(optimizer) in self._stepped:
-            raise errors.bad("GradScaler.step()", "update() between two steps", described="a second step", kind=RuntimeError)
+            raise errors.bad(
+                "GradScaler.step()", "update() between two steps", described="a second step", kind=RuntimeError
+            )
         if id(optimizer) not in self._found:
             self.unscale_(optimizer)
         optimizer._step(skip=self._found[id(optimizer)])
@@ -213,7 +219,12 @@ class GradScaler:
             new_incr_ratio: The factor, above 1.
         """
         if not new_incr_ratio > 1.0:
-            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio, kind=errors.for_number(new_incr_ratio))
+            raise errors.bad(
+                "GradScaler(incr_ratio)",
+                "a number greater than 1",
+                new_incr_ratio,
+                kind=errors.for_number(new_incr_ratio),
+            )
         self._incr_ratio = float(new_incr_ratio)
 
     def get_decr_ratio(self) -> float:
@@ -227,7 +238,9 @@ class GradScaler:
             new_decr_ratio: The factor, between 0 and 1.
         """
         if not 0.0 < new_decr_ratio < 1.0:
-            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio, kind=errors.for_number(new_decr_ratio))
+            raise errors.bad(
+                "GradScaler(decr_ratio)", "a number in (0, 1)", new_decr_ratio, kind=errors.for_number(new_decr_ratio)
+            )
         self._decr_ratio = float(new_decr_ratio)
 
     def get_incr_every_n_steps(self) -> int:
@@ -282,7 +295,10 @@ class GradScaler:
             return
         if not state_dict:
             raise errors.bad(
-                "GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", described="nothing", kind=RuntimeError
+                "GradScaler.load_state_dict(state_dict)",
+                "the state of an enabled scaler",
+                described="nothing",
+                kind=RuntimeError,
             )
         if "scale" not in state_dict:
             raise errors.bad(
@@ -342,5 +358,5 @@ class AmpScaler(GradScaler):
 
 def _positive(x: Any, name: str) -> float:
     if isinstance(x, bool) or not isinstance(x, Real) or not float(x) > 0:
-        raise errors.bad(f"GradScaler({name})", "a number over 0", x, kind=errors.for_number(x))
+        raise errors.bad(f"GradScaler({name})", "a positive number", x, kind=errors.for_number(x))
     return float(x)

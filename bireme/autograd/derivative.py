@@ -93,7 +93,9 @@ class Jacobian:
             found = self._columns(stack([self._row(i) for i in chosen], axis=self._axis))
             return found[(*before, slice(None), *index[self._axis + 1 :])]
         if not -n <= row < n:
-            raise errors.bad(f"{type(self).__name__}[{row}]", f"a row in [{-n}, {n - 1}]", row, kind=IndexError)
+            raise errors.bad(
+                f"{type(self).__name__}[{row}]", f"an index in [{-n}, {n - 1}]", row, kind=errors.OutOfRangeError
+            )
         found = self._columns(self._row(row % n))
         rest = (*before, *index[self._axis + 1 :])
         return found[rest] if rest else found
@@ -193,7 +195,12 @@ def hessian(
     for x in inputs:
         _check_rank("hessian", "xs", x, batched)
     if ys.ndim < batched or math.prod(ys.shape[batched:]) != 1:
-        raise errors.bad("hessian(ys)", "one number per row" if batched else "one number", described=f"shape {ys.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "hessian(ys)",
+            "one element per row" if batched else "one element",
+            described=f"shape {ys.shape}",
+            kind=errors.ShapeError,
+        )
     grads = backward.grad([ys], inputs, retain_graph=True, create_graph=True, allow_unused=True)
     rows = [tuple([_matrix(Hessian, g, x, batched, like=like) for x in inputs]) for g, like in zip(grads, inputs)]
     return rows[0][0] if isinstance(xs, Tensor) else tuple(rows)
@@ -215,8 +222,14 @@ def _tensors(where: str, name: str, given: Any) -> list[Tensor]:
 def _check_rank(where: str, name: str, t: Tensor, batched: bool) -> None:
     low = int(batched)
     if not low <= t.ndim <= low + 1:
-        hint = None if batched else "reshape to one axis, or pass batch_axis=0"
-        raise errors.bad(f"{where}({name})", f"{low} or {low + 1} axes", described=f"shape {t.shape}", hint=hint, kind=errors.ShapeError)
+        hint = None if batched else "reshape to 1-D, or pass batch_axis=0"
+        raise errors.bad(
+            f"{where}({name})",
+            f"a {low}-D or {low + 1}-D tensor",
+            described=f"shape {t.shape}",
+            hint=hint,
+            kind=errors.ShapeError,
+        )
 
 
 def _matrix(kind: type[Jacobian], y: Tensor | None, x: Tensor, batched: bool, like: Tensor | None = None) -> Any:

@@ -148,7 +148,7 @@ class PyLayer(PyLayerContext):
         Returns:
             A tensor, or a tuple or list with at least one tensor.
         """
-        raise _unwritten("forward(ctx, ...)")
+        raise _missing("forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: PyLayerContext, *args: Any) -> Any:
@@ -161,7 +161,7 @@ class PyLayer(PyLayerContext):
         Returns:
             One gradient, or None, for each tensor that ``forward`` took.
         """
-        raise _unwritten("backward(ctx, *grads)")
+        raise _missing("backward(ctx, *grads)")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -240,12 +240,10 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     return plain
 
 
-class _Unwritten(NotImplementedError, OSError):
-    """A method that the subclass does not implement: Paddle raises OSError where the backward pass finds that out."""
-
-
-def _unwritten(method: str) -> _Unwritten:
-    return _Unwritten(f"PyLayer.{method.partition('(')[0]}: expected a static method `{method}` in the subclass")
+def _missing(method: str) -> Exception:
+    # Paddle raises OSError where the backward pass finds that out
+    message = f"PyLayer.{method.partition('(')[0]}: expected a static method `{method}` in the subclass, got none"
+    return errors.failure(message, kind=errors.MissingMethodError)
 
 
 class _Slots:
@@ -292,7 +290,12 @@ def _result(t: Tensor, edge: backward.CustomEdge, i: int, ctx: PyLayerContext, l
         # an input that comes back is an input that was changed in place
         if leaves[id(t)]:
             hint = "call ctx.mark_not_inplace(x) if x comes back unchanged"
-            raise errors.bad(f"{edge.name}.forward", "a result of its own", described="a leaf that requires gradients", hint=hint)
+            raise errors.bad(
+                f"{edge.name}.forward",
+                "a result that is not an input",
+                described="a leaf Tensor that requires grad",
+                hint=hint,
+            )
         new = wrap(read(t), stop_gradient=False)
         new._edge = (edge, i)
         return assign_inplace(t, new, edge.name)
@@ -406,5 +409,10 @@ class _Call:
         if g is None or not self.needs[i]:
             return None
         if g._sig.shape != sig.shape:
-            raise errors.bad(where, f"gradient {i} in the input's shape {list(sig.shape)}", described=f"shape {g.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                where,
+                f"gradient {i} of the input's shape {list(sig.shape)}",
+                described=f"shape {g.shape}",
+                kind=errors.ShapeError,
+            )
         return g if g._sig is sig else registry.find("cast")(g, sig.dtype)

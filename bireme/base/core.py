@@ -10,7 +10,16 @@ import numpy as np
 from bireme.amp.debugging import clear_low_precision_op_list, get_low_precision_op_list
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, registry
-from bireme.core.base.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, Place, XPUPinnedPlace, XPUPlace
+from bireme.core.base.device import (
+    CPUPlace,
+    CUDAPinnedPlace,
+    CUDAPlace,
+    CustomPlace,
+    IPUPlace,
+    Place,
+    XPUPinnedPlace,
+    XPUPlace,
+)
 from bireme.core.base.dtype import DType as DataType
 from bireme.core.base.flags import get_flags, known, set_flags
 from bireme.core.base.random_state import Generator, default_generator
@@ -45,13 +54,48 @@ def _scale(x: Tensor, scale: float, bias: float, bias_after_scale: bool = True, 
 eager = SimpleNamespace(Tensor=Tensor, scale=_scale, run_backward=backward, _add_backward_final_hook=final_hooks.append)
 
 __all__ = [
-    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DataType", "DenseTensor", "EnforceNotMet", "Generator", "IPUPlace", "LoDTensor",
-    "Place", "VarDesc", "XPUPinnedPlace", "XPUPlace", "clear_low_precision_op_list", "default_cpu_generator", "default_cuda_generator", "eager",
-    "from_dlpack", "frombuffer", "get_all_custom_device_type", "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list",
-    "globals", "is_bfloat16_supported", "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist",
-    "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm",
-    "is_compiled_with_xpu", "is_float16_supported", "op_support_gpu", "set_prim_eager_enabled", "size_of_dtype", "supports_bfloat16",
-]  # fmt: skip
+    "CPUPlace",
+    "CUDAPinnedPlace",
+    "CUDAPlace",
+    "CustomPlace",
+    "DataType",
+    "DenseTensor",
+    "EnforceNotMet",
+    "Generator",
+    "IPUPlace",
+    "LoDTensor",
+    "Place",
+    "VarDesc",
+    "XPUPinnedPlace",
+    "XPUPlace",
+    "clear_low_precision_op_list",
+    "default_cpu_generator",
+    "default_cuda_generator",
+    "eager",
+    "from_dlpack",
+    "frombuffer",
+    "get_all_custom_device_type",
+    "get_all_device_type",
+    "get_cuda_device_count",
+    "get_low_precision_op_list",
+    "globals",
+    "is_bfloat16_supported",
+    "is_compiled_with_cinn",
+    "is_compiled_with_cuda",
+    "is_compiled_with_custom_device",
+    "is_compiled_with_dist",
+    "is_compiled_with_distribute",
+    "is_compiled_with_ipu",
+    "is_compiled_with_mkldnn",
+    "is_compiled_with_onednn",
+    "is_compiled_with_rocm",
+    "is_compiled_with_xpu",
+    "is_float16_supported",
+    "op_support_gpu",
+    "set_prim_eager_enabled",
+    "size_of_dtype",
+    "supports_bfloat16",
+]
 
 
 class VarDesc:
@@ -60,7 +104,14 @@ class VarDesc:
     class VarType:
         """The types by their old names; each is the type itself."""
 
-        BOOL, UINT8, INT8, INT16, INT32, INT64 = dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
+        BOOL, UINT8, INT8, INT16, INT32, INT64 = (
+            dtypes.bool_,
+            dtypes.uint8,
+            dtypes.int8,
+            dtypes.int16,
+            dtypes.int32,
+            dtypes.int64,
+        )
         FP16, BF16, FP32, FP64 = dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64
         FP8_E4M3FN, FP8_E5M2 = dtypes.float8_e4m3fn, dtypes.float8_e5m2
         COMPLEX64, COMPLEX128 = dtypes.complex64, dtypes.complex128
@@ -68,7 +119,14 @@ class VarDesc:
 
 
 # Paddle's allocator reads these when the process starts
-_FIXED = frozenset(("FLAGS_dump_chunk_info", "FLAGS_free_idle_chunk", "FLAGS_free_when_no_cache_hit", "FLAGS_print_allocator_trace_info"))
+_FIXED = frozenset(
+    (
+        "FLAGS_dump_chunk_info",
+        "FLAGS_free_idle_chunk",
+        "FLAGS_free_when_no_cache_hit",
+        "FLAGS_print_allocator_trace_info",
+    )
+)
 
 
 class _Flags:
@@ -79,7 +137,7 @@ class _Flags:
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name in _FIXED:
-            raise errors.bad(f"globals()[{name!r}]", "a flag that can be set while the program runs", name, kind=RuntimeError)
+            raise errors.bad(f"globals()[{name!r}]", "a flag that can be set at run time", name, kind=RuntimeError)
         set_flags({name: value})
 
     def __contains__(self, name: object) -> bool:
@@ -182,7 +240,8 @@ def size_of_dtype(dtype: Any) -> int:
 
 
 def frombuffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Tensor:
-    """A 1-D tensor of the `count` (-1: all) elements that lie in `buffer` behind its first `offset` bytes; it has them for itself.
+    """A 1-D tensor of the `count` (-1: all) elements that lie in `buffer` behind its first `offset` bytes; it has them
+    for itself.
 
     >>> bireme.base.core.frombuffer(bytes([1, 0, 2, 0]), bireme.int16).tolist()
     [1, 2]
@@ -191,14 +250,18 @@ def frombuffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Ten
     try:
         found = np.frombuffer(buffer, np.uint8)
     except TypeError:
-        raise errors.bad("frombuffer(buffer)", "bytes, or what gives its memory as they do", buffer, kind=errors.ArgumentTypeError) from None
+        raise errors.bad("frombuffer(buffer)", "a bytes-like object", buffer, kind=errors.ArgumentTypeError) from None
     if not 0 <= offset <= len(found):
-        raise errors.bad("frombuffer(offset)", f"a place among {len(found)} bytes", offset)
+        raise errors.bad("frombuffer(offset)", f"an offset in [0, {len(found)}]", offset)
     whole, rest = divmod(len(found) - offset, kind.itemsize)
     if count == -1 and rest:
-        raise errors.bad("frombuffer(buffer)", f"whole elements of {kind.itemsize} bytes", described=f"{len(found) - offset} bytes")
+        raise errors.bad(
+            "frombuffer(buffer)",
+            f"a multiple of the itemsize {kind.itemsize}",
+            described=f"{len(found) - offset} bytes",
+        )
     if not -1 <= count <= whole:
-        raise errors.bad("frombuffer(count)", f"at most {whole} elements of {kind.name}", count)
+        raise errors.bad("frombuffer(count)", f"at most {whole}, the number of {kind.name} elements", count)
     return Tensor(found[offset : offset + kind.itemsize * (whole if count == -1 else count)].copy().view(kind.np))
 
 
@@ -268,14 +331,19 @@ class DenseTensor:
 LoDTensor = DenseTensor
 
 
-# whether Paddle takes operators apart before it differentiates them: here every operator has derivatives of any order, so it changes nothing
+# whether Paddle takes operators apart before it differentiates them: here every operator has derivatives of any
+# order, so it changes nothing
 _apart = {"eager": False, "forward": False, "backward": False}
 
 
 def set_prim_eager_enabled(flag: bool) -> None:
     """Ask for operators taken apart in the dynamic mode; derivatives are the same either way.
 
-    >>> bireme.base.core.set_prim_eager_enabled(False)
+    Args:
+        flag: What ``_is_eager_prim_enabled()`` answers from now on.
+
+    Examples:
+        >>> bireme.base.core.set_prim_eager_enabled(False)
     """
     _apart["eager"] = bool(flag)
 

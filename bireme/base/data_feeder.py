@@ -10,7 +10,14 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 
-__all__ = ["check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype", "convert_float_to_uint16", "convert_uint16_to_float"]
+__all__ = [
+    "check_dtype",
+    "check_type",
+    "check_variable_and_dtype",
+    "convert_dtype",
+    "convert_float_to_uint16",
+    "convert_uint16_to_float",
+]
 
 
 def convert_dtype(dtype: Any) -> str:
@@ -31,7 +38,9 @@ def check_type(input: Any, input_name: str, expected_type: Any, op_name: str, ex
     if not isinstance(input, expected_type):
         expected = expected_type if isinstance(expected_type, tuple) else (expected_type,)
         names = " or ".join(t.__name__ for t in expected)
-        raise errors.bad(f"{op_name}({input_name})", names, input, hint=extra_message or None, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{op_name}({input_name})", names, input, hint=extra_message or None, kind=errors.ArgumentTypeError
+        )
 
 
 def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
@@ -43,14 +52,28 @@ def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name:
     expected = list(expected_dtype) if isinstance(expected_dtype, (list, tuple)) else [expected_dtype]
     if found not in expected:
         raise errors.bad(
-            f"{op_name}({input_name})", " or ".join(map(str, expected)), described=found, hint=extra_message or None, kind=errors.ArgumentTypeError
+            f"{op_name}({input_name})",
+            " or ".join(map(str, expected)),
+            described=found,
+            hint=extra_message or None,
+            kind=errors.ArgumentTypeError,
         )
 
 
-def check_variable_and_dtype(input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
-    """Raise TypeError unless `input` is a tensor of one of the expected types.
+def check_variable_and_dtype(
+    input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = ""
+) -> None:
+    """Raise TypeError unless ``input`` is a tensor of one of the expected dtypes.
 
-    >>> bireme.base.data_feeder.check_variable_and_dtype(bireme.ones([2]), "x", ["float32"], "tanh")
+    Args:
+        input: The argument to check.
+        input_name: Name of the argument, for the message.
+        expected_dtype: Dtypes that are allowed, by name.
+        op_name: Name of the function that is called, for the message.
+        extra_message: Text to end the message with. Default: ``''``.
+
+    Examples:
+        >>> bireme.base.data_feeder.check_variable_and_dtype(bireme.ones([2]), "x", ["float32"], "tanh")
     """
     check_type(input, input_name, Tensor, op_name, extra_message)
     check_dtype(input.dtype, input_name, expected_dtype, op_name, extra_message)
@@ -76,4 +99,6 @@ def convert_uint16_to_float(data: Any) -> np.ndarray:
     source = np.asarray(data)
     if source.dtype == dtypes.bfloat16.np:  # numbers already: what `Tensor.numpy` gives
         return source.astype(np.float32)
-    return np.ascontiguousarray(source.astype(np.uint16)).view(dtypes.bfloat16.np).astype(np.float32).reshape(source.shape)
+    return (
+        np.ascontiguousarray(source.astype(np.uint16)).view(dtypes.bfloat16.np).astype(np.float32).reshape(source.shape)
+    )

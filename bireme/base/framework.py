@@ -1,4 +1,7 @@
-"""Names that code written for Paddle takes from `paddle.base.framework`: questions about the mode, the place and types."""
+"""Names that code written for Paddle takes from `paddle.base.framework`:
+
+questions about the mode, the place and types.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,46 @@ Variable = Tensor
 in_dygraph_mode = in_dynamic_or_pir_mode = in_dynamic_mode
 
 __all__ = [
-    "EagerParamBase", "Parameter", "Variable", "_current_expected_place", "_current_expected_place_", "_dygraph_place_guard", "_dygraph_tracer",
-    "_get_paddle_place", "_get_paddle_place_list", "_global_flags", "_set_dygraph_tracer_expected_place", "_set_expected_place",
-    "convert_np_dtype_to_dtype_", "core", "cpu_places", "cuda_pinned_places", "cuda_places", "device_guard", "disable_signal_handler",
-    "dygraph_not_support", "dygraph_only", "flag_guard", "get_flags", "in_cinn_mode", "in_dygraph_mode", "in_dynamic_mode",
-    "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode", "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_distribute",
-    "is_compiled_with_rocm", "is_compiled_with_xpu", "non_static_only", "require_version", "set_flags", "unique_name", "use_pir_api",
-]  # fmt: skip
+    "EagerParamBase",
+    "Parameter",
+    "Variable",
+    "_current_expected_place",
+    "_current_expected_place_",
+    "_dygraph_place_guard",
+    "_dygraph_tracer",
+    "_get_paddle_place",
+    "_get_paddle_place_list",
+    "_global_flags",
+    "_set_dygraph_tracer_expected_place",
+    "_set_expected_place",
+    "convert_np_dtype_to_dtype_",
+    "core",
+    "cpu_places",
+    "cuda_pinned_places",
+    "cuda_places",
+    "device_guard",
+    "disable_signal_handler",
+    "dygraph_not_support",
+    "dygraph_only",
+    "flag_guard",
+    "get_flags",
+    "in_cinn_mode",
+    "in_dygraph_mode",
+    "in_dynamic_mode",
+    "in_dynamic_or_pir_mode",
+    "in_pir_executor_mode",
+    "in_pir_mode",
+    "is_compiled_with_cinn",
+    "is_compiled_with_cuda",
+    "is_compiled_with_distribute",
+    "is_compiled_with_rocm",
+    "is_compiled_with_xpu",
+    "non_static_only",
+    "require_version",
+    "set_flags",
+    "unique_name",
+    "use_pir_api",
+]
 
 
 class _AnyParameter(type):
@@ -62,20 +98,37 @@ class _AnyParameter(type):
 
 
 class EagerParamBase(metaclass=_AnyParameter):
-    """Parameters as Paddle's inner code creates them: by shape and dtype, zeros until the values are set."""
+    """Parameters as Paddle's inner code creates them: by shape and dtype, zeros until the values are set.
+
+    Args:
+        shape: Shape, as a list or an integer tensor.
+        dtype: Dtype.
+        **attributes: ``trainable``, ``name`` and other attributes of the parameter.
+
+    Examples:
+        >>> bireme.base.framework.EagerParamBase([2], "float32").tolist()
+        [0.0, 0.0]
+    """
 
     def __new__(cls, shape: Any, dtype: Any, **attributes: Any) -> Parameter:  # type: ignore[misc]  # it makes Parameters
         if shape is None or dtype is None:
             missing = "shape" if shape is None else "dtype"
-            raise errors.bad(f"EagerParamBase({missing})", f"a {missing}", None, hint=f"The {missing} of Parameter should not be None")
+            raise errors.bad(
+                f"EagerParamBase({missing})",
+                f"a {missing}",
+                None,
+                hint=f"The {missing} of Parameter should not be None",
+            )
         extents = shape.tolist() if isinstance(shape, Tensor) else list(shape)
         if any(n < 0 for n in extents):
             hint = f"Each dimension of shape for Parameter must be greater than 0, but received {extents}"
-            raise errors.bad("EagerParamBase(shape)", "extents from 0 up", extents, hint=hint)
+            raise errors.bad("EagerParamBase(shape)", "non-negative sizes", extents, hint=hint)
         return cls.from_tensor(registry.find("zeros")(extents, dtype), **attributes)
 
     @classmethod
-    def from_tensor(cls, tensor: Tensor, trainable: bool = True, name: str | None = None, **attributes: Any) -> Parameter:
+    def from_tensor(
+        cls, tensor: Tensor, trainable: bool = True, name: str | None = None, **attributes: Any
+    ) -> Parameter:
         """Return a parameter with the values of a tensor.
 
         Args:
@@ -141,7 +194,9 @@ def _get_paddle_place(place: Any) -> Place | None:
         >>> bireme.framework._get_paddle_place("cpu")
         Place(cpu)
     """
-    return place if place is None or isinstance(place, Place) else devices.parse(place, "_get_paddle_place(place)").place
+    return (
+        place if place is None or isinstance(place, Place) else devices.parse(place, "_get_paddle_place(place)").place
+    )
 
 
 @contextlib.contextmanager
@@ -234,7 +289,9 @@ def dygraph_only(func: Callable) -> Callable:
     @functools.wraps(func)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if not in_dynamic_mode():
-            raise errors.bad(f"{func.__name__}()", "the dynamic mode", described="the static one", kind=errors.ArgumentError)
+            raise errors.bad(
+                f"{func.__name__}()", "the dynamic mode", described="the static one", kind=errors.ArgumentError
+            )
         return func(*args, **kwargs)
 
     return checked
@@ -249,7 +306,9 @@ def dygraph_not_support(func: Callable) -> Callable:
     @functools.wraps(func)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if in_dynamic_mode():
-            raise errors.bad(f"{func.__name__}()", "the static mode", described="the dynamic one", kind=errors.ArgumentError)
+            raise errors.bad(
+                f"{func.__name__}()", "the static mode", described="the dynamic one", kind=errors.ArgumentError
+            )
         return func(*args, **kwargs)
 
     return checked
@@ -295,7 +354,13 @@ def cuda_places(device_ids: int | Iterable[int] | None = None) -> list[Place]:
         >>> bireme.base.cuda_places([0, 1])
         [Place(gpu:0), Place(gpu:1)]
     """
-    numbers = range(core.get_cuda_device_count()) if device_ids is None else [device_ids] if isinstance(device_ids, int) else device_ids
+    numbers = (
+        range(core.get_cuda_device_count())
+        if device_ids is None
+        else [device_ids]
+        if isinstance(device_ids, int)
+        else device_ids
+    )
     return [core.CUDAPlace(i) for i in numbers]
 
 

@@ -21,8 +21,15 @@ _pinned = [True]
 def use_pinned_memory(*args: bool) -> bool | None:
     """Say whether batches wait in memory that GPUs read directly, or ask; copies to a device are XLA's own either way.
 
-    >>> bireme.base.reader.use_pinned_memory()
-    True
+    Args:
+        *args: Nothing to ask, or one bool to set.
+
+    Returns:
+        The setting, or None if it was set.
+
+    Examples:
+        >>> bireme.base.reader.use_pinned_memory()
+        True
     """
     if not args:
         return _pinned[0]
@@ -45,10 +52,15 @@ class GeneratorLoader:
 
     def _set(self, read: Callable[[], Iterable], places: Any, where: str) -> GeneratorLoader:
         place = places[0] if isinstance(places, (list, tuple)) else places
-        self._read, self._device = read, devices.current() if place is None else devices.parse(place, f"{where}(places)")
+        self._read, self._device = (
+            read,
+            devices.current() if place is None else devices.parse(place, f"{where}(places)"),
+        )
         return self
 
-    def set_sample_generator(self, reader: Callable[[], Iterable], batch_size: int, drop_last: bool = True, places: Any = None) -> GeneratorLoader:
+    def set_sample_generator(
+        self, reader: Callable[[], Iterable], batch_size: int, drop_last: bool = True, places: Any = None
+    ) -> GeneratorLoader:
         """Take samples, one by one, and put `batch_size` of them together.
 
         >>> loader = bireme.base.reader.DataLoader.from_generator(capacity=1)
@@ -71,7 +83,11 @@ class GeneratorLoader:
         >>> [x.tolist() for (x,) in loader.set_sample_list_generator(lambda: [[[1], [2]]])]
         [[1, 2]]
         """
-        return self._set(lambda: ([np.stack([np.asarray(v) for v in field]) for field in zip(*batch)] for batch in reader()), places, "reader")
+        return self._set(
+            lambda: ([np.stack([np.asarray(v) for v in field]) for field in zip(*batch)] for batch in reader()),
+            places,
+            "reader",
+        )
 
     def set_batch_generator(self, reader: Callable[[], Iterable], places: Any = None) -> GeneratorLoader:
         """Take batches of arrays as they are.
@@ -84,7 +100,9 @@ class GeneratorLoader:
 
     def __iter__(self) -> Iterator[list[Tensor]]:
         if self._read is None:
-            raise errors.bad("DataLoader()", "a generator, by set_sample_generator or another", None, kind=errors.ArgumentError)
+            raise errors.bad(
+                "DataLoader()", "a generator, by set_sample_generator or another", None, kind=errors.ArgumentError
+            )
         for batch in self._read():
             if not isinstance(batch, (list, tuple)):
                 raise errors.bad("DataLoader()", "a generator of lists of arrays", batch)
@@ -98,15 +116,28 @@ class DataLoader:
     """Where Paddle's older code makes a loader of a generator."""
 
     @staticmethod
-    def from_generator(feed_list: Any = None, capacity: int | None = None, use_double_buffer: bool = True, iterable: bool = True,
-                       return_list: bool = False, use_multiprocess: bool = False, drop_last: bool = True) -> GeneratorLoader:  # fmt: skip
+    def from_generator(
+        feed_list: Any = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+        use_multiprocess: bool = False,
+        drop_last: bool = True,
+    ) -> GeneratorLoader:
         """A loader that is still to be given its generator.
 
         >>> len(list(bireme.base.reader.DataLoader.from_generator(capacity=4).set_batch_generator(lambda: [[[1.0]]])))
         1
         """
         if capacity is None:
-            raise errors.bad("from_generator(capacity)", "how many batches may wait", None, hint="Please give value to capacity.")
+            raise errors.bad(
+                "from_generator(capacity)",
+                "a positive integer",
+                None,
+                hint="Please give value to capacity.",
+                kind=errors.for_integer(None),
+            )
         return GeneratorLoader()
 
 
@@ -118,8 +149,14 @@ class PyReader(GeneratorLoader):
     [[1.0]]
     """
 
-    def __init__(self, feed_list: Any = None, capacity: int | None = None, use_double_buffer: bool = True, iterable: bool = True,
-                 return_list: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        feed_list: Any = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+    ):
         super().__init__()
 
     def decorate_sample_generator(

@@ -6,7 +6,14 @@ from bireme.utils.unique_name import Generator as UniqueNameGenerator
 from bireme.utils.unique_name import Taken as DygraphParameterNameChecker
 from bireme.utils.unique_name import _Current, generate, generate_with_ignorable_key, guard, switch
 
-__all__ = ["DygraphParameterNameChecker", "UniqueNameGenerator", "generate", "generate_with_ignorable_key", "guard", "switch"]
+__all__ = [
+    "DygraphParameterNameChecker",
+    "UniqueNameGenerator",
+    "generate",
+    "generate_with_ignorable_key",
+    "guard",
+    "switch",
+]
 
 
 def __getattr__(name: str) -> Any:

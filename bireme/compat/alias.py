@@ -59,7 +59,7 @@ INNER = {
     "tensor.random tensor.search tensor.stat tensor.to_string",
     "utils": "utils.install_check utils.lazy_import",
     "utils.structure": "utils.layers_utils",
-}  # fmt: skip
+}
 
 # modules of Paddle's that hold the names of others here as well: `paddle.nn.layer.Linear`
 WIDER = {

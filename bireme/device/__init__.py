@@ -202,7 +202,10 @@ def is_compiled_with_custom_device(device_type: str) -> bool:
     """
     if not isinstance(device_type, str):
         raise errors.bad(
-            "is_compiled_with_custom_device(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError
+            "is_compiled_with_custom_device(device_type)",
+            "a device type as a str",
+            device_type,
+            kind=errors.ArgumentTypeError,
         )
     return device_type in registered()
 

@@ -122,7 +122,10 @@ def gpu(device: Any, name: str) -> devices.Device:
     )
     if found.kind == "cpu":
         raise errors.bad(
-            f"{name}(device)", "a GPU", described=found.name, hint="this machine's devices: " + ", ".join(devices.available())
+            f"{name}(device)",
+            "a GPU",
+            described=found.name,
+            hint="this machine's devices: " + ", ".join(devices.available()),
         )
     return found
 

@@ -16,7 +16,7 @@ def stats(device: Device, caller: str) -> dict[str, Any]:
     """Return the memory statistics of a device from PJRT; an error if it has none."""
     found = device.jax.memory_stats()
     if found is None:
-        raise errors.bad(f"{caller}(device)", "a device that counts its memory", described=device.name)
+        raise errors.bad(f"{caller}(device)", "a device that reports memory statistics", described=device.name)
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from bireme.core.base import device as devices
 from bireme.core.base import errors
 from bireme.core.base.device import Place
+from bireme.core.record import guards
 from bireme.core.record.flush import flush
 from bireme.core.xla_exec.xla import wait
 
@@ -21,6 +22,7 @@ def finish(device: devices.Device) -> None:
     """Run what is pending in this thread and wait until the device has finished."""
     flush()
     wait(device)
+    guards.check()
 
 
 def device_of(spec: Any, where: str) -> devices.Device:
@@ -29,7 +31,7 @@ def device_of(spec: Any, where: str) -> devices.Device:
         return devices.current()
     if isinstance(spec, int) and not isinstance(spec, bool):
         if spec < 0:
-            raise errors.bad(where, "a device number of 0 or more", spec)
+            raise errors.bad(where, "a non-negative device id", spec)
         kind = devices.current().kind
         spec = f"{'gpu' if kind == 'cpu' else kind}:{spec}"
     found = devices.parse(spec, where)
@@ -64,7 +66,7 @@ class Event:
         interprocess: bool = False,
     ) -> None:
         if interprocess:
-            raise errors.bad("Event(interprocess)", "False: XLA shares no events between processes", interprocess)
+            raise errors.bad("Event(interprocess)", "False, since XLA shares no events between processes", interprocess)
         self.device: Place = device_of(device, "Event(device)").place
         self.enable_timing = bool(enable_timing)
         self._time: float | None = None
@@ -122,7 +124,7 @@ class Event:
             raise errors.bad(
                 "elapsed_time(end_event)",
                 "two recorded events",
-                described="one that is not",
+                described="an event that is not recorded",
                 hint="call record() first",
                 kind=RuntimeError,
             )

@@ -20,7 +20,10 @@ def _xpu(device: Any, name: str) -> devices.Device:
     where = f"{name}(device)"
     if devices.count("xpu") == 0:
         raise errors.bad(
-            where, "an XPU", described="none on this machine", hint="this machine's devices: " + ", ".join(devices.available())
+            where,
+            "an XPU",
+            described="none on this machine",
+            hint="this machine's devices: " + ", ".join(devices.available()),
         )
     if device is None:
         return devices.current() if devices.current().kind == "xpu" else devices.Device("xpu", 0)

@@ -10,9 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from bireme.core.base.errors import FileFormatError
 from bireme.files import opcodes as op
 from bireme.files.collisions import Tables
-from bireme.files.source import BadFile
 
 MAX_AXES = 64
 MIN_BLOB_BYTES = 256  # bytes; longer ones are kept as arrays
@@ -62,7 +62,7 @@ class Array:
 
     def value(self) -> np.ndarray:
         if self.data is None:
-            raise BadFile("an array without content")
+            raise FileFormatError("an array without data")
         return self.data
 
 
@@ -112,18 +112,18 @@ class Builder:
         """Count what is about to be copied: a reference to an object costs one byte in the file, its copy does not."""
         self.copies -= len(x)
         if self.copies < 0:
-            raise BadFile("parts that are larger, all together, than the file")
+            raise FileFormatError("copied objects larger than the file in total")
         return x
 
     def key_for(self, target: Any, key: Any) -> Any:
         """A key as it is, if it may go into this dict or set."""
         if not is_key(key):
-            raise BadFile(f"{what(key)} as a key")
+            raise FileFormatError(f"{what(key)} as a key")
         # no writer does this; equal texts are compared to their end each time
         if key in target:
-            raise BadFile("a key that is there twice")
+            raise FileFormatError("a key that is there twice")
         if not self.tables.add(target, key):
-            raise BadFile("keys that were chosen to collide")
+            raise FileFormatError("keys that were chosen to collide")
         return key
 
     def collected(self, items: Iterable[Any]) -> set:
@@ -140,25 +140,25 @@ class Builder:
 
     def fill(self, target: Array, state: Any) -> None:
         if type(state) is not tuple or len(state) not in (4, 5) or target.data is not None:
-            raise BadFile("an array whose content is not described as NumPy does")
+            raise FileFormatError("an array with an invalid pickle state")
         shape, kind, fortran, data = state[-4:]
         if type(fortran) not in (bool, int):
-            raise BadFile("an array whose order of axes is not told")
+            raise FileFormatError("an array with an invalid memory order")
         self._content(target, shape, kind, "F" if fortran else "C", data)
 
     def _content(self, target: Array, shape: Any, kind: Any, order: str, data: Any) -> None:
         if type(kind) is not Kind:
-            raise BadFile(f"an array of {what(kind)}")
+            raise FileFormatError(f"an array with {what(kind)} as dtype")
         if type(shape) is int:
             shape = (shape,)
         if type(shape) is not tuple or not is_shape(shape):
-            raise BadFile("an array whose shape is not a shape")
+            raise FileFormatError("an array whose shape is not a shape")
         dtype = kind.np
         if math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT:
-            raise BadFile(f"an array of shape {list(shape)}")
+            raise FileFormatError(f"an array of shape {list(shape)}")
         raw = self._owned(data)
         if raw.nbytes != math.prod(shape) * dtype.itemsize:
-            raise BadFile(f"an array of shape {list(shape)} and type {dtype.name} in {raw.nbytes} bytes")
+            raise FileFormatError(f"an array of shape {list(shape)} and dtype {dtype.name} in {raw.nbytes} bytes")
         found = raw.view(dtype).reshape(shape, order=order)  # type: ignore[call-overload]  # NumPy's stubs want a literal
         if dtype == np.bool_:
             # other bytes would be neither true nor false to NumPy
@@ -179,35 +179,35 @@ class Builder:
             raw = data.data.copy() if data.used else data.data
             data.used = True
         else:
-            raise BadFile(f"an array whose content is {what(data)}")
+            raise FileFormatError(f"an array with {what(data)} as data")
         self.room -= raw.nbytes
         if self.room < 0:
-            raise BadFile("arrays that are larger, all together, than the file")
+            raise FileFormatError("arrays larger than the file in total")
         return raw
 
     # ------------------------------------------------------------ functions for the global names
 
     def _call_array(self, args: tuple) -> Array:
         if len(args) != 3 or type(args[0]) is not Word or args[0].name != "ndarray":
-            raise BadFile("an array of a class of its own")
+            raise FileFormatError("a subclass of ndarray")
         return Array()
 
     def _call_dtype(self, args: tuple) -> Kind:
         if not args or type(args[0]) is not str or args[0] not in op.CODES:
             shown = args[0] if args and type(args[0]) is str else what(args)
-            raise BadFile(f"an array of type {str(shown)[:40]!r}, which is not one of numbers")
+            raise FileFormatError(f"an array of unsupported dtype {str(shown)[:40]!r}")
         return Kind(args[0])
 
     def _call_scalar(self, args: tuple) -> Any:
         if len(args) != 2:
-            raise BadFile("a number that is not described as NumPy does")
+            raise FileFormatError("a NumPy scalar with invalid arguments")
         holder = Array()
         self._content(holder, (), args[0], "C", args[1])
         return holder.value()[()]
 
     def _call_frombuffer(self, args: tuple) -> Array:
         if len(args) != 4 or args[3] not in ("C", "F"):
-            raise BadFile("an array whose content is not described as NumPy does")
+            raise FileFormatError("an array with an invalid pickle state")
         holder = Array()
         self._content(holder, args[2], args[1], args[3], args[0])
         return holder
@@ -220,20 +220,20 @@ class Builder:
             or list(args[1]) != ["data"]
             or type(args[1]["data"]) is not Array
         ):
-            raise BadFile("it asks for 'builtins.eval', which is not data: refused")
+            raise FileFormatError("unsupported pickle global 'builtins.eval': only data is loaded")
         return args[1]["data"]
 
     def _call_ordered(self, args: tuple) -> collections.OrderedDict:
         made: collections.OrderedDict[Any, Any] = collections.OrderedDict()
         for pair in self.copied(_elements(args)):
             if type(pair) not in (list, tuple) or len(pair) != 2:
-                raise BadFile("an ordered dict whose entries are no pairs")
+                raise FileFormatError("an ordered dict whose entries are no pairs")
             made[self.key_for(made, pair[0])] = pair[1]
         return made
 
     def _call_encode(self, args: tuple) -> Any:
         if len(args) != 2 or type(args[0]) is not str or args[1] not in _LATIN:
-            raise BadFile("bytes that are not written as Latin-1 text")
+            raise FileFormatError("bytes that are not encoded as Latin-1")
         data = _latin(self.copied(args[0]))
         return data if len(data) < MIN_BLOB_BYTES else Blob(np.frombuffer(data, np.uint8).copy())
 
@@ -244,17 +244,17 @@ class Builder:
             return self._call_encode(args)
         if len(args) == 1 and type(args[0]) in (bytes, Blob):
             return args[0]
-        raise BadFile("bytes that are made of something else")
+        raise FileFormatError("bytes with invalid arguments")
 
     def _call_complex(self, args: tuple) -> complex:
         if len(args) != 2 or any(type(x) not in (float, int) or (type(x) is int and abs(x) >= _LIMIT) for x in args):
-            raise BadFile("a complex number that is not made of two numbers")
+            raise FileFormatError("a complex number with invalid arguments")
         return complex(*args)
 
 
 def _elements(args: tuple) -> list | tuple:
     if len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
-        raise BadFile("a container that is not made of a list")
+        raise FileFormatError("a container that is not built from a list")
     return args[0] if args else ()
 
 
@@ -262,7 +262,7 @@ def _latin(text: str) -> bytes:
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
-        raise BadFile("bytes that are not written as Latin-1 text") from None
+        raise FileFormatError("bytes that are not encoded as Latin-1") from None
 
 
 def is_shape(x: Any) -> bool:
@@ -282,23 +282,21 @@ def is_key(key: Any) -> bool:
 def set_kind(kind: Kind, state: Any) -> None:
     described = type(state) is tuple and 5 <= len(state) <= 9 and type(state[1]) is str
     if not described or state[1] not in _ORDERS or any(x is not None for x in state[2:5]):
-        raise BadFile("an array of a type that is not one of numbers")
+        raise FileFormatError("an array of a dtype with an invalid state")
     kind.order = _ORDERS[state[1]]
     if len(state) == 9 and type(state[8]) is dict:
         tag = state[8].get(op.TAG)
         if type(tag) is str and tag in _TAGGED:
             if _TAGGED[tag][0] != kind.code:
-                raise BadFile(f"an array of type {tag} in elements of {kind.code}")
+                raise FileFormatError(f"an array of dtype {tag} stored as {kind.code}")
             kind.tag = tag
 
 
 def what(x: Any) -> str:
     """Describe a part of a file in words."""
     if type(x) is Word:
-        return f"the name {x.name}"
-    return {Array: "an array", Kind: "an element type", Blob: "bytes", type(None): "None"}.get(
-        type(x), f"a {type(x).__name__}"
-    )
+        return f"the global {x.name}"
+    return {Array: "an array", Kind: "a dtype", Blob: "bytes", type(None): "None"}.get(type(x), f"a {type(x).__name__}")
 
 
 CALLS: dict[str, Callable[[Builder, tuple], Any]] = {

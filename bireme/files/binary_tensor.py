@@ -8,8 +8,9 @@ from typing import BinaryIO
 import ml_dtypes
 import numpy as np
 
+from bireme.core.base.errors import FileFormatError
 from bireme.files.pickler import write_all
-from bireme.files.source import BadFile, Source
+from bireme.files.source import Source
 
 MAX_AXES = 64
 _LIMIT = 1 << 62
@@ -48,27 +49,27 @@ def write(file: BinaryIO, array: np.ndarray) -> None:
 def read(source: Source) -> np.ndarray:
     """Read one record."""
     if source.number(4) != 0:
-        raise BadFile("a tensor of unknown version")
+        raise FileFormatError("a tensor of unknown version")
     levels = source.number(8)
     if levels > 8:
-        raise BadFile(f"a tensor with {levels} levels of sequences")
+        raise FileFormatError(f"a tensor with {levels} LoD levels")
     for _ in range(levels):
         source.blob(source.number(8))
     if source.number(4) != 0:
-        raise BadFile("a tensor of unknown version")
+        raise FileFormatError("a tensor of unknown version")
     length = source.number(4)
     if length > 4096:
-        raise BadFile(f"a tensor described in {length} bytes")
+        raise FileFormatError(f"a tensor description of {length} bytes")
     code, shape = _description(source.take(length))
     if code not in _TYPES:
-        raise BadFile(f"a tensor of unknown type {code}")
+        raise FileFormatError(f"a tensor of unknown dtype {code}")
     dtype = np.dtype(_TYPES[code])
     if (
         len(shape) > MAX_AXES
         or any(n >= _LIMIT for n in shape)
         or math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT
     ):
-        raise BadFile("a tensor whose shape is not a shape")
+        raise FileFormatError("a tensor with an invalid shape")
     raw = source.blob(math.prod(shape) * dtype.itemsize)
     return (raw != 0).reshape(shape) if dtype == np.bool_ else raw.view(dtype).reshape(shape)
 
@@ -91,7 +92,7 @@ def _description(text: bytes) -> tuple[int, list[int]]:
         n = shift = 0
         while True:
             if at >= len(text) or shift > 63:
-                raise BadFile("a tensor whose description is damaged")
+                raise FileFormatError("a tensor with an invalid description")
             byte = text[at]
             at += 1
             n |= (byte & 127) << shift
@@ -110,7 +111,7 @@ def _description(text: bytes) -> tuple[int, list[int]]:
             while at < end:
                 shape.append(number())
         else:
-            raise BadFile("a tensor whose description is damaged")
+            raise FileFormatError("a tensor with an invalid description")
     if code is None:
-        raise BadFile("a tensor without a type")
+        raise FileFormatError("a tensor without a dtype")
     return code, shape

@@ -10,9 +10,10 @@ import zlib
 from typing import Any, BinaryIO
 
 from bireme.core.base import errors, random_state
+from bireme.core.base.errors import FileFormatError
 from bireme.files import pdparams
 from bireme.files.pickler import write_all
-from bireme.files.source import BadFile, Source, size_of
+from bireme.files.source import Source, size_of
 from bireme.files.store import telling, write_whole
 from bireme.io import order
 
@@ -50,11 +51,14 @@ class Checkpoint:
         if not isinstance(folder, (str, os.PathLike)):
             raise errors.bad("Checkpoint(folder)", "the name of a folder", folder, kind=errors.ArgumentTypeError)
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
-            raise errors.bad("Checkpoint(keep)", "a number of files, or None for all", keep, kind=errors.for_number(keep))
+            raise errors.bad("Checkpoint(keep)", "a positive integer or None", keep, kind=errors.for_number(keep))
         for name, part in parts.items():
             if not hasattr(part, "state_dict") or _setter(part) is None:
                 raise errors.bad(
-                    f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=errors.ArgumentTypeError
+                    f"Checkpoint({name})",
+                    "an object with state_dict and set_state_dict",
+                    part,
+                    kind=errors.ArgumentTypeError,
                 )
         self.folder, self.keep, self.parts = os.fspath(folder), keep, parts
         self.extra: dict[str, Any] = {}
@@ -97,7 +101,7 @@ class Checkpoint:
             **extra: Other data to save, such as the epoch or the best score; ``resume`` puts it into ``self.extra``.
         """
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise errors.bad("Checkpoint.save(step)", "how many steps were made", step)
+            raise errors.bad("Checkpoint.save(step)", "a non-negative integer", step)
         state = {
             "step": step,
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
@@ -141,7 +145,7 @@ class Checkpoint:
             path = self.path(step)
             try:
                 state = _read(path)
-            except BadFile as e:
+            except FileFormatError as e:
                 errors.warn(f"Checkpoint.resume(): {path} is damaged: {e}; going back to the one before")
                 self._damaged.add(step)
                 continue
@@ -150,7 +154,7 @@ class Checkpoint:
         if steps:
             raise errors.bad(
                 "Checkpoint.resume()",
-                "a checkpoint that is whole",
+                "an undamaged checkpoint",
                 described=f"{len(steps)} damaged ones in {self.folder}",
                 kind=RuntimeError,
             )
@@ -161,14 +165,16 @@ class Checkpoint:
         if set(parts) != set(self.parts):
             raise errors.bad(
                 where,
-                f"a file of {', '.join(sorted(self.parts)) or 'nothing'}",
+                f"a checkpoint of {', '.join(sorted(self.parts)) or 'nothing'}",
                 described=f"{path}, of {', '.join(sorted(parts)) or 'nothing'}",
             )
         for name, part in self.parts.items():
             left = _setter(part)(parts[name])
             if isinstance(left, tuple) and any(left):
                 raise errors.bad(
-                    f"{where}, {name}", "the same names", described=f"{path}, which lacks {left[0]} and has {left[1]} in excess"
+                    f"{where}, {name}",
+                    "the same names",
+                    described=f"{path}, which lacks {left[0]} and has {left[1]} in excess",
                 )
         stream = state["random"]
         if stream["seeded"] and not random_state.was_seeded():
@@ -205,19 +211,19 @@ def _read(path: str) -> dict[str, Any]:
     with telling("Checkpoint.resume", path), open(path, "rb", buffering=0) as file:
         size = size_of(file) - _END.size
         if size <= 0:
-            raise BadFile("it is too short")
+            raise FileFormatError("it is truncated")
         left, total = size, 0
         while left:
             piece = file.read(min(left, _CHUNK))
             if not piece:
-                raise BadFile("it ends too early")
+                raise FileFormatError("it is truncated")
             total = zlib.crc32(piece, total)
             left -= len(piece)
         if file.read(_END.size) != _END.pack(_SIGN, total):
-            raise BadFile("its checksum does not fit")
+            raise FileFormatError("its checksum does not match")
         file.seek(0)
         source = Source(file, size)
         state = pdparams.read(source, return_numpy=False, keep_names=False)
         if source.left or not isinstance(state, dict) or set(state) != {"step", "parts", "random", "extra"}:
-            raise BadFile("it is not a checkpoint")
+            raise FileFormatError("it is not a checkpoint")
         return state

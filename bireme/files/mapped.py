@@ -32,7 +32,7 @@ class MmapStorage:
         if not isinstance(filename, (str, os.PathLike)):
             raise errors.bad("MmapStorage(filename)", "the name of a file", filename, kind=errors.ArgumentTypeError)
         if isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0:
-            raise errors.bad("MmapStorage(nbytes)", "a number of bytes", nbytes, kind=errors.for_number(nbytes))
+            raise errors.bad("MmapStorage(nbytes)", "a non-negative integer", nbytes, kind=errors.for_number(nbytes))
         try:
             length = os.path.getsize(filename)
         except OSError as e:
@@ -62,11 +62,9 @@ class MmapStorage:
         count = len(self._bytes) // kind.itemsize
         stop = count if stop == -1 else stop
         if not 0 <= start <= count:
-            raise errors.bad(
-                "get_slice(start)", f"an element among {count} of {kind.name}", start, kind=errors.OutOfRangeError
-            )
+            raise errors.bad("get_slice(start)", f"an index in [0, {count}]", start, kind=errors.OutOfRangeError)
         if not start <= stop <= count:
-            raise errors.bad("get_slice(stop)", f"a place from {start} to {count}", stop, kind=errors.OutOfRangeError)
+            raise errors.bad("get_slice(stop)", f"an index in [{start}, {count}]", stop, kind=errors.OutOfRangeError)
         if step < 1:
             raise errors.bad("get_slice(step)", "a positive step", step)
         return to_tensor(self._bytes[: count * kind.itemsize].view(kind.np)[start:stop:step], dtype=kind)

@@ -12,13 +12,14 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor, Value, sig_of
 from bireme.files import opcodes as op
 from bireme.files.allowed_globals import Array, Blob, is_key, is_shape, what
 from bireme.files.collisions import harmless
 from bireme.files.pickler import Emitter, code_of, host_of
-from bireme.files.source import BadFile, Source
-from bireme.files.unpickler import Machine
+from bireme.files.source import Source
+from bireme.files.unpickler import Unpickler
 
 _LEAVES = (type(None), bool, int, float, complex, str, bytes)
 _SIMPLE = (bool, float, str)
@@ -123,7 +124,7 @@ class Walk:
         if depth + height > op.MAX_DEPTH + 1:
             raise self.wrong(f"data nested more than {op.MAX_DEPTH} deep")
         if count > op.MAX_UNFOLDED:
-            raise self.wrong(f"data that unfolds to more than {op.MAX_UNFOLDED} parts")
+            raise self.wrong(f"data of more than {op.MAX_UNFOLDED} objects")
         return count, height
 
     def holds(self, x: Any) -> bool:
@@ -134,11 +135,11 @@ class Walk:
 
     def leaf(self, x: Any) -> int:
         """Check anything else; returns the number of containers that stand for it in a file."""
-        raise NotImplementedError(f"{type(self).__name__}.leaf: not written")
+        raise errors.missing_method(self, "leaf")
 
     def wrong(self, what: str) -> Exception:
         """Return the error for what was found."""
-        raise NotImplementedError(f"{type(self).__name__}.wrong: not written")
+        raise errors.missing_method(self, "wrong")
 
 
 class Check(Walk):
@@ -149,7 +150,7 @@ class Check(Walk):
         self.parts = 0
 
     def wrong(self, what: str) -> Exception:
-        return errors.bad("save(obj)", "plain data that a file can hold", described=what)
+        return errors.bad("save(obj)", "data that can be saved", described=what)
 
     def count(self, n: int) -> None:
         # what the reader counts while it makes the object, or a little more
@@ -157,8 +158,8 @@ class Check(Walk):
         if self.parts > op.MAX_PARTS:
             raise errors.bad(
                 "save(obj)",
-                "fewer lists, tuples, dicts and arrays",
-                described=f"more than {op.MAX_PARTS} parts",
+                f"at most {op.MAX_PARTS} lists, tuples, dicts and arrays",
+                described="more",
                 hint="put numbers into arrays",
             )
 
@@ -168,7 +169,7 @@ class Check(Walk):
             if not is_key(key):
                 raise errors.bad(
                     "save(obj)",
-                    "keys that are text, numbers of 64 bits, or tuples of them",
+                    "keys that are str, 64-bit numbers, or tuples of them",
                     key,
                     kind=errors.ArgumentTypeError,
                 )
@@ -187,7 +188,7 @@ class Check(Walk):
             self.count(16)
             if code_of(x.dtype) is None or isinstance(x, np.ma.MaskedArray):
                 raise errors.bad(
-                    "save(obj)", "arrays of numbers", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError
+                    "save(obj)", "numeric arrays", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError
                 )
             return 0
         if not isinstance(x, (*_LEAVES, bytearray)):
@@ -212,7 +213,7 @@ def _refused(obj: Any) -> Exception:
 
 def read(source: Source, return_numpy: bool, keep_names: bool) -> Any:
     """Return the object that ``paddle.save`` or ``bireme.save`` wrote, with tensors where it had tensors."""
-    found = Machine(source).run()
+    found = Unpickler(source).run()
     survey = Survey()
     survey.visit(found)
     convert = _as_array if return_numpy else _as_tensor
@@ -226,10 +227,10 @@ def read(source: Source, return_numpy: bool, keep_names: bool) -> Any:
 def _read_state(found: dict, convert: Callable[[Array, str | None], Any], keep_names: bool) -> dict:
     table = found[op.NAME_TABLE]
     if type(table) is not dict:
-        raise BadFile("a table of names that is not a dict")
+        raise FileFormatError("a name table that is not a dict")
     for key, name in table.items():
         if key not in found:
-            raise BadFile(f"a table of names with {str(key)[:100]!r}, which is not in it")
+            raise FileFormatError(f"a name table with {str(key)[:100]!r}, which is not in the file")
         if type(found[key]) is Array:
             found[key] = convert(found[key], name if type(name) is str else None)
     if not keep_names:
@@ -243,22 +244,22 @@ def _join(found: dict) -> None:
     if table is None:
         return
     if type(table) is not dict:
-        raise BadFile("a table of pieces that is not a dict")
+        raise FileFormatError("a table of pieces that is not a dict")
     used: dict[int, Array] = {}
     for key, entry in table.items():
         names: Any = entry.get("slices") if type(entry) is dict else None
         shape: Any = entry.get("OriginShape") if type(entry) is dict else None
         if type(names) is not list or not names or not is_shape(shape):
-            raise BadFile("a table of pieces without names or a shape")
+            raise FileFormatError("a table of pieces without names or a shape")
         pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
         ids = dict(zip(map(id, pieces), pieces, strict=True))
         again = len(ids) < len(pieces) or not used.keys().isdisjoint(ids)
         if again or any(type(piece) is not Array for piece in pieces):
-            raise BadFile(f"pieces of {str(key)[:100]!r} that are not there, or there twice")
+            raise FileFormatError(f"pieces of {str(key)[:100]!r} that are not there, or there twice")
         used |= ids
         hosts = [piece.value().reshape(-1) for piece in pieces]
         if len({host.dtype for host in hosts}) > 1 or sum(host.size for host in hosts) != math.prod(shape):
-            raise BadFile(f"pieces of {str(key)[:100]!r} that do not make its shape {list(shape)}")
+            raise FileFormatError(f"slices of {str(key)[:100]!r} that do not match its shape {list(shape)}")
         whole = Array()
         whole.data = np.concatenate(hosts).reshape(tuple(shape))
         found[key] = used[id(whole)] = whole  # no piece of another one: it would be copied again for each
@@ -307,7 +308,7 @@ class Survey(Walk):
         self.pairs = False
 
     def wrong(self, what: str) -> Exception:
-        return BadFile(what)
+        return FileFormatError(what)
 
     def enter(self, x: Any) -> None:
         if type(x) is tuple and is_pair(x):
@@ -317,7 +318,7 @@ class Survey(Walk):
         if type(x) is Array:
             x.value()
         elif type(x) not in _LEAVES and type(x) is not Blob and not isinstance(x, np.generic):
-            raise BadFile(f"{what(x)} where there should be data")
+            raise FileFormatError(f"{what(x)} instead of data")
         return 0
 
 

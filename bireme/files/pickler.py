@@ -153,7 +153,7 @@ class Emitter:
 
     def _sized(self, code: int, width: int, n: int) -> None:
         if n >= 1 << (8 * width):
-            raise errors.bad("save(protocol)", "4 for a part of 4 GiB or more", self.protocol)
+            raise errors.bad("save(protocol)", "protocol 4 for an object of 4 GiB or more", self.protocol)
         self.codes(code)
         self.out += n.to_bytes(width, "little")
 

@@ -14,9 +14,10 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.pickler import host_of, write_all
-from bireme.files.source import BadFile, Source
+from bireme.files.source import Source
 
 MAX_HEADER = 100_000_000
 MAX_AXES = 64
@@ -45,7 +46,7 @@ def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
         )
     given = {} if metadata is None else metadata
     if not isinstance(given, dict) or not all(isinstance(x, str) for pair in given.items() for x in pair):
-        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=errors.ArgumentTypeError)
+        raise errors.bad("save(metadata)", "a dict of str to str", metadata, kind=errors.ArgumentTypeError)
     kinds = {name: _kind(name, x) for name, x in obj.items()}
     header: dict[str, Any] = {"__metadata__": dict(given)} if given else {}
     header |= dict.fromkeys(obj)
@@ -78,7 +79,12 @@ def _kind(name: str, x: Any) -> np.dtype:
         )
     kind = x.dtype.np if isinstance(x, Tensor) else x.dtype.newbyteorder("=")
     if kind not in _CODES:
-        raise errors.bad("save(obj)", "types that a safetensors file can hold", described=f"{kind} for {name!r}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "save(obj)",
+            "dtypes that safetensors supports",
+            described=f"{kind} for {name!r}",
+            kind=errors.ArgumentTypeError,
+        )
     return kind
 
 
@@ -91,14 +97,14 @@ class Reader:
     def __init__(self, source: Source):
         self._source = source
         if source.left < 8:
-            raise BadFile("not a safetensors file: it is too short")
+            raise FileFormatError("not a safetensors file: it is truncated")
         length = source.number(8)
         if length > min(MAX_HEADER, source.left):
-            raise BadFile(f"not a safetensors file: it announces a header of {length} bytes")
+            raise FileFormatError(f"not a safetensors file: its header would be {length} bytes long")
         entries = _parse(source.take(length))
         metadata = entries.pop("__metadata__", {})
         if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-            raise BadFile("metadata that is not text")
+            raise FileFormatError("metadata that is not a dict of str to str")
         self.metadata: dict[str, str] = metadata
         self.start = source.place
         self.entries = {name: _entry(name, given) for name, given in entries.items()}
@@ -129,37 +135,37 @@ def _shaped(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndar
 def _parse(text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=_distinct)
-    except BadFile:
+    except FileFormatError:
         raise
     except (ValueError, RecursionError):
-        raise BadFile("not a safetensors file: its header is not JSON") from None
+        raise FileFormatError("not a safetensors file: its header is not JSON") from None
     if not isinstance(found, dict):
-        raise BadFile("not a safetensors file: its header is not a table")
+        raise FileFormatError("not a safetensors file: its header is not a JSON object")
     return found
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise BadFile("a header that names something twice")
+        raise FileFormatError("a header with duplicate keys")
     return found
 
 
 def _entry(name: str, given: Any) -> tuple[np.dtype, tuple[int, ...], int, int]:
     shown = repr(name[:100])  # as it is, it may hold what a terminal obeys
     if not isinstance(given, dict) or set(given) != {"dtype", "shape", "data_offsets"}:
-        raise BadFile(f"an incomplete entry for {shown}")
+        raise FileFormatError(f"an incomplete entry for {shown}")
     code, shape, extent = given["dtype"], given["shape"], given["data_offsets"]
     if not isinstance(code, str) or code not in _TYPES:
-        raise BadFile(f"{shown} of unknown type {str(code)[:40]!r}")
+        raise FileFormatError(f"{shown} of unknown dtype {str(code)[:40]!r}")
     if not _sizes(shape) or len(shape) > MAX_AXES or not _sizes(extent) or len(extent) != 2:
-        raise BadFile(f"sizes of {shown} that are not sizes")
+        raise FileFormatError(f"{shown} with an invalid shape or data_offsets")
     dtype = np.dtype(_TYPES[code])
     if (
         math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 62
         or extent[1] - extent[0] != math.prod(shape) * dtype.itemsize
     ):
-        raise BadFile(f"{shown} of shape {shape} in {extent[1] - extent[0]} bytes")
+        raise FileFormatError(f"{shown} of shape {shape} in {extent[1] - extent[0]} bytes")
     return dtype, tuple(shape), extent[0], extent[1]
 
 
@@ -172,7 +178,7 @@ def _check_extents(entries: dict[str, tuple], size: int) -> None:
     end = 0
     for _, _, start, stop in sorted(entries.values(), key=lambda e: e[2:]):
         if start != end:
-            raise BadFile("arrays that overlap or leave holes")
+            raise FileFormatError("data_offsets that overlap or leave gaps")
         end = stop
     if end != size:
-        raise BadFile(f"{size} bytes of arrays where its header says {end}")
+        raise FileFormatError(f"{size} bytes of data where its header says {end}")

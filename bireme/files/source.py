@@ -8,11 +8,9 @@ from typing import BinaryIO
 
 import numpy as np
 
+from bireme.core.base.errors import FileFormatError
+
 _CHUNK = 1 << 16
-
-
-class BadFile(ValueError):
-    """The file is damaged, malicious, or not of a known format."""
 
 
 class Source:
@@ -69,7 +67,7 @@ class Source:
             self._fill(min(limit, self.left))
         end = self._buffer.find(b"\n", self._at, self._at + limit)
         if end < 0:
-            raise BadFile(f"a line without an end at byte {self.place}")
+            raise FileFormatError(f"a line without a line feed at byte {self.place}")
         found = self._buffer[self._at : end]
         self._at = end + 1
         return found
@@ -85,7 +83,7 @@ class Source:
         while done < n:
             got = self._file.readinto(into[done:])  # type: ignore[attr-defined]  # a binary file
             if not got:
-                raise BadFile(f"it ends after {self.size - self._unread} bytes, while it is read")
+                raise FileFormatError(f"it is truncated while it is read, after {self.size - self._unread} bytes")
             done += got
             self._unread -= got
         return out
@@ -96,7 +94,9 @@ class Source:
 
     def _need(self, n: int) -> None:
         if n > self.left:
-            raise BadFile(f"it ends too early: {n} bytes are announced at byte {self.place}, and {self.left} are left")
+            raise FileFormatError(
+                f"it is truncated: {n} bytes are expected at byte {self.place}, and {self.left} are left"
+            )
 
     def _fill(self, n: int) -> None:
         self._need(n)
@@ -104,7 +104,7 @@ class Source:
         while have < n:
             piece = self._file.read(min(max(n - have, _CHUNK), self._unread))
             if not piece:
-                raise BadFile(f"it ends after {self.size - self._unread} bytes, while it is read")
+                raise FileFormatError(f"it is truncated while it is read, after {self.size - self._unread} bytes")
             self._unread -= len(piece)
             have += len(piece)
             pieces.append(piece)
@@ -115,5 +115,5 @@ def size_of(file: BinaryIO) -> int:
     """Return the size of an open file; pipes and devices, which have none, are an error."""
     info = os.fstat(file.fileno())
     if not stat.S_ISREG(info.st_mode):
-        raise BadFile("not a regular file")
+        raise FileFormatError("not a regular file")
     return info.st_size

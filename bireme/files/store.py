@@ -11,12 +11,13 @@ from typing import Any, BinaryIO
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor
 from bireme.files import binary_tensor, pdparams, safetensors
 from bireme.files.atomic import replacing
 from bireme.files.object_state import described
 from bireme.files.pickler import host_of
-from bireme.files.source import BadFile, Source, size_of
+from bireme.files.source import Source, size_of
 
 _SAVE = ("use_binary_format", "pickle_protocol", "safetensors", "metadata")
 _LOAD = ("return_numpy", "keep_name_table", "safetensors", "mmap", "model_filename", "params_filename")
@@ -127,13 +128,16 @@ def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
             (place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None
         )
         raise errors.bad(
-            "load(path)", "a file", described=f"{place}, {what}", hint=None if near is None else f"give the whole name: {near}"
+            "load(path)",
+            "a file",
+            described=f"{place}, {what}",
+            hint=None if near is None else f"give the whole name: {near}",
         )
     with telling("load", place), open(place, "rb", buffering=0) as file, naming(place):
         source = Source(file, size_of(file))
         found = _read(source, place, configs)
         if source.left and not isinstance(found, _Mapped):
-            raise BadFile(f"{source.left} bytes after its end")
+            raise FileFormatError(f"{source.left} trailing bytes")
     return found.arrays if isinstance(found, _Mapped) else found
 
 
@@ -203,7 +207,7 @@ def _read(source: Source, path: str | None, configs: dict) -> Any:
     if head[:4] == bytes(4) and len(head) == 9:
         host = binary_tensor.read(source)
         return dtypes.as_paddle_shows(host) if numpy else pdparams.tensor_of(host)
-    raise BadFile("neither a file that bireme.save or paddle.save wrote, nor a safetensors file")
+    raise FileFormatError("neither a file written by save, nor a safetensors file")
 
 
 def _is_safetensors(head: bytes, size: int) -> bool:
@@ -227,7 +231,9 @@ class telling:
             return
         reason = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
         action = "a file that can be read" if self.hint is None else "a file that can be written"
-        told = errors.bad(f"{self.where}(path)", action, described=f"{self.path}: {reason}", hint=self.hint, kind=type(e))
+        told = errors.bad(
+            f"{self.where}(path)", action, described=f"{self.path}: {reason}", hint=self.hint, kind=type(e)
+        )
         told.errno = e.errno  # type: ignore[attr-defined]  # an OSError
         raise told from None
 
@@ -242,16 +248,21 @@ class naming:
         pass
 
     def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
-        if isinstance(e, BadFile):
-            raise errors.bad("load(path)", "a whole file of tensors and plain data", described=f"{self.path}: {e}") from None
+        if isinstance(e, FileFormatError):
+            raise errors.bad(
+                "load(path)",
+                "an undamaged file of tensors and plain data",
+                described=f"{self.path}: {e}",
+                kind=FileFormatError,
+            ) from None
 
 
 def _binary(where: str, file: Any) -> Any:
     if isinstance(file, io.TextIOBase):
         raise errors.bad(
             f"{where}(path)",
-            "a file that is open for bytes",
-            described="one that is open for text",
+            "a file opened in binary mode",
+            described="a file opened in text mode",
             hint="add 'b' to its mode",
             kind=errors.ArgumentTypeError,
         )

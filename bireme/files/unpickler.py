@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from bireme.core.base.errors import FileFormatError
 from bireme.files import opcodes as op
 from bireme.files.allowed_globals import (
     CALLS,
@@ -24,14 +25,14 @@ from bireme.files.allowed_globals import (
     set_kind,
     what,
 )
-from bireme.files.source import BadFile, Source
+from bireme.files.source import Source
 
 MAX_LONG = 1024
 MAX_LINE = 1024
 _NOTHING = object()  # where no object was remembered
 
 
-class Machine(Builder):
+class Unpickler(Builder):
     """Unpickles one object. Arrays are returned as ``Array``, long bytes as ``Blob``."""
 
     def __init__(self, source: Source):
@@ -52,16 +53,16 @@ class Machine(Builder):
                     break
                 step = table.get(code)
                 if step is None:
-                    raise BadFile(f"the instruction 0x{code:02x} at byte {source.place - 1}, which no file of data has")
+                    raise FileFormatError(f"unsupported pickle opcode 0x{code:02x} at byte {source.place - 1}")
                 step(self)
                 self.steps += 1
                 if self.steps > op.MAX_STEPS:
-                    raise BadFile(f"more than {op.MAX_STEPS} instructions")
+                    raise FileFormatError(f"more than {op.MAX_STEPS} instructions")
             if len(self.stack) != 1 or self.marks:
-                raise BadFile("an end at which there is not exactly one object")
+                raise FileFormatError("a pickle that does not leave exactly one object on the stack")
             return self.stack.pop()
         except IndexError:
-            raise BadFile(f"an instruction at byte {source.place} that lacks what it works on") from None
+            raise FileFormatError(f"a pickle opcode at byte {source.place} without its operands on the stack") from None
 
     # ------------------------------------------------------------ parts of instructions
 
@@ -72,7 +73,7 @@ class Machine(Builder):
         """Push a new container: containers are counted by weight, since one byte of the file can allocate hundreds."""
         self.parts += op.WEIGHTS.get(type(x), 1)
         if self.parts > op.MAX_PARTS:
-            raise BadFile(f"more than {op.MAX_PARTS} lists, dicts, tuples and arrays")
+            raise FileFormatError(f"more than {op.MAX_PARTS} lists, dicts, tuples and arrays")
         self.stack.append(x)
 
     def to_mark(self) -> list[Any]:
@@ -87,14 +88,14 @@ class Machine(Builder):
         try:
             self.push(raw.decode("utf-8", "surrogatepass"))
         except UnicodeDecodeError:
-            raise BadFile(f"text that is not UTF-8 before byte {self.source.place}") from None
+            raise FileFormatError(f"a str that is not UTF-8 before byte {self.source.place}") from None
 
     def _old_text(self, n: int) -> None:
         self.push(self.source.take(n).decode("latin-1"))
 
     def _int(self, n: int) -> None:
         if n > MAX_LONG:
-            raise BadFile(f"an integer of {n} bytes")
+            raise FileFormatError(f"an integer of {n} bytes")
         self.push(int.from_bytes(self.source.take(n), "little", signed=True))
 
     def _float(self) -> None:
@@ -112,14 +113,14 @@ class Machine(Builder):
     def _put(self, i: int) -> None:
         # a list: numbers of a dict would be chosen by the file, and so where they collide
         if i > self.steps:
-            raise BadFile(f"an object remembered as number {i}, when there were at most {self.steps}")
+            raise FileFormatError(f"an object remembered as number {i}, when there were at most {self.steps}")
         if i >= len(self.memo):
             self.memo += [_NOTHING] * (i + 1 - len(self.memo))
         self.memo[i] = self.stack[-1]
 
     def _get(self, i: int) -> None:
         if i >= len(self.memo) or self.memo[i] is _NOTHING:
-            raise BadFile(f"object number {i}, which was not made before")
+            raise FileFormatError(f"object number {i}, which was not made before")
         self.push(self.memo[i])
 
     # ------------------------------------------------------------ containers
@@ -127,22 +128,22 @@ class Machine(Builder):
     def _extend(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) is not list:
-            raise BadFile(f"elements for a list that go to {what(target)}")
+            raise FileFormatError(f"list items appended to {what(target)}")
         target.extend(items)
 
     def _set_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) not in (dict, collections.OrderedDict):
-            raise BadFile(f"entries for a dict that go to {what(target)}")
+            raise FileFormatError(f"dict items set on {what(target)}")
         if len(items) % 2:
-            raise BadFile("a key without a value")
+            raise FileFormatError("a key without a value")
         for key, value in zip(items[::2], items[1::2], strict=True):
             target[self.key_for(target, key)] = value
 
     def _add_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) is not set:
-            raise BadFile(f"elements for a set that go to {what(target)}")
+            raise FileFormatError(f"elements for a set that go to {what(target)}")
         for key in items:
             target.add(self.key_for(target, key))
 
@@ -165,22 +166,22 @@ class Machine(Builder):
     def _stack_global(self) -> None:
         module, name = self._pop_two()
         if type(module) is not str or type(name) is not str:
-            raise BadFile("a name that is not text")
+            raise FileFormatError("a global name that is not a str")
         self._name(module, name)
 
     def _name(self, module: str, name: str) -> None:
         word = WORDS.get((module, name))
         if word is None:
-            raise BadFile(f"it asks for {f'{module}.{name}'[:200]!r}, which is not data: refused")
+            raise FileFormatError(f"unsupported pickle global {f'{module}.{name}'[:200]!r}: only data is loaded")
         self.push(word)
 
     def _reduce(self) -> None:
         word, args = self._pop_two()
         if type(word) is not Word or type(args) is not tuple:
-            raise BadFile(f"a call of {what(word)}")
+            raise FileFormatError(f"a call of {what(word)}")
         make = CALLS.get(word.name)
         if make is None:
-            raise BadFile(f"a call of {word.name}")
+            raise FileFormatError(f"a call of {word.name}")
         self.grown(make(self, args))
 
     def _build(self) -> None:
@@ -191,39 +192,39 @@ class Machine(Builder):
         elif type(target) is Kind:
             set_kind(target, state)
         else:
-            raise BadFile(f"a state for {what(target)}")
+            raise FileFormatError(f"a pickle state for {what(target)}")
 
 
-def _proto(m: Machine) -> None:
+def _proto(m: Unpickler) -> None:
     if not 0 <= m.source.byte() <= 5:
-        raise BadFile("a protocol that is newer than those Paddle writes")
+        raise FileFormatError("an unsupported pickle protocol, newer than 5")
 
 
-def _frame(m: Machine) -> None:
+def _frame(m: Unpickler) -> None:
     n = m.source.number(8)
     if n > m.source.left:
-        raise BadFile(
+        raise FileFormatError(
             f"it ends too early: a part of {n} bytes is announced at byte {m.source.place}, and {m.source.left} are left"
         )
 
 
-def _mark(m: Machine) -> None:
+def _mark(m: Unpickler) -> None:
     m.parts += 1
     if m.parts > op.MAX_PARTS:
-        raise BadFile(f"more than {op.MAX_PARTS} lists, dicts, tuples and arrays")
+        raise FileFormatError(f"more than {op.MAX_PARTS} lists, dicts, tuples and arrays")
     m.marks.append(m.stack)
     m.stack = []
 
 
-def _signed(m: Machine) -> None:
+def _signed(m: Unpickler) -> None:
     m.push(int.from_bytes(m.source.take(4), "little", signed=True))
 
 
-_TABLE: dict[int, Callable[[Machine], Any]] = {
+_TABLE: dict[int, Callable[[Unpickler], Any]] = {
     op.PROTO: _proto,
     op.FRAME: _frame,
     op.MARK: _mark,
-    op.POP: Machine._pop,
+    op.POP: Unpickler._pop,
     op.POP_MARK: lambda m: m.to_mark() and None,
     op.DUP: lambda m: m.push(m.stack[-1]),
     op.NONE: lambda m: m.push(None),
@@ -234,7 +235,7 @@ _TABLE: dict[int, Callable[[Machine], Any]] = {
     op.BININT2: lambda m: m.push(m.source.number(2)),
     op.LONG1: lambda m: m._int(m.source.byte()),
     op.LONG4: lambda m: m._int(m.source.number(4)),
-    op.BINFLOAT: Machine._float,
+    op.BINFLOAT: Unpickler._float,
     op.BINUNICODE: lambda m: m._text(m.source.number(4)),
     op.SHORT_BINUNICODE: lambda m: m._text(m.source.byte()),
     op.BINUNICODE8: lambda m: m._text(m.source.number(8)),
@@ -258,10 +259,10 @@ _TABLE: dict[int, Callable[[Machine], Any]] = {
     op.TUPLE1: lambda m: m._tuple(1),
     op.TUPLE2: lambda m: m._tuple(2),
     op.TUPLE3: lambda m: m._tuple(3),
-    op.GLOBAL: Machine._global,
-    op.STACK_GLOBAL: Machine._stack_global,
-    op.REDUCE: Machine._reduce,
-    op.BUILD: Machine._build,
+    op.GLOBAL: Unpickler._global,
+    op.STACK_GLOBAL: Unpickler._stack_global,
+    op.REDUCE: Unpickler._reduce,
+    op.BUILD: Unpickler._build,
     op.BINGET: lambda m: m._get(m.source.byte()),
     op.LONG_BINGET: lambda m: m._get(m.source.number(4)),
     op.BINPUT: lambda m: m._put(m.source.byte()),

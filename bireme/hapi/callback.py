@@ -190,7 +190,9 @@ class CallbackList:
             callback: The callback.
         """
         if not hasattr(callback, "on_train_begin"):
-            raise errors.bad("callbacks", "objects of bireme.callbacks.Callback", callback, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "callbacks", "objects of bireme.callbacks.Callback", callback, kind=errors.ArgumentTypeError
+            )
         self.callbacks.append(callback)
 
     def __iter__(self) -> Iterator[Any]:
@@ -252,7 +254,9 @@ class ModelCheckpoint(Callback):
     def __init__(self, save_freq: int = 1, save_dir: str | None = None):
         super().__init__()
         if isinstance(save_freq, bool) or not isinstance(save_freq, int) or save_freq < 1:
-            raise errors.bad("ModelCheckpoint(save_freq)", "a positive number of epochs", save_freq, kind=errors.for_number(save_freq))
+            raise errors.bad(
+                "ModelCheckpoint(save_freq)", "a positive integer", save_freq, kind=errors.for_number(save_freq)
+            )
         self.save_freq, self.save_dir = save_freq, save_dir
         self.epoch = 0
 
@@ -434,7 +438,9 @@ class ReduceLROnPlateau(_Watching):
     ):
         super().__init__(monitor, mode, min_delta)
         if factor >= 1.0:
-            raise errors.bad("ReduceLROnPlateau(factor)", "a number below 1", factor, kind=errors.for_number(factor))
+            raise errors.bad(
+                "ReduceLROnPlateau(factor)", "a number less than 1", factor, kind=errors.for_number(factor)
+            )
         self.factor, self.patience, self.verbose, self.cooldown, self.min_lr = (
             factor,
             patience,
@@ -469,7 +475,7 @@ class ReduceLROnPlateau(_Watching):
         if isinstance(optimizer._learning_rate, Schedule):
             name = type(optimizer._learning_rate).__name__
             errors.warn(
-                f"ReduceLROnPlateau: expected an optimizer with a constant rate, got one whose rate {name} sets"
+                f"ReduceLROnPlateau: expected an optimizer with a constant learning rate, got one whose rate {name} sets"
             )
             return
         self.epoch += 1

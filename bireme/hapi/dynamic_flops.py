@@ -56,12 +56,24 @@ def count_zero_ops(m: Any, x: Any, y: Any) -> None:
 
 
 def count_parameters(m: Any, x: Any, y: Any) -> None:
-    """Store the number of the layer's own parameters in ``layer.total_params``."""
+    """Store the number of the layer's own parameters in ``m.total_params``.
+
+    Args:
+        m: The layer.
+        x: The layer's inputs, which are not used.
+        y: The layer's output, which is not used.
+    """
     m.total_params = sum(int(t.size) for t in own_tensors(m))
 
 
 def count_io_info(m: Any, x: Any, y: Any) -> None:
-    """Store the shapes in ``layer.input_shape`` and ``layer.output_shape``."""
+    """Store the shapes of a layer's input and output in ``m.input_shape`` and ``m.output_shape``.
+
+    Args:
+        m: The layer.
+        x: Tuple of the layer's inputs, of which the first counts.
+        y: The layer's output, or a list of them, of which the first counts.
+    """
     m.input_shape = list(x[0].shape) if x and isinstance(x[0], Tensor) else None
     m.output_shape = (
         list(y.shape)
@@ -125,7 +137,9 @@ def flops(
     if custom_ops is not None and not (
         isinstance(custom_ops, dict) and all(callable(rule) for rule in custom_ops.values())
     ):
-        raise errors.bad("flops(custom_ops)", "a dict of a layer class to a function", custom_ops, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "flops(custom_ops)", "a dict of a layer class to a function", custom_ops, kind=errors.ArgumentTypeError
+        )
     rules = register_hooks | (custom_ops or {})
     leaves = [layer for layer in net.sublayers(include_self=True) if not any(True for _ in layer.children())]
     args = made_inputs("flops", input_size, None)

@@ -269,7 +269,7 @@ class RecordWriter(Writer):
 def _number(where: str, value: Any) -> float:
     array = value._host() if isinstance(value, Tensor) else np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "biuf":
-        raise errors.bad(f"{where}(value)", "one number", value, kind=errors.ArgumentTypeError)
+        raise errors.bad(f"{where}(value)", "a single number", value, kind=errors.ArgumentTypeError)
     return float(array.reshape(()))
 
 

@@ -125,7 +125,9 @@ class Model:
             [0.0]
         """
         if optimizer is not None and not hasattr(optimizer, "step"):
-            raise errors.bad("Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=errors.ArgumentTypeError
+            )
         if loss is not None and not callable(loss):
             raise errors.bad("Model.prepare(loss)", "a Layer or a function", loss, kind=errors.ArgumentTypeError)
         self._scores = Scores(metrics)
@@ -139,7 +141,12 @@ class Model:
     def _need(self, where: str, **parts: Any) -> None:
         for name, part in parts.items():
             if part is None:
-                raise errors.bad(f"Model.{where}()", f"prepare({name}=...) before it", described=f"no {name}", kind=errors.ArgumentError)
+                raise errors.bad(
+                    f"Model.{where}()",
+                    f"prepare({name}=...) before it",
+                    described=f"no {name}",
+                    kind=errors.ArgumentError,
+                )
 
     # ------------------------------------------------------------ one batch
 
@@ -308,7 +315,9 @@ class Model:
             [[3.0]]
         """
         if train_data is None:
-            raise errors.bad("Model.fit(train_data)", "data to train on", None, kind=errors.ArgumentError)
+            raise errors.bad(
+                "Model.fit(train_data)", "a dataset, a DataLoader, or batches", None, kind=errors.ArgumentError
+            )
         self._need("fit", optimizer=self._optimizer, loss=self._loss)
         for name, number in (
             ("epochs", epochs),
@@ -541,7 +550,7 @@ class Model:
             hint = "save the parameters with training=True, and build the network again where it is used"
             raise errors.bad(
                 "Model.save(training)",
-                "True: a network cannot be exported as a program yet",
+                "True, since a network cannot be exported as a program",
                 False,
                 hint=hint,
                 kind=errors.ShapeError,
@@ -627,7 +636,7 @@ def _specs(given: Any, name: str) -> list[InputSpec]:
 
 def _must_have(where: str, data: Any) -> None:
     if length(data) == 0:
-        raise errors.bad(where, "one sample or more", described="none")
+        raise errors.bad(where, "at least one sample", described="none")
 
 
 def _positive(where: str, number: Any) -> None:

@@ -112,7 +112,7 @@ def made_inputs(where: str, input_size: Any, kinds: Any) -> list[Any]:
     shapes = _shapes(where, input_size)
     several = isinstance(kinds, (list, tuple))
     if several and len(kinds) != len(shapes):
-        raise errors.bad(f"{where}(dtypes)", f"a type for each of {len(shapes)} inputs", kinds)
+        raise errors.bad(f"{where}(dtypes)", f"a dtype for each of {len(shapes)} inputs", kinds)
     return [_made(where, shape, kinds[i] if several else kinds) for i, shape in enumerate(shapes)]
 
 
@@ -128,7 +128,9 @@ def _shapes(where: str, given: Any) -> list[Any]:
     if isinstance(given, dict):
         given = list(given.values())
     if not isinstance(given, (list, tuple)):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=errors.ArgumentTypeError
+        )
     return list(given)
 
 
@@ -138,11 +140,18 @@ def _made(where: str, shape: Any, kind: Any) -> Any:
     if isinstance(shape, (list, tuple)) and not _is_shape(shape):
         return tuple(_made(where, part, kind) for part in shape)
     if not _is_shape(shape):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=errors.ArgumentTypeError
+        )
     sizes = []
     for n in shape:
         if isinstance(n, (bool, float)):
-            raise errors.bad(f"{where}(input_size)", "integers, and None for the batch", list(shape), kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{where}(input_size)",
+                "integers, and None for the batch dimension",
+                list(shape),
+                kind=errors.ArgumentTypeError,
+            )
         if (n is None or n == -1) and sum([m in (None, -1) for m in shape]) == 1:
             n = 1  # the batch dimension, at any position: the states of a recurrent layer have it second
         if n is None or n <= 0:

@@ -34,7 +34,11 @@ class Precision:
             raise errors.bad(where, "level 'O0', 'O1' or 'O2'", self.level)
         unknown = sorted(map(str, set(configs) - {"level", *_SCALER, *_CAST}))
         if unknown:
-            raise errors.bad(where, f"settings out of {', '.join(('level', *_SCALER, *_CAST))}", described=", ".join(unknown))
+            raise errors.bad(
+                where,
+                f"settings among {', '.join(map(repr, ('level', *_SCALER, *_CAST)))}",
+                described=", ".join(unknown),
+            )
         self._cast = {"level": self.level, **{k: v for k, v in configs.items() if k in _CAST}}
         self.scaler: GradScaler | None = None
         dtype = configs.get("dtype", "float16")

@@ -95,7 +95,7 @@ class ProgressBar:
         name: str = "step",
     ):
         if num is not None and (isinstance(num, bool) or not isinstance(num, int) or num <= 0):
-            raise errors.bad("ProgressBar(num)", "the number of steps, or None", num, kind=errors.ArgumentTypeError)
+            raise errors.bad("ProgressBar(num)", "a positive integer or None", num, kind=errors.ArgumentTypeError)
         self.num, self.verbose, self.name, self.file = num, verbose, name, file
         self.live = verbose == 1 and is_live(self._stream)
         self.figures: list[tuple[str, Any]] = []

@@ -234,9 +234,8 @@ class WandbCallback(Recorder):
         try:
             self.wandb = importlib.import_module("wandb")
         except ImportError:
-            raise ImportError(
-                "WandbCallback: expected the package wandb, which is not installed; `pip install wandb` installs it"
-            ) from None
+            message = "WandbCallback: expected the package wandb, which is not installed"
+            raise errors.failure(message, hint="pip install wandb", kind=ImportError) from None
         given = {"project": project, "entity": entity, "name": name, "dir": dir, "mode": mode, "job_type": job_type}
         self.wandb_args = {k: v for k, v in given.items() if v is not None} | kwargs
         self._run: Any = None

@@ -39,7 +39,7 @@ class Checkpoint(Callback):
     def __init__(self, folder: str | os.PathLike, every: int | None = None, keep: int = 3):
         super().__init__()
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-            raise errors.bad("Checkpoint(every)", "a number of steps, or None", every, kind=errors.for_number(every))
+            raise errors.bad("Checkpoint(every)", "a positive integer or None", every, kind=errors.for_number(every))
         self.folder, self.every, self.keep = os.fspath(folder), every, keep
         self.saved = checkpoint.Checkpoint(self.folder, keep)
         self._epoch = self._done = self._kept = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.core.base import errors
 from bireme.hapi.callback import say
 
 
@@ -37,7 +38,7 @@ class Table:
         """
         cells = [str(cell) for cell in row_str]
         if len(cells) != len(self.table_heads):
-            raise ValueError(f"Table.add_row(row_str): expected {len(self.table_heads)} cells, got {len(cells)}")
+            raise errors.bad("Table.add_row(row_str)", f"{len(self.table_heads)} cells", described=f"{len(cells)}")
         self.table_rows.append(cells)
 
     def print_table(self) -> None:

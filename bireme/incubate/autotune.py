@@ -39,10 +39,12 @@ def set_config(config: dict[str, Any] | str | None = None) -> None:
             errors.warn(f"set_config(config): expected a JSON file, got {e}")
             return
     if not isinstance(config, dict):
-        raise errors.bad("set_config(config)", "a dict, the path of a JSON file, or None", config, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "set_config(config)", "a dict, the path of a JSON file, or None", config, kind=errors.ArgumentTypeError
+        )
     for part, settings in config.items():
         if part not in KINDS:
-            raise errors.bad("set_config(config)", f"parts among {', '.join(KINDS)}", part)
+            raise errors.bad("set_config(config)", f"keys among {', '.join(map(repr, KINDS))}", part)
         for name, value in settings.items():
             kind = KINDS[part].get(name)
             if kind is None or not isinstance(value, kind):

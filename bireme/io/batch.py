@@ -71,10 +71,13 @@ class BatchSampler(Sampler):
                 raise errors.bad("BatchSampler(dataset)", "a dataset with a length", dataset, kind=errors.ArgumentError)
             sampler = RandomSampler(dataset) if shuffle else SequenceSampler(dataset)
         elif not isinstance(sampler, (Sampler, Iterable)):
-            raise errors.bad("BatchSampler(sampler)", "a Sampler or what can be iterated", sampler, kind=errors.ArgumentError)
+            raise errors.bad("BatchSampler(sampler)", "a Sampler or an iterable", sampler, kind=errors.ArgumentError)
         elif shuffle:
             raise errors.bad(
-                "BatchSampler(shuffle)", "False, since the sampler decides the order", shuffle, kind=errors.ArgumentError
+                "BatchSampler(shuffle)",
+                "False, since the sampler decides the order",
+                shuffle,
+                kind=errors.ArgumentError,
             )
         self.sampler, self.batch_size, self.shuffle, self.drop_last = sampler, batch_size, shuffle, drop_last
         self._acc_steps = 1
@@ -122,10 +125,12 @@ class DistributedBatchSampler(BatchSampler):
         if rank is None:
             rank = int(os.environ.get("PADDLE_TRAINER_ID", "0"))
         if not isinstance(num_replicas, int) or num_replicas <= 0:
-            raise errors.bad(f"{where}(num_replicas)", "a positive integer", num_replicas, kind=errors.for_integer(num_replicas))
+            raise errors.bad(
+                f"{where}(num_replicas)", "a positive integer", num_replicas, kind=errors.for_integer(num_replicas)
+            )
         if not isinstance(rank, int) or not 0 <= rank < num_replicas:
             raise errors.bad(
-                f"{where}(rank)", f"an integer of at least 0 and below {num_replicas}", rank, kind=errors.for_integer(rank)
+                f"{where}(rank)", f"an integer in [0, {num_replicas - 1}]", rank, kind=errors.for_integer(rank)
             )
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.nranks, self.local_rank, self.epoch = num_replicas, rank, 0
@@ -195,7 +200,9 @@ class LengthBatchSampler(BatchSampler):
     ) -> None:
         _checked("LengthBatchSampler", batch_size, shuffle, drop_last)
         if not isinstance(window, int) or window <= 0:
-            raise errors.bad("LengthBatchSampler(window)", "a positive integer", window, kind=errors.for_integer(window))
+            raise errors.bad(
+                "LengthBatchSampler(window)", "a positive integer", window, kind=errors.for_integer(window)
+            )
         self.lengths = np.asarray(lengths)
         self.batch_size, self.shuffle, self.drop_last, self.window = batch_size, shuffle, drop_last, window
         self.sampler = range(len(self.lengths))

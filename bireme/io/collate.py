@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import stack as stack_tensors
 
 Stack = Callable[[Sequence[np.ndarray]], np.ndarray]
+
+_WHERE = "default_collate_fn(batch)"
+_SAMPLES = "samples of arrays, tensors, numbers, strings, dicts and lists"
 
 
 def stack_arrays(arrays: Sequence[np.ndarray], empty: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
@@ -20,10 +24,12 @@ def stack_arrays(arrays: Sequence[np.ndarray], empty: Callable[..., np.ndarray] 
     shape, dtype = first.shape, first.dtype
     for i, a in enumerate(arrays):
         if a.shape != shape:
-            raise ValueError(
-                f"collate: samples of one batch have different shapes, {list(shape)} (sample 0) and {list(a.shape)} "
-                f"(sample {i})\n"
-                "  hint: pad them to one shape in a collate_fn"
+            raise errors.bad(
+                _WHERE,
+                "samples of one shape",
+                described=f"shapes {list(shape)} (sample 0) and {list(a.shape)} (sample {i})",
+                hint="pad them to one shape in a collate_fn",
+                kind=errors.ShapeError,
             )
         if a.dtype != dtype:
             return np.stack(arrays)
@@ -55,9 +61,7 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
     sample = batch[0]
     if any(s is None for s in batch):
         number = next(i for i, s in enumerate(batch) if s is None)
-        raise TypeError(
-            f"collate: expected samples of arrays, numbers, text, dicts and lists, got None (sample {number})"
-        )
+        raise errors.bad(_WHERE, _SAMPLES, described=f"None (sample {number})", kind=errors.ArgumentTypeError)
     if isinstance(sample, np.ndarray):
         return (stack or stack_arrays)(batch)
     if isinstance(sample, Tensor):
@@ -75,13 +79,10 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
         return {key: default_collate_fn([d[key] for d in batch], stack) for key in sample}
     if isinstance(sample, Sequence):
         if any(len(s) != len(sample) for s in batch):
-            raise RuntimeError(
-                f"collate: samples of one batch have different numbers of fields, {sorted({len(s) for s in batch})}"
-            )
+            found = f"samples of {' and '.join(map(str, sorted({len(s) for s in batch})))} fields"
+            raise errors.bad(_WHERE, "samples with equal numbers of fields", described=found, kind=RuntimeError)
         return [default_collate_fn(list(fields), stack) for fields in zip(*batch, strict=True)]
-    raise TypeError(
-        f"collate: a sample holds arrays, tensors, numbers, text, dicts and lists, got {type(sample).__name__}"
-    )
+    raise errors.bad(_WHERE, _SAMPLES, sample, kind=errors.ArgumentTypeError)
 
 
 def default_convert_fn(batch: Any) -> Any:

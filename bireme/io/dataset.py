@@ -37,14 +37,10 @@ class Dataset:
         """Initialize the dataset; subclasses need not call it."""
 
     def __getitem__(self, idx: int) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}.__getitem__: not written")
+        raise errors.missing_method(self, "__getitem__")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__}.__len__: not written")
-
-
-class _NoNumbers(RuntimeError, TypeError):
-    """Paddle's RuntimeError, and the TypeError by which `list` learns that there is no length."""
+        raise errors.missing_method(self, "__len__")
 
 
 class IterableDataset(Dataset):
@@ -62,13 +58,19 @@ class IterableDataset(Dataset):
     """
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__}.__iter__: not written")
+        raise errors.missing_method(self, "__iter__")
 
     def __getitem__(self, idx: int) -> Any:
-        raise _NoNumbers(f"'__getitem__' should not be called for IterableDataset{type(self).__name__}")
+        raise _not_indexable(self, "__getitem__")
 
     def __len__(self) -> int:
-        raise _NoNumbers(f"'__len__' should not be called for IterableDataset{type(self).__name__}")
+        raise _not_indexable(self, "__len__")
+
+
+def _not_indexable(dataset: IterableDataset, method: str) -> Exception:
+    # Paddle's RuntimeError, and the TypeError by which `list` learns that there is no length
+    message = f"'{method}' should not be called for IterableDataset {type(dataset).__name__}"
+    return errors.failure(message, kind=errors.NotIndexableError)
 
 
 class TensorDataset(Dataset):
@@ -88,7 +90,10 @@ class TensorDataset(Dataset):
         lengths = [tensor.shape[0] for tensor in tensors]
         if any(n != lengths[0] for n in lengths):
             raise errors.bad(
-                "TensorDataset(tensors)", "tensors of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+                "TensorDataset(tensors)",
+                "tensors of equal length",
+                described=f"lengths {lengths}",
+                kind=errors.ArgumentError,
             )
         self.tensors = tensors
 
@@ -127,7 +132,9 @@ class ComposeDataset(Dataset):
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
+            raise errors.bad(
+                "ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError
+            )
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset) or isinstance(dataset, IterableDataset):
                 raise errors.bad(
@@ -139,7 +146,10 @@ class ComposeDataset(Dataset):
         lengths = [len(dataset) for dataset in self.datasets]
         if any(n != lengths[0] for n in lengths):
             raise errors.bad(
-                "ComposeDataset(datasets)", "datasets of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+                "ComposeDataset(datasets)",
+                "datasets of equal length",
+                described=f"lengths {lengths}",
+                kind=errors.ArgumentError,
             )
 
     def __len__(self) -> int:
@@ -170,7 +180,9 @@ class ChainDataset(IterableDataset):
             raise errors.bad("ChainDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise errors.bad("ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.ArgumentError)
+                raise errors.bad(
+                    "ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.ArgumentError
+                )
 
     def __iter__(self) -> Iterator[Any]:
         return itertools.chain.from_iterable(self.datasets)
@@ -208,12 +220,18 @@ class ConcatDataset(Dataset):
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
+            raise errors.bad(
+                "ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError
+            )
         hint = "ConcatDataset does not support IterableDataset: ChainDataset does"
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
                 raise errors.bad(
-                    "ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.ArgumentError
+                    "ConcatDataset(datasets)",
+                    "datasets with __getitem__",
+                    dataset,
+                    hint=hint,
+                    kind=errors.ArgumentError,
                 )
         self.cumulative_sizes = self.cumsum(self.datasets)
 
@@ -279,7 +297,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
             lengths,
         )
     if any(n < 0 for n in lengths):
-        raise errors.bad("random_split(lengths)", "lengths of 0 or more", lengths)
+        raise errors.bad("random_split(lengths)", "non-negative lengths", lengths)
     order = draws(generator).permutation(total).tolist()
     ends = itertools.accumulate(int(n) for n in lengths)
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, lengths, strict=True)]
@@ -289,7 +307,7 @@ def _shares(fractions: Sequence[float], total: int) -> list[int]:
     """Turn fractions into lengths: rounded down, the rest one by one to the first ones."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
-            raise errors.bad(f"random_split(lengths[{i}])", "a fraction between 0 and 1", fraction)
+            raise errors.bad(f"random_split(lengths[{i}])", "a fraction in [0, 1]", fraction)
     found = [math.floor(total * fraction) for fraction in fractions]
     for i in range(total - sum(found)):
         found[i % len(found)] += 1

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from bireme.core.base import errors
 from bireme.io.collate import Stack, default_collate_fn, stack_arrays
 from bireme.io.dataset import Dataset, IterableDataset, Subset, TensorDataset
 
@@ -23,7 +24,7 @@ class WorkerInfo:
         self.__dict__.update(fields)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
+        raise errors.failure(f"Cannot assign attributes to {type(self).__name__} objects")
 
 
 class _Local(threading.local):

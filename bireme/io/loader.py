@@ -125,7 +125,9 @@ class DataLoader:
             ("timeout", timeout, 0),
         ):
             if not isinstance(value, Real) or value < least:
-                raise errors.bad(f"DataLoader({name})", f"a number of at least {least}", value, kind=errors.for_number(value))
+                raise errors.bad(
+                    f"DataLoader({name})", f"a number of at least {least}", value, kind=errors.for_number(value)
+                )
         if not isinstance(num_workers, Integral):
             raise errors.bad("DataLoader(num_workers)", "an integer", num_workers, kind=errors.ArgumentTypeError)
         for name, value in (("collate_fn", collate_fn), ("worker_init_fn", worker_init_fn)):
@@ -139,7 +141,10 @@ class DataLoader:
         self._iterable = isinstance(dataset, IterableDataset)
         if not self._iterable and not hasattr(dataset, "__getitem__"):
             raise errors.bad(
-                "DataLoader(dataset)", "a dataset, or anything with indices and a length", dataset, kind=errors.ArgumentTypeError
+                "DataLoader(dataset)",
+                "a dataset, or an object with __getitem__ and __len__",
+                dataset,
+                kind=errors.ArgumentTypeError,
             )
         if self._iterable and shuffle:
             raise errors.bad("DataLoader(shuffle)", "False for an IterableDataset, which has its own order", shuffle)
@@ -150,17 +155,27 @@ class DataLoader:
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or drop_last:
                 raise errors.bad(
-                    "DataLoader(batch_sampler)", "batch_size, shuffle and drop_last left alone, since it decides them",
-                    described=f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}", kind=errors.ArgumentError,
-                )  # fmt: skip
+                    "DataLoader(batch_sampler)",
+                    "batch_size, shuffle and drop_last at their defaults, since batch_sampler decides them",
+                    described=f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}",
+                    kind=errors.ArgumentError,
+                )
             if not hasattr(batch_sampler, "__iter__"):
                 raise errors.bad(
-                    "DataLoader(batch_sampler)", "an iterable of lists of indices", batch_sampler, kind=errors.ArgumentTypeError
+                    "DataLoader(batch_sampler)",
+                    "an iterable of lists of indices",
+                    batch_sampler,
+                    kind=errors.ArgumentTypeError,
                 )
             batch_size = None
         elif batch_size is not None:
             if not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:
-                raise errors.bad("DataLoader(batch_size)", "None or a positive integer", batch_size, kind=errors.for_integer(batch_size))
+                raise errors.bad(
+                    "DataLoader(batch_size)",
+                    "None or a positive integer",
+                    batch_size,
+                    kind=errors.for_integer(batch_size),
+                )
             batch_size = int(batch_size)
             batch_sampler = (
                 _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
@@ -182,7 +197,9 @@ class DataLoader:
 
     def __len__(self) -> int:
         if self._iterable:
-            raise errors.bad("len(loader)", "a dataset with a length", described="an IterableDataset", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "len(loader)", "a dataset with a length", described="an IterableDataset", kind=errors.ArgumentTypeError
+            )
         return len(self.batch_sampler) if self.auto_collate_batch else len(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:
@@ -230,7 +247,9 @@ class DataLoader:
             [[1], [2], [3]]
         """
         if not isinstance(state_dict, dict) or not isinstance(state_dict.get("batches"), int):
-            raise errors.bad("set_state_dict(state_dict)", "what state_dict() returned", state_dict, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "set_state_dict(state_dict)", "what state_dict() returned", state_dict, kind=errors.ArgumentTypeError
+            )
         self._resume = dict(state_dict) if "random" in state_dict else None
         self._progress = dict(state_dict)
 
@@ -385,7 +404,7 @@ class _WorkerIterator(_Epoch):
 
     def __next__(self) -> Any:
         if self.epoch != self.pool.inbox.epoch:
-            raise RuntimeError("DataLoader: with persistent_workers=True, a new iteration ends the one before")
+            raise errors.failure("DataLoader: with persistent_workers=True, a new iteration ends the one before")
         batch = self.take()
         if batch is End:
             if not self.keep:

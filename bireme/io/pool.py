@@ -58,18 +58,18 @@ class Inbox:
             there = self.changed.wait_for(lambda: key in self.found or self.trouble is not None, timeout or None)
             if self.trouble is None:
                 if not there:
-                    raise RuntimeError(
-                        f"DataLoader timed out: batch {number} was not there after {timeout:g} seconds "
+                    raise errors.failure(
+                        f"DataLoader timed out: batch {number} was not ready after {timeout:g} seconds "
                         f"(timeout={timeout:g})"
                     )
                 return self.found.pop(key)
         if not threading.main_thread().is_alive() and threading.current_thread() is not threading.main_thread():
             # a daemon thread at the end of the process, which closed the loader: nobody reads what it would raise
             threading.Event().wait()
-        raise RuntimeError(self.trouble)
+        raise errors.failure(str(self.trouble))
 
 
-class _Told(str):
+class _Message(str):
     """A message that KeyError, which shows the repr of its argument, shows line by line."""
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class _Told(str):
 def rebuilt(failure: Failure, number: int) -> Exception:
     """The worker's error as one of this process: of the same class where that can be made from a message."""
     at = "" if failure.sample is None else f" at sample {errors.show(failure.sample)}"
-    message = _Told(f"DataLoader worker({number}) caught {failure.name}{at} with message:\n{failure.text}")
+    message = _Message(f"DataLoader worker({number}) caught {failure.name}{at} with message:\n{failure.text}")
     kind: Any = builtins if failure.module == "builtins" else sys.modules.get(failure.module)
     for part in failure.name.split("."):
         kind = getattr(kind, part, None)

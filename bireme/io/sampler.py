@@ -36,7 +36,7 @@ class Sampler:
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__}.__iter__: not written")
+        raise errors.missing_method(self, "__iter__")
 
 
 class SequenceSampler(Sampler):
@@ -83,7 +83,12 @@ class RandomSampler(Sampler):
         if not isinstance(replacement, bool):
             raise errors.bad("RandomSampler(replacement)", "True or False", replacement, kind=errors.ArgumentTypeError)
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise errors.bad("RandomSampler(num_samples)", "a positive integer", self.num_samples, kind=errors.for_integer(self.num_samples))
+            raise errors.bad(
+                "RandomSampler(num_samples)",
+                "a positive integer",
+                self.num_samples,
+                kind=errors.for_integer(self.num_samples),
+            )
         if not replacement and self.num_samples > len(data_source):
             raise errors.bad(
                 "RandomSampler(num_samples)",
@@ -125,7 +130,12 @@ class WeightedRandomSampler(Sampler):
 
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True) -> None:
         if not isinstance(num_samples, int) or num_samples <= 0:
-            raise errors.bad("WeightedRandomSampler(num_samples)", "a positive integer", num_samples, kind=errors.for_integer(num_samples))
+            raise errors.bad(
+                "WeightedRandomSampler(num_samples)",
+                "a positive integer",
+                num_samples,
+                kind=errors.for_integer(num_samples),
+            )
         if not isinstance(replacement, bool):
             raise errors.bad("WeightedRandomSampler(replacement)", "True or False", replacement)
         super().__init__()
@@ -139,13 +149,15 @@ class WeightedRandomSampler(Sampler):
             raise errors.bad(where, "a Tensor, an array or a list", rows, kind=errors.ArgumentError)
         rows = np.asarray(rows)
         if not 1 <= rows.ndim <= 2:
-            raise errors.bad(where, "one or two axes", rows, kind=errors.ArgumentError)
+            raise errors.bad(where, "a 1-D or 2-D array", rows, kind=errors.ArgumentError)
         rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
         if not np.all(np.isfinite(rows) & (rows >= 0)):
-            raise errors.bad(where, "finite numbers of at least 0", rows.tolist(), kind=errors.ArgumentError)
+            raise errors.bad(where, "finite non-negative numbers", rows.tolist(), kind=errors.ArgumentError)
         fewest, needed = int((rows > 0).sum(axis=1).min()), 1 if self.replacement else self.num_samples
         if fewest < needed:
-            raise errors.bad(where, f"at least {needed} positive weights in each row", fewest, kind=errors.ArgumentError)
+            raise errors.bad(
+                where, f"at least {needed} positive weights in each row", fewest, kind=errors.ArgumentError
+            )
         return rows / rows.sum(axis=1, keepdims=True)
 
     def __iter__(self) -> Iterator[int]:

@@ -100,7 +100,7 @@ class Accuracy(Metric):
         if not isinstance(topk, (list, tuple)):
             raise errors.bad("Accuracy(topk)", "a tuple of integers", topk, kind=errors.ArgumentTypeError)
         if not topk or not all(isinstance(k, (int, np.integer)) and k >= 1 for k in topk):
-            raise errors.bad("Accuracy(topk)", "one integer or more, each of 1 or more", topk, kind=errors.for_integer(topk))
+            raise errors.bad("Accuracy(topk)", "one or more positive integers", topk, kind=errors.for_integer(topk))
         self.topk, self.maxk = topk, max(topk)
         name = name or "acc"
         self._name = [name] if self.maxk == 1 else [f"{name}_top{k}" for k in topk]
@@ -196,7 +196,9 @@ def _columns(who: str, preds: Any, labels: Any) -> tuple[Any, Any]:
     preds, labels = _column(preds, f"{who}.update(preds)"), _column(labels, f"{who}.update(labels)")
     n = labels.shape[0]
     if preds.shape[0] < n:
-        raise errors.bad(f"{who}.update(preds)", f"a prediction for each of {n} labels", preds, kind=errors.OutOfRangeError)
+        raise errors.bad(
+            f"{who}.update(preds)", f"a prediction for each of {n} labels", preds, kind=errors.OutOfRangeError
+        )
     if isinstance(preds, Tensor) != isinstance(labels, Tensor):
         preds, labels = (x._host() if isinstance(x, Tensor) else x for x in (preds, labels))
     return preds[:n], labels
@@ -337,7 +339,9 @@ class Auc(Metric):
     ) -> None:
         super().__init__(*args, **kwargs)
         if not isinstance(num_thresholds, (int, np.integer)) or num_thresholds < 1:
-            raise errors.bad("Auc(num_thresholds)", "an integer of 1 or more", num_thresholds, kind=errors.for_integer(num_thresholds))
+            raise errors.bad(
+                "Auc(num_thresholds)", "a positive integer", num_thresholds, kind=errors.for_integer(num_thresholds)
+            )
         self._curve, self._num_thresholds, self._name = curve, num_thresholds, name
         self.reset()
 
@@ -370,7 +374,7 @@ class Auc(Metric):
             if bins.size and not 0 <= bins.min() <= bins.max() <= self._num_thresholds:
                 raise errors.bad(
                     "Auc.update(preds)",
-                    "probabilities between 0 and 1",
+                    "probabilities in [0, 1]",
                     [float(value.min()), float(value.max())],
                     kind=errors.ArgumentError,
                 )

@@ -63,7 +63,9 @@ class Activation(Layer):
         given = {**cls._defaults, "name": None, **dict(zip(names, args)), **kwargs}
         if len(args) > len(names) or len(given) > len(names):
             got = next((repr(k) for k in kwargs if k not in names), f"{len(args)} arguments")
-            raise errors.bad(f"{cls.__name__}()", f"arguments {', '.join(names)}", described=got, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{cls.__name__}()", f"arguments {', '.join(names)}", described=got, kind=errors.ArgumentTypeError
+            )
         return given
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,9 +87,12 @@ class Activation(Layer):
 def _layer(title: str, function: Callable[..., Tensor], doc: str, /, **defaults: Any) -> type[Activation]:
     body = {"_function": staticmethod(function), "_defaults": defaults, "__doc__": doc, "__module__": __name__}
     cls = type(title, (Activation,), body)
+    types = {**function.__annotations__, "name": "str | None"}
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    arguments = [inspect.Parameter(k, keyword, default=v) for k, v in {**defaults, "name": None}.items()]
-    cls.__signature__ = inspect.Signature(arguments)
+    arguments = {**defaults, "name": None}.items()
+    cls.__signature__ = inspect.Signature(
+        [inspect.Parameter(k, keyword, default=v, annotation=types.get(k, "Any")) for k, v in arguments]
+    )
     return cls
 
 
@@ -609,7 +614,7 @@ class Softmax2D(Layer):
             Tensor of the shape of ``x``; its channels add up to 1.
         """
         if x.ndim not in (3, 4):
-            raise errors.bad("Softmax2D(x)", "3 or 4 axes", x, kind=AssertionError)
+            raise errors.bad("Softmax2D(x)", "a 3-D or 4-D tensor", x, kind=AssertionError)
         return softmax(x, axis=-3)
 
     def extra_repr(self) -> str:

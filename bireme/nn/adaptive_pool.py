@@ -12,7 +12,9 @@ from bireme.nn.layer import Layer
 
 
 class _Adaptive(Layer):
-    def __init__(self, output_size: int | Sequence[int | None], data_format: str | None = None, name: str | None = None):
+    def __init__(
+        self, output_size: int | Sequence[int | None], data_format: str | None = None, name: str | None = None
+    ):
         super().__init__()
         self.output_size = self._output_size = output_size
         self._data_format, self._name = data_format, name
@@ -352,7 +354,9 @@ class _Unpool(Layer):
         Returns:
             Tensor that has ``x`` at the indices and zeros elsewhere.
         """
-        return type(self)._function(x, indices, self.ksize, self.stride, self.padding, self.data_format, self.output_size)
+        return type(self)._function(
+            x, indices, self.ksize, self.stride, self.padding, self.data_format, self.output_size
+        )
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"

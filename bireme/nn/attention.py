@@ -49,7 +49,7 @@ class StaticCache(NamedTuple):
 def must_be_positive(where: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if size <= 0:
-            raise errors.bad(f"{where}({name})", "a number above 0", size, kind=errors.for_number(size))
+            raise errors.bad(f"{where}({name})", "a positive integer", size, kind=errors.for_number(size))
 
 
 def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | None:
@@ -79,7 +79,10 @@ def _keeps(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
     shape = [1] * (4 - len(mask.shape)) + list(mask.shape)
     if len(shape) != 4 or any(m not in (1, s) for m, s in zip(shape, scores, strict=True)):
         raise errors.bad(
-            "MultiHeadAttention(attn_mask)", f"a shape that can be broadcast to {scores}", described=f"shape {mask.shape}", kind=errors.ShapeError
+            "MultiHeadAttention(attn_mask)",
+            f"a shape that can be broadcast to {scores}",
+            described=f"shape {mask.shape}",
+            kind=errors.ShapeError,
         )
     return mask if mask.dtype.is_inexact else _convert_attention_mask(mask, "float32")
 
@@ -147,13 +150,20 @@ class MultiHeadAttention(Layer):
         if not isinstance(x, Tensor):
             raise errors.bad(f"MultiHeadAttention({name})", "a Tensor", x, kind=errors.NotATensorError)
         if len(x.shape) != 3 or x.shape[2] != width:
-            raise errors.bad(f"MultiHeadAttention({name})", f"shape [batch, length, {width}]", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"MultiHeadAttention({name})",
+                f"shape [batch, length, {width}]",
+                described=f"shape {x.shape}",
+                kind=errors.ShapeError,
+            )
         return reshape(projection(x), [*_lengths(x), self.num_heads, self.head_dim])
 
     def _keys_and_values(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         return self._heads("key", key, self.k_proj, self.kdim), self._heads("value", value, self.v_proj, self.vdim)
 
-    def _attended(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None) -> tuple[Any, ...]:
+    def _attended(
+        self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None
+    ) -> tuple[Any, ...]:
         """Queries, and keys and values with those of the cache, [batch, length, heads, width]; and the next cache."""
         q = self._heads("query", query, self.q_proj, self.embed_dim)
         if isinstance(cache, StaticCache):
@@ -164,7 +174,9 @@ class MultiHeadAttention(Layer):
         cache = Cache(concat([cache[0], _swap(k)], 2), concat([cache[1], _swap(v)], 2))
         return q, _swap(cache.k), _swap(cache.v), cache
 
-    def _prepare_qkv(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None = None) -> tuple[Any, ...]:
+    def _prepare_qkv(
+        self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None = None
+    ) -> tuple[Any, ...]:
         """Queries, keys and values, [batch, heads, length, width], and the cache if there is one; programs use it."""
         q = _swap(self._heads("query", query, self.q_proj, self.embed_dim))
         k, v = cache if isinstance(cache, StaticCache) else self.compute_kv(key, value)
@@ -175,7 +187,9 @@ class MultiHeadAttention(Layer):
             cache = Cache(k, v)
         return q, k, v, cache
 
-    def _prepared(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None) -> tuple[Any, ...]:
+    def _prepared(
+        self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None
+    ) -> tuple[Any, ...]:
         """What ``_attended`` returns, by way of ``_prepare_qkv`` and ``compute_kv`` where a program overrides them."""
         if tuple(getattr(f, "__func__", None) for f in (self._prepare_qkv, self.compute_kv)) == _OWN:
             return self._attended(query, key, value, cache)
@@ -251,7 +265,11 @@ class MultiHeadAttention(Layer):
         q, k, v, cache = self._prepared(query, query if key is None else key, query if value is None else value, cache)
         if k.shape[:2] != v.shape[:2] or k.shape[0] != q.shape[0]:
             got = f"lengths {k.shape[1]} and {v.shape[1]}, batches of {q.shape[0]}, {k.shape[0]} and {v.shape[0]}"
-            raise errors.bad("MultiHeadAttention(key, value)", "keys and values of one length, and one batch for all", described=got)
+            raise errors.bad(
+                "MultiHeadAttention(key, value)",
+                "keys and values of equal length, and equal batch sizes",
+                described=got,
+            )
         mask, weights = _keeps(attn_mask, q, k), None
         if not k.shape[1]:  # nothing to attend to: no weights, and the sum over no values is 0
             weights = matmul(_swap(q), _swap(k), transpose_y=True)

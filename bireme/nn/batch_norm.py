@@ -45,16 +45,25 @@ class _BatchNormBase(Layer):
         self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
         names = [None, None] if name is None else [f"{name}_mean", f"{name}_variance"]
-        self._mean, self._variance = [_statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)]
+        self._mean, self._variance = [
+            _statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)
+        ]
 
     def _check_data_format(self, input: str) -> None:
         if self._formats and input not in self._formats:
-            raise errors.bad(f"{type(self).__name__}(data_format)", f"one of {', '.join(self._formats)}", input)
+            raise errors.bad(
+                f"{type(self).__name__}(data_format)", f"one of {', '.join(map(repr, self._formats))}", input
+            )
 
     def _check_input_dim(self, input: Tensor) -> None:
         if self._axes and input.ndim not in self._axes:
-            expected = " or ".join([str(n) for n in self._axes])
-            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", described=f"shape {input.shape}", kind=errors.ShapeError)
+            expected = " or ".join([f"{n}-D" for n in self._axes])
+            raise errors.bad(
+                f"{type(self).__name__}(input)",
+                f"a {expected} tensor",
+                described=f"shape {input.shape}",
+                kind=errors.ShapeError,
+            )
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the input; in training also update the running statistics.
@@ -67,9 +76,17 @@ class _BatchNormBase(Layer):
         """
         self._check_input_dim(input)
         return batch_norm(
-            input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum, self._epsilon, self._data_format,
+            input,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            self.training,
+            self._momentum,
+            self._epsilon,
+            self._data_format,
             self._use_global_stats,
-        )  # fmt: skip
+        )
 
     def extra_repr(self) -> str:
         layout = "" if self._data_format == "NCHW" else f", data_format={self._data_format}"
@@ -79,7 +96,7 @@ class _BatchNormBase(Layer):
 
 def _fitting(where: str, momentum: Any, epsilon: Any) -> None:
     if isinstance(momentum, numbers.Real) and not 0 <= momentum <= 1:
-        raise errors.bad(f"{where}(momentum)", "a share in [0, 1]", momentum)
+        raise errors.bad(f"{where}(momentum)", "a number in [0, 1]", momentum, kind=errors.for_number(momentum))
     must_not_be_negative(f"{where}(epsilon)", epsilon)
 
 
@@ -370,8 +387,17 @@ class BatchNorm(Layer):
         """
         by_batch = (self.training or self._trainable_statistics) and not self._use_global_stats
         out = batch_norm(
-            input, self._mean, self._variance, self.weight, self.bias, by_batch, self._momentum, self._epsilon, self._data_layout, not by_batch
-        )  # fmt: skip
+            input,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            by_batch,
+            self._momentum,
+            self._epsilon,
+            self._data_layout,
+            not by_batch,
+        )
         return out if self._act_fn is None else self._act_fn(out)
 
 

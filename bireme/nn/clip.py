@@ -37,7 +37,7 @@ class ClipGradBase:
         return pairs
 
     def _clip(self, grads: list[Tensor]) -> list[Tensor]:
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "_clip")
 
 
 class ClipGradByValue(ClipGradBase):
@@ -55,7 +55,9 @@ class ClipGradByValue(ClipGradBase):
 
     def __init__(self, max: float, min: float | None = None):
         if min is None and max <= 0:
-            raise errors.bad("ClipGradByValue(max)", "a number above 0 if min is not given", max, kind=errors.for_number(max))
+            raise errors.bad(
+                "ClipGradByValue(max)", "a positive number if min is not given", max, kind=errors.for_number(max)
+            )
         self.max, self.min = float(max), float(-max if min is None else min)
 
     def __str__(self) -> str:
@@ -78,11 +80,13 @@ class ClipGradByNorm(ClipGradBase):
     """
 
     def __init__(self, clip_norm: float):
-        if not isinstance(clip_norm, (int, float, np.number, Tensor)) and not (isinstance(clip_norm, np.ndarray) and clip_norm.size == 1):
+        if not isinstance(clip_norm, (int, float, np.number, Tensor)) and not (
+            isinstance(clip_norm, np.ndarray) and clip_norm.size == 1
+        ):
             raise errors.bad(f"{type(self).__name__}(clip_norm)", "a number", clip_norm, kind=errors.ArgumentTypeError)
         self.clip_norm = float(clip_norm.item() if isinstance(clip_norm, np.ndarray) else clip_norm)
         if not self.clip_norm >= 0:
-            raise errors.bad(f"{type(self).__name__}(clip_norm)", "a norm of 0 or more", clip_norm)
+            raise errors.bad(f"{type(self).__name__}(clip_norm)", "a non-negative number", clip_norm)
 
     def __str__(self) -> str:
         return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"
@@ -137,7 +141,7 @@ def clip_by_norm(x: Tensor, max_norm: float, name: str | None = None) -> Tensor:
     Args:
         x: Floating tensor.
         max_norm: Greatest norm, above 0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The scaled tensor.
@@ -149,9 +153,9 @@ def clip_by_norm(x: Tensor, max_norm: float, name: str | None = None) -> Tensor:
     if not isinstance(x, Tensor):
         raise errors.bad("clip_by_norm(x)", "a Tensor", x, kind=errors.NotATensorError)
     if not x.dtype.is_floating:
-        raise errors.bad("clip_by_norm(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("clip_by_norm(x)", "a floating-point dtype", described=x.dtype.name, kind=errors.DtypeError)
     if max_norm <= 0:
-        raise errors.bad("clip_by_norm(max_norm)", "a number above 0", max_norm, kind=errors.for_number(max_norm))
+        raise errors.bad("clip_by_norm(max_norm)", "a positive number", max_norm, kind=errors.for_number(max_norm))
     return ClipGradByNorm(max_norm)._clip([x])[0]
 
 

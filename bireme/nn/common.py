@@ -62,7 +62,12 @@ class Linear(Layer):
     ):
         super().__init__()
         if weight_attr is False:
-            raise errors.bad("Linear(weight_attr)", "an attribute of the weight, or None", False, kind=errors.NotATensorError)
+            raise errors.bad(
+                "Linear(weight_attr)",
+                "a ParamAttr or None, since the weight is required",
+                False,
+                kind=errors.NotATensorError,
+            )
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([in_features, out_features], weight_attr)
         self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
@@ -141,11 +146,13 @@ class Embedding(Layer):
         super().__init__()
         for what, n in (("num_embeddings", num_embeddings), ("embedding_dim", embedding_dim)):
             if not isinstance(n, (int, np.integer)):
-                raise errors.bad(f"Embedding({what})", "an integer above 0", n, kind=errors.ArgumentTypeError)
+                raise errors.bad(f"Embedding({what})", "a positive integer", n, kind=errors.ArgumentTypeError)
             if n <= 0:
-                raise errors.bad(f"Embedding({what})", "an integer above 0", n, kind=errors.for_integer(n))
+                raise errors.bad(f"Embedding({what})", "a positive integer", n, kind=errors.for_integer(n))
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise errors.bad("Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx)
+            raise errors.bad(
+                "Embedding(padding_idx)", f"an index in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx
+            )
         self._num_embeddings, self._embedding_dim, self._padding_idx = num_embeddings, embedding_dim, padding_idx
         self._max_norm, self._norm_type, self._weight_attr = max_norm, norm_type, weight_attr
         self._scale_grad_by_freq, self._sparse, self._name = scale_grad_by_freq, sparse, name
@@ -156,7 +163,9 @@ class Embedding(Layer):
         else:
             if _weight.shape != [num_embeddings, embedding_dim]:
                 expected = f"shape {[num_embeddings, embedding_dim]}"
-                raise errors.bad("Embedding(_weight)", expected, described=f"shape {_weight.shape}", kind=errors.ShapeError)
+                raise errors.bad(
+                    "Embedding(_weight)", expected, described=f"shape {_weight.shape}", kind=errors.ShapeError
+                )
             self.weight = _weight if isinstance(_weight, Parameter) else Parameter(_weight)
             self.weight.stop_gradient = _freeze
         if sparse and self.weight is not None:
@@ -184,7 +193,9 @@ class Embedding(Layer):
         Returns:
             Tensor of the shape of ``x`` followed by ``embedding_dim``.
         """
-        return embedding(x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)
+        return embedding(
+            x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq
+        )
 
     def extra_repr(self) -> str:
         padding = "" if self._padding_idx is None else f", padding_idx={self._padding_idx}"
@@ -453,7 +464,9 @@ class Bilinear(Layer):
 
     def extra_repr(self) -> str:
         name = f", name={self._name}" if self._name else ""
-        sizes = f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        sizes = (
+            f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        )
         return f"{sizes}, dtype={self._dtype}{name}"
 
 

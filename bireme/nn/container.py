@@ -41,7 +41,13 @@ class Sequential(Layer):
                 self.add_sublayer(*given)
             else:
                 hint = "a list of layers is unpacked with a star: Sequential(*layers)"
-                raise errors.bad("Sequential(layers)", "layers, or pairs (name, layer)", given, hint=hint, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    "Sequential(layers)",
+                    "layers, or pairs (name, layer)",
+                    given,
+                    hint=hint,
+                    kind=errors.ArgumentTypeError,
+                )
 
     def __getitem__(self, name: Any) -> Any:
         if isinstance(name, slice):
@@ -100,7 +106,9 @@ class Sequential(Layer):
             This container.
         """
         if not -len(self) <= index <= len(self):
-            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "insert(index)", f"an index in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError
+            )
         layers = list(self._sub_layers.values())
         layers.insert(index, module)
         _renumber(self, layers)
@@ -191,7 +199,9 @@ class LayerList(Layer):
             sublayer: The layer.
         """
         if not isinstance(index, numbers.Integral) or not -len(self) <= index <= len(self):
-            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "insert(index)", f"an index in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError
+            )
         layers = list(self._sub_layers.values())
         layers.insert(index, sublayer)
         _renumber(self, layers)
@@ -295,7 +305,9 @@ class ParameterDict(Layer):
             parameters: Dict of names and parameters, or pairs (name, parameter).
         """
         if not isinstance(parameters, Iterable):
-            raise errors.bad("update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=errors.ArgumentTypeError
+            )
         for pair in parameters.items() if isinstance(parameters, Mapping) else parameters:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise errors.bad("update(parameters)", "pairs (name, parameter)", pair)
@@ -371,7 +383,9 @@ class LayerDict(Layer):
             sublayers: Dict of names and layers, another ``LayerDict``, or pairs (name, layer).
         """
         if not isinstance(sublayers, Iterable):
-            raise errors.bad("update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=errors.ArgumentTypeError
+            )
         pairs = sublayers.items() if isinstance(sublayers, (Mapping, LayerDict)) else sublayers
         for pair in pairs:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
@@ -382,9 +396,14 @@ class LayerDict(Layer):
 def _position(where: str, index: Any, n: int) -> int:
     """An index in [0, n) from one that may count from the end."""
     if not isinstance(index, numbers.Integral):
-        raise errors.bad(f"{where}[index]", "an int or a slice", index, kind=errors.ArgumentTypeError)
+        raise errors.bad(f"{where}[index]", "an integer or a slice", index, kind=errors.ArgumentTypeError)
     if not -n <= index < n:
-        raise errors.bad(f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError)
+        raise errors.bad(
+            f"{where}[index]",
+            f"an index in [{-n}, {n - 1}]" if n else "no index, since it is empty",
+            index,
+            kind=errors.OutOfRangeError,
+        )
     return int(index) % n
 
 

@@ -17,7 +17,7 @@ from bireme.ops.nn.window_args import edges_of
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 _FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
-_COUNTS = {1: "an int", 2: "an int or two of them", 3: "an int or three of them"}
+_COUNTS = {1: "an integer", 2: "an integer or two integers", 3: "an integer or three integers"}
 
 
 class _ConvNd(Layer):
@@ -45,19 +45,24 @@ class _ConvNd(Layer):
         super().__init__()
         name = type(self).__name__
         if weight_attr is False:
-            raise errors.bad(f"{name}(weight_attr)", "an attribute of the kernel, or None", False, kind=errors.ArgumentError)
+            raise errors.bad(
+                f"{name}(weight_attr)",
+                "a ParamAttr or None, since the weight is required",
+                False,
+                kind=errors.ArgumentError,
+            )
         if not transposed and dims > 1 and data_format in [first for first, _ in _FORMATS.values()]:
             data_format = _FORMATS[dims][0]  # Paddle takes channels first under the name of any number of axes
         for which, count in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
             if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
-                raise errors.bad(f"{name}({which})", "an integer of 1 or more", count, kind=errors.for_integer(count))
+                raise errors.bad(f"{name}({which})", "a positive integer", count, kind=errors.for_integer(count))
         in_channels, out_channels, groups = int(in_channels), int(out_channels), int(groups)
         if in_channels % groups:
             raise errors.bad(f"{name}(in_channels)", f"a multiple of groups = {groups}", in_channels)
         if out_channels % groups:
             raise errors.bad(f"{name}(out_channels)", f"a multiple of groups = {groups}", out_channels)
         if data_format not in _FORMATS[dims]:
-            raise errors.bad(f"{name}(data_format)", " or ".join(_FORMATS[dims]), data_format)
+            raise errors.bad(f"{name}(data_format)", " or ".join(map(repr, _FORMATS[dims])), data_format)
         self._in_channels, self._out_channels, self._groups, self._data_format = (
             in_channels,
             out_channels,
@@ -65,12 +70,18 @@ class _ConvNd(Layer):
             data_format,
         )
         self._kernel_size, self._stride, self._dilation = [
-            _sizes(value, dims, f"{name}({which})") for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
+            _sizes(value, dims, f"{name}({which})")
+            for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
         ]
         if padding_mode not in _MODES:
-            raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(_MODES)}", padding_mode)
+            raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(map(repr, _MODES))}", padding_mode)
         if padding_mode != "zeros" and not isinstance(padding, int):
-            raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{name}(padding)",
+                f"an integer with padding_mode {padding_mode!r}",
+                padding,
+                kind=errors.ArgumentTypeError,
+            )
         if not transposed:
             edges_of(padding, dims, data_format[-1] == "C", f"{name}(padding)")
         self._padding, self._padding_mode, self._output_padding = padding, padding_mode, output_padding
@@ -78,7 +89,9 @@ class _ConvNd(Layer):
         ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         # Paddle counts all input channels here, also when groups divide them
         start = None if transposed else Normal(0.0, math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size))))
-        self.weight = self.create_parameter([*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device)
+        self.weight = self.create_parameter(
+            [*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device
+        )
         self.bias = self.create_parameter([out_channels], bias_attr, dtype, is_bias=True, device=device)
 
     def extra_repr(self) -> str:
@@ -99,12 +112,14 @@ class _ConvNd(Layer):
 
 
 def _sizes(value: Any, n: int, where: str) -> list[int]:
-    found = [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
+    found = (
+        [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
+    )
     if len(found) != n or not all(isinstance(k, numbers.Integral) for k in found):
         raise errors.bad(where, _COUNTS[n], value)
     found = [int(k) for k in found]
     if min(found) < 1:
-        raise errors.bad(where, "numbers of 1 or more", found)
+        raise errors.bad(where, "positive integers", found)
     return found
 
 
@@ -131,9 +146,23 @@ class _Conv(_ConvNd):
         data_format: str = "NCHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, False, self._axes, stride, padding, padding_mode, 0, dilation, groups, weight_attr,
-            bias_attr if bias else False, data_format, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            False,
+            self._axes,
+            stride,
+            padding,
+            padding_mode,
+            0,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr if bias else False,
+            data_format,
+            device,
+            dtype,
+        )
         self._bias_attr = bias_attr
 
     @renamed(x="input")
@@ -151,7 +180,9 @@ class _Conv(_ConvNd):
             x = pad(x, [padding] * (2 * self._axes), mode=self._padding_mode, data_format=self._data_format)
             padding = 0
         # looked up in the class: the function is no method
-        return type(self)._function(x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)
+        return type(self)._function(
+            x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format
+        )
 
 
 class Conv1D(_Conv):
@@ -210,9 +241,21 @@ class Conv1D(_Conv):
         data_format: str = "NCL",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias=bias, padding_mode=padding_mode, device=device,
-            dtype=dtype, weight_attr=weight_attr, bias_attr=bias_attr, data_format=data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias=bias,
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+            weight_attr=weight_attr,
+            bias_attr=bias_attr,
+            data_format=data_format,
+        )
 
 
 class Conv2D(_Conv):
@@ -313,9 +356,21 @@ class Conv3D(_Conv):
         data_format: str = "NCDHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias=bias, padding_mode=padding_mode, device=device,
-            dtype=dtype, weight_attr=weight_attr, bias_attr=bias_attr, data_format=data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias=bias,
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+            weight_attr=weight_attr,
+            bias_attr=bias_attr,
+            data_format=data_format,
+        )
 
 
 Conv1d, Conv2d, Conv3d = Conv1D, Conv2D, Conv3D
@@ -392,9 +447,21 @@ class Conv1DTranspose(_Transposed):
         data_format: str = "NCL",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, True, 1, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
-            bias_attr, data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            True,
+            1,
+            stride,
+            padding,
+            "zeros",
+            output_padding,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )
 
 
 class Conv2DTranspose(_Transposed):
@@ -447,9 +514,21 @@ class Conv2DTranspose(_Transposed):
         data_format: str = "NCHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, True, 2, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
-            bias_attr, data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            True,
+            2,
+            stride,
+            padding,
+            "zeros",
+            output_padding,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )
 
 
 class Conv3DTranspose(_Transposed):
@@ -502,6 +581,18 @@ class Conv3DTranspose(_Transposed):
         data_format: str = "NCDHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, True, 3, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
-            bias_attr, data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            True,
+            3,
+            stride,
+            padding,
+            "zeros",
+            output_padding,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )

@@ -48,7 +48,7 @@ class Decoder:
         Returns:
             A tuple (inputs, states, finished); the last is a bool tensor of the sequences that have ended already.
         """
-        raise NotImplementedError(f"{type(self).__name__}.initialize: not written")
+        raise errors.missing_method(self, "initialize")
 
     def step(self, time: Tensor, inputs: Any, states: Any, **kwargs: Any) -> tuple:
         """Compute one time step.
@@ -62,7 +62,7 @@ class Decoder:
         Returns:
             A tuple (outputs, next states, next inputs, finished).
         """
-        raise NotImplementedError(f"{type(self).__name__}.step: not written")
+        raise errors.missing_method(self, "step")
 
     def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Tensor) -> tuple:
         """Replace the outputs of all time steps and the final states; optional.
@@ -75,7 +75,7 @@ class Decoder:
         Returns:
             A tuple (outputs, final states).
         """
-        raise NotImplementedError(f"{type(self).__name__}.finalize: not written")
+        raise errors.missing_method(self, "finalize")
 
     @property
     def tracks_own_finished(self) -> bool:
@@ -148,7 +148,9 @@ class BeamSearchDecoder(Decoder):
         output_fn: Callable | None = None,
     ):
         if not isinstance(beam_size, int) or beam_size < 1:
-            raise errors.bad("BeamSearchDecoder(beam_size)", "an integer of 1 or more", beam_size, kind=errors.for_integer(beam_size))
+            raise errors.bad(
+                "BeamSearchDecoder(beam_size)", "a positive integer", beam_size, kind=errors.for_integer(beam_size)
+            )
         self.cell, self.embedding_fn, self.output_fn = cell, embedding_fn, output_fn
         self.start_token, self.end_token, self.beam_size = start_token, end_token, beam_size
 
@@ -210,7 +212,9 @@ class BeamSearchDecoder(Decoder):
         Returns:
             A tuple (``OutputWrapper``, ``StateWrapper``, next inputs, finished).
         """
-        outputs, next_states = self.cell(map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs)
+        outputs, next_states = self.cell(
+            map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs
+        )
         outputs, next_states = map_structure(self._split, outputs), map_structure(self._split, next_states)
         logits = outputs if self.output_fn is None else self.output_fn(outputs)
         chosen, new = self._search(logits, next_states, states)
@@ -299,13 +303,15 @@ def dynamic_decode(
             next_finished = logical_or(next_finished, finished)
             lengths = lengths + logical_not(next_finished).astype("int64")
             if impute_finished:
-                next_states = map_structure(lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states)
+                next_states = map_structure(
+                    lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states
+                )
         states, finished = next_states, next_finished
         collected.append(outputs)
         if max_step_num is not None and len(collected) > max_step_num:
             break
     if not collected:
-        raise errors.bad("dynamic_decode(inits)", "a sequence that has not ended", described="none")
+        raise errors.bad("dynamic_decode(inits)", "at least one unfinished sequence", described="none")
     outputs = map_structure(lambda *steps: stack(list(steps), 0), *collected)
     if type(decoder).finalize is not Decoder.finalize:
         outputs, states = decoder.finalize(outputs, states, lengths)

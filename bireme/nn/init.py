@@ -10,9 +10,21 @@ from bireme.nn.initializer import calculate_gain
 from bireme.ops import eye
 
 __all__ = [
-    "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_",
-    "zeros_", "dirac_", "eye_", "orthogonal_", "calculate_gain",
-]  # fmt: skip
+    "kaiming_uniform_",
+    "kaiming_normal_",
+    "xavier_uniform_",
+    "xavier_normal_",
+    "uniform_",
+    "normal_",
+    "trunc_normal_",
+    "constant_",
+    "ones_",
+    "zeros_",
+    "dirac_",
+    "eye_",
+    "orthogonal_",
+    "calculate_gain",
+]
 
 
 @no_grad()
@@ -61,7 +73,9 @@ def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinea
     return _fill("kaiming_normal_", tensor, initial.KaimingNormal(None, a, nonlinearity, mode))
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None) -> Tensor:
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None
+) -> Tensor:
     """Fill a tensor inplace as ``bireme.nn.initializer.XavierUniform`` does.
 
     Args:
@@ -80,7 +94,9 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, fan_in: float | None = No
     return _fill("xavier_uniform_", tensor, initial.XavierUniform(fan_in, fan_out, gain))
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None) -> Tensor:
+def xavier_normal_(
+    tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None
+) -> Tensor:
     """Fill a tensor inplace as ``bireme.nn.initializer.XavierNormal`` does.
 
     Args:

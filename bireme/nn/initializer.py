@@ -38,7 +38,7 @@ class Initializer:
         Returns:
             Tensor of this shape and data type.
         """
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "sample")
 
     def forward(self, var: Tensor, block: Any = None) -> Any:
         """Fill a parameter inplace.
@@ -92,7 +92,7 @@ class Assign(Initializer):
     Args:
         value: The numbers, which broadcast to the shape of the parameter. If they do not, the parameter takes their
             shape.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Assign([[1.0], [2.0]])).weight.tolist()
@@ -119,7 +119,7 @@ class Normal(Initializer):
     Args:
         mean: Mean of the distribution. Default: 0.0.
         std: Standard deviation, non-negative. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.initializer.Normal(5.0, 0.0).sample([2], "float32").tolist()
@@ -141,7 +141,7 @@ class TruncatedNormal(Initializer):
         std: Its standard deviation, non-negative. Default: 1.0.
         a: Lower bound of the values themselves. Default: -2.0.
         b: Upper bound of the values themselves. Default: 2.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bool((bireme.nn.initializer.TruncatedNormal(a=-1.0, b=0.5).sample([100], "float32") <= 0.5).all())
@@ -160,7 +160,9 @@ class TruncatedNormal(Initializer):
             return full(shape, min(max(self._mean, self._a), self._b), kind)
         # a float32 that rounds to 1 would be infinity after erfinv, and an outlier at the bound after clipping
         edge = 1 - 2.0**-23
-        low, high = (min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b))
+        low, high = (
+            min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b)
+        )
         x = erfinv(uniform(shape, _wide(kind), low, high)) * (self._std * _SQRT2) + self._mean
         return clip(x, self._a, self._b).astype(kind)
 
@@ -171,7 +173,7 @@ class Uniform(Initializer):
     Args:
         low: Lower bound. Default: -1.0.
         high: Upper bound. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bool((bireme.nn.initializer.Uniform(2.0, 3.0).sample([100], "float32") >= 2.0).all())
@@ -197,14 +199,16 @@ class XavierUniform(Initializer):
             input channels times the window of a kernel ``[out, in, *window]``.
         fan_out: Number of outputs of a unit. Default: None, from the shape likewise.
         gain: Factor of the whole; see ``calculate_gain``. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bool((bireme.nn.initializer.XavierUniform().sample([3, 3], "float32").abs() <= 1.0).all())
         True
     """
 
-    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None):
+    def __init__(
+        self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None
+    ):
         self._fan_in, self._fan_out = _fan(self, "fan_in", fan_in), _fan(self, "fan_out", fan_out)
         self._gain = gain
 
@@ -228,7 +232,7 @@ class XavierNormal(XavierUniform):
             input channels times the window of a kernel ``[out, in, *window]``.
         fan_out: Number of outputs of a unit. Default: None, from the shape likewise.
         gain: Factor of the whole; see ``calculate_gain``. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.initializer.XavierNormal().sample([3, 2], "float32").shape
@@ -307,12 +311,17 @@ class Bilinear(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) != 4:
-            raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Bilinear",
+                "a kernel of shape [out, in, height, width]",
+                described=f"shape {list(shape)}",
+                kind=errors.ShapeError,
+            )
         if shape[2] != shape[3]:
-            raise errors.bad("Bilinear", "a kernel with square windows", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad("Bilinear", "a square kernel", described=f"shape {list(shape)}", kind=errors.ShapeError)
         kind = dtypes.of(dtype)
         if not kind.is_floating:
-            raise errors.bad("Bilinear", "a floating type", described=kind.name, kind=errors.DtypeError)
+            raise errors.bad("Bilinear", "a floating-point dtype", described=kind.name, kind=errors.DtypeError)
         size = shape[3]
         half = math.ceil(size / 2.0)
         center = (2 * half - 1 - half % 2) / (2.0 * half)
@@ -325,7 +334,7 @@ class Dirac(Initializer):
 
     Args:
         groups: Number of groups of output channels, each of which starts with the first input channel. Default: 1.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.initializer.Dirac().sample([2, 2, 3], "float32").tolist()
@@ -334,9 +343,9 @@ class Dirac(Initializer):
 
     def __init__(self, groups: int = 1, name: str | None = None):
         if isinstance(groups, bool) or not isinstance(groups, int):
-            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.ArgumentTypeError)
+            raise errors.bad("Dirac(groups)", "a positive integer", groups, kind=errors.ArgumentTypeError)
         if groups <= 0:
-            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.for_integer(groups))
+            raise errors.bad("Dirac(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         self._groups = groups
 
     def forward(self, param: Tensor, block: Any = None) -> Any:
@@ -353,9 +362,16 @@ class Dirac(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) not in (3, 4, 5):
-            raise errors.bad("Dirac", "a kernel with 3, 4 or 5 axes", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Dirac", "a 3-D, 4-D or 5-D kernel", described=f"shape {list(shape)}", kind=errors.ShapeError
+            )
         if shape[0] % self._groups:
-            raise errors.bad("Dirac", f"outputs that {self._groups} groups divide", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Dirac",
+                f"output channels divisible by groups = {self._groups}",
+                described=f"shape {list(shape)}",
+                kind=errors.ShapeError,
+            )
         kernel, each = np.zeros(shape, np.float32), shape[0] // self._groups
         middle = tuple(n // 2 for n in shape[2:])
         for group in range(self._groups):
@@ -371,7 +387,7 @@ class Orthogonal(Initializer):
 
     Args:
         gain: Length of the rows or columns. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> w = bireme.nn.initializer.Orthogonal().sample([2, 4], "float32")
@@ -398,7 +414,12 @@ class Orthogonal(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) < 2:
-            raise errors.bad("Orthogonal", "a parameter with at least two axes", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Orthogonal",
+                "a parameter with at least 2 dimensions",
+                described=f"shape {list(shape)}",
+                kind=errors.ShapeError,
+            )
         kind = dtypes.of(dtype)
         rows, columns = shape[0], math.prod(shape[1:])
         q, r = qr(randn([max(rows, columns), min(rows, columns)], _wide(kind)))
@@ -428,7 +449,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + float(0.01 if param is None else param) ** 2))
     found = _GAINS.get(nonlinearity)
     if found is None:
-        raise errors.bad("calculate_gain(nonlinearity)", f"one of {', '.join([*_GAINS, 'leaky_relu'])}", nonlinearity)
+        raise errors.bad(
+            "calculate_gain(nonlinearity)", f"one of {', '.join(map(repr, [*_GAINS, 'leaky_relu']))}", nonlinearity
+        )
     return found
 
 
@@ -461,7 +484,9 @@ def set_global_initializer(weight_init: Initializer | None, bias_init: Initializ
     """
     for what, given in (("weight_init", weight_init), ("bias_init", bias_init)):
         if given is not None and not callable(given):
-            raise errors.bad(f"set_global_initializer({what})", "an initializer or None", given, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"set_global_initializer({what})", "an initializer or None", given, kind=errors.ArgumentTypeError
+            )
     _Global.weight, _Global.bias = weight_init, bias_init
 
 
@@ -490,14 +515,14 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
 
 def _fan(owner: Initializer, what: str, value: Any) -> Any:
     if isinstance(value, (int, float)) and not value >= 0:
-        raise errors.bad(f"{type(owner).__name__}({what})", "a count of 0 or more", value)
+        raise errors.bad(f"{type(owner).__name__}({what})", "a non-negative number", value)
     return value
 
 
 def _deviation(owner: Initializer, std: Any) -> Any:
     std = _number(owner, "std", std)
     if not isinstance(std, (complex, Tensor)) and not std >= 0:
-        raise errors.bad(f"{type(owner).__name__}(std)", "a number of 0 or more", std, kind=errors.for_number(std))
+        raise errors.bad(f"{type(owner).__name__}(std)", "a non-negative number", std, kind=errors.for_number(std))
     return std
 
 

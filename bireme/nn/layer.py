@@ -48,8 +48,12 @@ class _Helper:
     def get_default_dtype(self) -> str:
         return dtypes.get_default().name
 
-    def create_parameter(self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None) -> Any:
-        return Layer.create_parameter(self._layer, shape, attr, dtype, is_bias, default_initializer)  # its own may call this one
+    def create_parameter(
+        self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None
+    ) -> Any:
+        return Layer.create_parameter(
+            self._layer, shape, attr, dtype, is_bias, default_initializer
+        )  # its own may call this one
 
 
 class _HelperOf:
@@ -111,8 +115,7 @@ class Layer(State, Conversions):
         Raises:
             NotImplementedError: A layer does not define it.
         """
-        name = type(self).__name__
-        raise NotImplementedError(f"{name}.forward: not written")
+        raise errors.missing_method(self, "forward")
 
     def backward(self, *inputs: Any) -> NoReturn:
         """Not for layers: gradients follow from what ``forward`` computes.
@@ -123,7 +126,9 @@ class Layer(State, Conversions):
         Raises:
             ValueError: Always.
         """
-        raise ValueError(f"{type(self).__name__}.backward: expected no call, gradients follow from forward")
+        raise errors.bad(
+            f"{type(self).__name__}.backward()", "no call, since gradients follow from forward", described="one"
+        )
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         depth = local.depth
@@ -212,7 +217,7 @@ class Layer(State, Conversions):
             if held is not None and name in held:
                 return held[name]
         if name in _STORES or name == "_full_name":
-            raise AttributeError(f"{type(self).__name__}: super().__init__() was not called first")
+            raise errors.failure(f"{type(self).__name__}: super().__init__() was not called first", kind=AttributeError)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -225,11 +230,16 @@ class Layer(State, Conversions):
             object.__setattr__(self, name, value)
             return
         if self.__dict__.get("_parameters") is None:
-            raise ValueError(f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned")
-        wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (kind == "_sub_layers" and held == "_parameters")
+            message = f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned"
+            raise errors.failure(message, kind=errors.ArgumentError)
+        wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (
+            kind == "_sub_layers" and held == "_parameters"
+        )
         if value is not None and (kind is None or wrong):
             expected = {"_parameters": "a Parameter", "_sub_layers": "a Layer", "_buffers": "a Tensor"}[held]
-            raise errors.bad(f"{type(self).__name__}.{name}", f"{expected} or None", value, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{type(self).__name__}.{name}", f"{expected} or None", value, kind=errors.ArgumentTypeError
+            )
         if value is None:
             self.__dict__[held][name] = None
             return
@@ -289,7 +299,9 @@ class Layer(State, Conversions):
 
     _helper = _HelperOf()
 
-    def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    def create_variable(
+        self, name: str | None = None, persistable: bool | None = None, dtype: DTypeLike | None = None
+    ) -> Tensor:
         """Create a 0-d tensor of zero that is named after this layer.
 
         Args:
@@ -305,7 +317,11 @@ class Layer(State, Conversions):
             True
         """
         made = zeros([], self._dtype if dtype is None else dtypes.of(dtype, "create_variable(dtype)"))
-        made.name = f"{self._full_name}.{name}" if name is not None else unique_name.generate(f"{self._full_name}._generated_var")
+        made.name = (
+            f"{self._full_name}.{name}"
+            if name is not None
+            else unique_name.generate(f"{self._full_name}._generated_var")
+        )
         made.persistable = bool(persistable)
         return made
 
@@ -328,7 +344,9 @@ class Layer(State, Conversions):
         """
         self._check_name("add_parameter", name, self._parameters)
         if parameter is not None and not isinstance(parameter, Parameter):
-            raise errors.bad("add_parameter(parameter)", "a Parameter or None", parameter, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "add_parameter(parameter)", "a Parameter or None", parameter, kind=errors.ArgumentTypeError
+            )
         self._parameters[name] = parameter
         return parameter
 
@@ -348,8 +366,14 @@ class Layer(State, Conversions):
         """
         self._check_name("register_buffer", name, self._buffers)
         if tensor is not None and (not isinstance(tensor, Tensor) or isinstance(tensor, Parameter)):
-            hint = "a buffer should be a Paddle.Tensor, a Parameter is trained"
-            raise errors.bad("register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, hint=hint, kind=errors.NotATensorError)
+            hint = "a buffer should be a Tensor, a Parameter is trained"
+            raise errors.bad(
+                "register_buffer(tensor)",
+                "a Tensor that is not a Parameter, or None",
+                tensor,
+                hint=hint,
+                kind=errors.NotATensorError,
+            )
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable_buffer_names_set.discard(name)
@@ -378,13 +402,23 @@ class Layer(State, Conversions):
     def _check_name(self, where: str, name: Any, store: dict) -> None:
         what = where.rpartition("_")[2]
         if not isinstance(name, str):
-            raise errors.bad(f"{where}(name)", "a str", name, hint=f"the name of {what} should be a string", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{where}(name)",
+                "a str",
+                name,
+                hint=f"the name of {what} should be a string",
+                kind=errors.ArgumentTypeError,
+            )
         if not name or "." in name:
             hint = f"the name of {what} can not {'contain a dot' if name else 'be empty'}"
-            raise errors.bad(f"{where}(name)", "a name without dots", name or "''", hint=hint, kind=KeyError)
+            raise errors.bad(
+                f"{where}(name)", "a name without dots", name or "''", hint=hint, kind=errors.MissingKeyError
+            )
         if name not in store and hasattr(self, name):
             hint = f"an attribute {name} already exists"
-            raise errors.bad(f"{where}(name)", "a name that is not an attribute yet", name, hint=hint, kind=KeyError)
+            raise errors.bad(
+                f"{where}(name)", "a name that is not an attribute yet", name, hint=hint, kind=errors.MissingKeyError
+            )
 
     def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
         """Return all parameters, each once.
@@ -401,7 +435,9 @@ class Layer(State, Conversions):
         """
         return [p for _, p in self.named_parameters(include_sublayers=include_sublayers)]
 
-    def named_parameters(self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Iterate over all parameters with their structured names.
 
         Args:
@@ -435,7 +471,9 @@ class Layer(State, Conversions):
         """
         return [b for _, b in self.named_buffers(include_sublayers=include_sublayers)]
 
-    def named_buffers(self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """Iterate over all buffers with their structured names.
 
         Args:

@@ -122,7 +122,9 @@ class State:
             ['bias', 'weight']
         """
         if aoa_config is not None or process_group is not None:
-            raise errors.bad("full(aoa_config, process_group)", "None on one machine", aoa_config or process_group)
+            raise errors.bad(
+                "full(aoa_config, process_group)", "None, since there is one process", aoa_config or process_group
+            )
         yield from sorted(self.state_dict().items())
 
     def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> tuple[list[str], list[str]]:
@@ -156,7 +158,9 @@ class State:
                 continue
             value = given if isinstance(given, Tensor) else np.asarray(given)
             if isinstance(value, np.ndarray) and value.dtype.kind in "OSUMm":
-                raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotATensorError)
+                raise errors.bad(
+                    f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotATensorError
+                )
             if list(value.shape) != held.shape:
                 errors.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}")
                 missing.append(key)

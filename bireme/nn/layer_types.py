@@ -17,7 +17,9 @@ class Conversions:
 
     sublayers: Callable[..., list]
 
-    def to(self, device: DeviceLike | None = None, dtype: DTypeLike | None = None, blocking: bool | None = None) -> Self:
+    def to(
+        self, device: DeviceLike | None = None, dtype: DTypeLike | None = None, blocking: bool | None = None
+    ) -> Self:
         """Move all parameters and buffers to a device, convert them to a data type, or both.
 
         Args:
@@ -34,8 +36,14 @@ class Conversions:
         """
         return self._to_impl(device, dtype, blocking)
 
-    def _to_impl(self, device: Any = None, dtype: Any = None, blocking: bool | None = None, include_sublayers: bool = True,
-                 floating_only: bool = False) -> Self:  # fmt: skip
+    def _to_impl(
+        self,
+        device: Any = None,
+        dtype: Any = None,
+        blocking: bool | None = None,
+        include_sublayers: bool = True,
+        floating_only: bool = False,
+    ) -> Self:
         """What ``to`` does; programs that override ``to`` build on it."""
         if blocking is not None and not isinstance(blocking, bool):
             raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.ArgumentError)
@@ -57,7 +65,7 @@ class Conversions:
             bireme.float64
         """
         if dtype is None:
-            raise errors.bad("astype(dtype)", "a type", dtype)
+            raise errors.bad("astype(dtype)", "a dtype", dtype)
         return self.to(dtype=dtype)
 
     def float(self, excluded_layers: type | Sequence[type] | None = None) -> Self:
@@ -102,7 +110,9 @@ class Conversions:
     def _float(self, where: str, dtype: Any, excluded: Any) -> Self:
         kinds = tuple(excluded) if isinstance(excluded, (list, tuple)) else () if excluded is None else (excluded,)
         if not all(isinstance(k, type) and issubclass(k, Conversions) for k in kinds):
-            raise errors.bad(f"{where}(excluded_layers)", "a Layer class or a list of them", excluded, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{where}(excluded_layers)", "a Layer class or a list of them", excluded, kind=errors.ArgumentTypeError
+            )
         if excluded is None and where != "float":
             return self._convert(None, dtype, lambda layer: not layer._stays_wide, floating_only=True)
         return self._convert(None, dtype, lambda layer: not isinstance(layer, kinds), floating_only=True)

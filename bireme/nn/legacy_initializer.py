@@ -75,8 +75,14 @@ class UniformInitializer(Uniform):
     """
 
     def __init__(
-        self, low: float = -1.0, high: float = 1.0, seed: int = 0, diag_num: int = 0, diag_step: int = 0, diag_val: float = 1.0
-    ):  # fmt: skip
+        self,
+        low: float = -1.0,
+        high: float = 1.0,
+        seed: int = 0,
+        diag_num: int = 0,
+        diag_step: int = 0,
+        diag_val: float = 1.0,
+    ):
         super().__init__(low, high)
         self._seed, self._diagonal = seed, (diag_num, diag_step, diag_val)
 
@@ -158,8 +164,13 @@ class XavierInitializer(XavierUniform):
     """
 
     def __init__(
-        self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0, gain: float = 1.0
-    ):  # fmt: skip
+        self,
+        uniform: bool = True,
+        fan_in: float | None = None,
+        fan_out: float | None = None,
+        seed: int = 0,
+        gain: float = 1.0,
+    ):
         super().__init__(fan_in, fan_out, gain)
         self._seed, self._kind = seed, (XavierUniform if uniform else XavierNormal)(fan_in, fan_out, gain)
 

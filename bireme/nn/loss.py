@@ -126,11 +126,21 @@ class Loss(Layer):
         given = {**self._defaults, **dict(zip(names, args)), **kwargs}
         if len(args) > len(names) or len(given) > len(names):
             got = next((repr(k) for k in kwargs if k not in names), f"{len(args)} arguments")
-            raise errors.bad(f"{type(self).__name__}()", f"arguments {', '.join(names)}", described=got, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{type(self).__name__}()",
+                f"arguments {', '.join(names)}",
+                described=got,
+                kind=errors.ArgumentTypeError,
+            )
         if "reduction" in given and type(self)._function is not kl_div:
             _reduction(type(self).__name__, given["reduction"])
         if type(self)._function is poisson_nll_loss and not given["epsilon"] > 0:
-            raise errors.bad("PoissonNLLLoss(epsilon)", "a number above 0", given["epsilon"], kind=errors.for_number(given["epsilon"]))
+            raise errors.bad(
+                "PoissonNLLLoss(epsilon)",
+                "a positive number",
+                given["epsilon"],
+                kind=errors.for_number(given["epsilon"]),
+            )
         for name, value in given.items():
             setattr(self, name, value)
 
@@ -153,7 +163,9 @@ def _loss(title: str, function: Callable[..., Any], doc: str, inputs: dict[str, 
     body = {"_function": staticmethod(function), "_defaults": defaults, "__doc__": doc, "__module__": __name__}
     cls = type(title, (Loss,), body)
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    cls.__signature__ = inspect.Signature([inspect.Parameter(k, keyword, default=v) for k, v in defaults.items()])
+    types = function.__annotations__
+    arguments = [inspect.Parameter(k, keyword, default=v, annotation=types.get(k, "Any")) for k, v in defaults.items()]
+    cls.__signature__ = inspect.Signature(arguments)
 
     def forward(self: Loss, *args: Any, **kwargs: Any) -> Any:
         return Loss.forward(self, *args, **kwargs)
@@ -683,7 +695,9 @@ class CosineEmbeddingLoss(Loss):
 
     def __init__(self, margin: float = 0, reduction: str = "mean", name: str | None = None):
         if not -1 <= margin <= 1:
-            raise errors.bad("CosineEmbeddingLoss(margin)", "a number in [-1, 1]", margin, kind=errors.for_number(margin))
+            raise errors.bad(
+                "CosineEmbeddingLoss(margin)", "a number in [-1, 1]", margin, kind=errors.for_number(margin)
+            )
         super().__init__(margin, reduction, name)
 
     def forward(self, input1: Tensor, input2: Tensor, label: Tensor) -> Tensor:
@@ -824,7 +838,12 @@ class HSigmoidLoss(Layer):
     ):
         super().__init__()
         if num_classes < 2 and not is_custom:
-            raise errors.bad("HSigmoidLoss(num_classes)", "2 or more", num_classes)
+            raise errors.bad(
+                "HSigmoidLoss(num_classes)",
+                "an integer greater than 1",
+                num_classes,
+                kind=errors.for_integer(num_classes),
+            )
         self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = (
             feature_size,
             num_classes,
@@ -836,7 +855,9 @@ class HSigmoidLoss(Layer):
         self.weight = self.create_parameter([nodes, feature_size], weight_attr)
         self.bias = self.create_parameter([nodes, 1], bias_attr, is_bias=True)
 
-    def forward(self, input: Tensor, label: Tensor, path_table: Tensor | None = None, path_code: Tensor | None = None) -> Tensor:
+    def forward(
+        self, input: Tensor, label: Tensor, path_table: Tensor | None = None, path_code: Tensor | None = None
+    ) -> Tensor:
         """Compute the loss of each sample.
 
         Args:
@@ -849,7 +870,9 @@ class HSigmoidLoss(Layer):
         Returns:
             Tensor of shape ``[N, 1]``.
         """
-        return hsigmoid_loss(input, label, self._num_classes, self.weight, self.bias, path_table, path_code, self._is_sparse)
+        return hsigmoid_loss(
+            input, label, self._num_classes, self.weight, self.bias, path_table, path_code, self._is_sparse
+        )
 
 
 class AdaptiveLogSoftmaxWithLoss(Layer):
@@ -894,9 +917,17 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
     ):
         super().__init__()
         cuts = list(cutoffs)
-        if not cuts or cuts != sorted(set(cuts)) or cuts[0] < 1 or cuts[-1] > n_classes - 1 or any(int(c) != c for c in cuts):
-            hint = "cutoffs should be a sequence of unique, growing numbers: where clusters begin"
-            raise errors.bad("AdaptiveLogSoftmaxWithLoss(cutoffs)", f"increasing integers in [1, {n_classes - 1}]", cuts, hint=hint)
+        if (
+            not cuts
+            or cuts != sorted(set(cuts))
+            or cuts[0] < 1
+            or cuts[-1] > n_classes - 1
+            or any(int(c) != c for c in cuts)
+        ):
+            hint = "cutoffs should be a sequence of unique, increasing integers: the first class of each cluster"
+            raise errors.bad(
+                "AdaptiveLogSoftmaxWithLoss(cutoffs)", f"increasing integers in [1, {n_classes - 1}]", cuts, hint=hint
+            )
         self.in_features, self.n_classes, self.cutoffs, self.div_value = (
             in_features,
             n_classes,
@@ -911,7 +942,12 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         for i in range(self.n_clusters):
             width = int(in_features // div_value ** (i + 1))
             pair = [[in_features, width], [width, self.cutoffs[i + 1] - self.cutoffs[i]]]
-            self.tail_weights.append([self.add_parameter(f"tail_weight_{i}_{k}", self.create_parameter(s, weight_attr)) for k, s in enumerate(pair)])
+            self.tail_weights.append(
+                [
+                    self.add_parameter(f"tail_weight_{i}_{k}", self.create_parameter(s, weight_attr))
+                    for k, s in enumerate(pair)
+                ]
+            )
 
     def forward(self, input: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the log-probabilities of labels and the loss.
@@ -923,7 +959,9 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         Returns:
             A tuple of the log-probability of each label and the mean of all, negative.
         """
-        return adaptive_log_softmax_with_loss(input, label, self.head_weight, self._tails(), self.cutoffs, self.head_bias)
+        return adaptive_log_softmax_with_loss(
+            input, label, self.head_weight, self._tails(), self.cutoffs, self.head_bias
+        )
 
     def _tails(self) -> list[list[Tensor]]:
         """The pairs as they are registered: loading or a copy may have replaced them."""
@@ -944,7 +982,10 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         head = log_softmax(self._head(input), axis=1)
         parts = [head[:, : self.shortlist_size]]
         for i, (first, second) in enumerate(self._tails()):
-            parts.append(log_softmax(linear(linear(input, first), second), axis=1) + head[:, self.shortlist_size + i].unsqueeze(1))
+            parts.append(
+                log_softmax(linear(linear(input, first), second), axis=1)
+                + head[:, self.shortlist_size + i].unsqueeze(1)
+            )
         return concat(parts, axis=1)
 
     def predict(self, input: Tensor) -> Tensor:
@@ -962,5 +1003,5 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
 
 def _reduction(where: str, reduction: str) -> str:
     if reduction not in _REDUCTIONS:
-        raise errors.bad(f"{where}(reduction)", "mean, sum or none", reduction, kind=errors.ArgumentError)
+        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction, kind=errors.ArgumentError)
     return reduction

@@ -19,7 +19,7 @@ from bireme.ops import group_norm, instance_norm, layer_norm, local_response_nor
 
 def must_not_be_negative(where: str, number: Any) -> None:
     if isinstance(number, numbers.Real) and not number >= 0:
-        raise errors.bad(where, "a number of 0 or more", number, kind=errors.for_number(number))
+        raise errors.bad(where, "a non-negative number", number, kind=errors.for_number(number))
 
 
 class LayerNorm(Layer):
@@ -33,7 +33,7 @@ class LayerNorm(Layer):
         epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
         weight_attr: Attribute of the scale; ``False`` leaves it out. Default: None, ones.
         bias_attr: Attribute of the shift; ``False`` leaves it out. Default: None, zeros.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[..., *normalized_shape]``
@@ -58,9 +58,16 @@ class LayerNorm(Layer):
         if isinstance(normalized_shape, (Tensor, np.ndarray)) and normalized_shape.ndim == 1:
             normalized_shape = normalized_shape.tolist()
         if not isinstance(normalized_shape, (list, tuple)):
-            raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "LayerNorm(normalized_shape)",
+                "an integer or a list of integers",
+                normalized_shape,
+                kind=errors.ArgumentTypeError,
+            )
         if not normalized_shape:
-            raise errors.bad("LayerNorm(normalized_shape)", "one axis or more", normalized_shape, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "LayerNorm(normalized_shape)", "at least one size", normalized_shape, kind=errors.ArgumentTypeError
+            )
         must_not_be_negative("LayerNorm(epsilon)", epsilon)
         self._normalized_shape, self._epsilon = list(normalized_shape), epsilon
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
@@ -94,7 +101,7 @@ class GroupNorm(Layer):
         bias_attr: Attribute of the shift ``[num_channels]``; ``False`` keeps it at zero. Default: None, zeros.
         data_format: ``'NCL'``, ``'NCHW'`` or ``'NCDHW'`` with channels first, ``'NLC'``, ``'NHWC'`` or ``'NDHWC'`` with
             channels last. Default: ``'NCHW'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, ...]``, or ``[N, ..., C]`` with channels last
@@ -117,9 +124,11 @@ class GroupNorm(Layer):
     ):
         super().__init__()
         if data_format not in ("NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
-            raise errors.bad("GroupNorm(data_format)", "NCHW, NHWC or their like for one or three axes", data_format)
+            raise errors.bad("GroupNorm(data_format)", "'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC' or 'NDHWC'", data_format)
         if not isinstance(num_groups, numbers.Integral) or num_groups < 1:
-            raise errors.bad("GroupNorm(num_groups)", "an integer of 1 or more", num_groups, kind=errors.for_integer(num_groups))
+            raise errors.bad(
+                "GroupNorm(num_groups)", "a positive integer", num_groups, kind=errors.for_integer(num_groups)
+            )
         if num_channels % num_groups:
             raise errors.bad("GroupNorm(num_channels)", f"a multiple of num_groups = {num_groups}", num_channels)
         must_not_be_negative("GroupNorm(epsilon)", epsilon)
@@ -168,7 +177,7 @@ class _InstanceNormBase(Layer):
         super().__init__()
         if (weight_attr is False) != (bias_attr is False):
             where = f"{type(self).__name__}(weight_attr, bias_attr)"
-            raise errors.bad(where, "both False or none of them", [weight_attr, bias_attr], kind=errors.ArgumentError)
+            raise errors.bad(where, "both False or neither", [weight_attr, bias_attr], kind=errors.ArgumentError)
         must_not_be_negative(f"{type(self).__name__}(epsilon)", epsilon)
         self._num_features, self._epsilon, self._momentum, self._data_format = (
             num_features,
@@ -183,8 +192,13 @@ class _InstanceNormBase(Layer):
     def _check_input_dim(self, input: Tensor) -> None:
         # under Paddle's name: programs derive from these layers and write their own check
         if input.ndim not in self._axes:
-            expected = " or ".join([str(n) for n in self._axes])
-            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", described=f"shape {input.shape}", kind=errors.ShapeError)
+            expected = " or ".join([f"{n}-D" for n in self._axes])
+            raise errors.bad(
+                f"{type(self).__name__}(input)",
+                f"a {expected} tensor",
+                described=f"shape {input.shape}",
+                kind=errors.ShapeError,
+            )
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the input.
@@ -196,7 +210,9 @@ class _InstanceNormBase(Layer):
             Tensor of the shape of ``input``.
         """
         self._check_input_dim(input)
-        return instance_norm(input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format)
+        return instance_norm(
+            input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format
+        )
 
     def extra_repr(self) -> str:
         return f"num_features={self._num_features}, epsilon={self._epsilon}"
@@ -216,7 +232,7 @@ class InstanceNorm1D(_InstanceNormBase):
             ``False`` too. Default: None, ones.
         bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
         data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default: ``'NCL'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, L]`` or ``[N, C]``
@@ -257,7 +273,7 @@ class InstanceNorm2D(_InstanceNormBase):
         bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
         data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default:
             ``'NCHW'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, H, W]``
@@ -286,7 +302,7 @@ class InstanceNorm3D(_InstanceNormBase):
         bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
         data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default:
             ``'NCDHW'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, D, H, W]``
@@ -406,11 +422,18 @@ class SpectralNorm(Layer):
         )
         total = math.prod(self._weight_shape)
         if total <= 0:
-            raise errors.bad("SpectralNorm(weight_shape)", "no axis of extent 0", self._weight_shape, kind=errors.ArgumentError)
+            raise errors.bad(
+                "SpectralNorm(weight_shape)", "no axis of size 0", self._weight_shape, kind=errors.ArgumentError
+            )
         must_not_be_negative("SpectralNorm(power_iters)", power_iters)
         must_not_be_negative("SpectralNorm(eps)", eps)
         if dim not in (0, 1) or dim >= len(self._weight_shape):
-            raise errors.bad("SpectralNorm(dim)", f"0 or 1, and an axis below {len(self._weight_shape)}", dim, kind=errors.ArgumentError)
+            raise errors.bad(
+                "SpectralNorm(dim)",
+                f"0 or 1, an axis in [0, {len(self._weight_shape) - 1}]",
+                dim,
+                kind=errors.ArgumentError,
+            )
         rows = self._weight_shape[dim]
         for name, count in (("weight_u", rows), ("weight_v", total // rows)):
             held = self.create_parameter([count], None, dtype, default_initializer=Normal(0.0, 1.0))
@@ -429,5 +452,7 @@ class SpectralNorm(Layer):
         if not isinstance(x, Tensor):
             raise errors.bad("SpectralNorm(x)", "a Tensor", x, kind=errors.NotATensorError)
         if x.shape != self._weight_shape:
-            raise errors.bad("SpectralNorm(x)", f"shape {self._weight_shape}", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "SpectralNorm(x)", f"shape {self._weight_shape}", described=f"shape {x.shape}", kind=errors.ShapeError
+            )
         return spectral_norm_of(x, self.weight_u, self.weight_v, self._eps, self._dim, self._power_iters)

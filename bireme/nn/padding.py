@@ -28,7 +28,12 @@ class _Pad(Layer):
         if isinstance(padding, numbers.Integral):
             padding = [padding] * (2 * self._count)
         if not isinstance(padding, (list, tuple)):
-            raise errors.bad(f"{type(self).__name__}(padding)", "an integer or a list of them", padding, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{type(self).__name__}(padding)",
+                "an integer or a list of integers",
+                padding,
+                kind=errors.ArgumentTypeError,
+            )
         self._pad, self._mode, self._value, self._data_format, self._name = (
             list(padding),
             mode,

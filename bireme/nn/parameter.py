@@ -40,7 +40,9 @@ def make_parameter(
         expected = f"an initializer that makes {kind.name}"
         raise errors.bad(f"{where}(default_initializer)", expected, None, kind=errors.ArgumentTypeError)
     if default_initializer is not None and not callable(default_initializer):
-        raise errors.bad(f"{where}(default_initializer)", "an initializer", default_initializer, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(default_initializer)", "an initializer", default_initializer, kind=errors.ArgumentTypeError
+        )
     init = choose(attr.initializer, default_initializer, is_bias)
     samples = isinstance(init, Initializer) and init.only_samples()
     later = _state.lazy > 0
@@ -127,7 +129,9 @@ def create_parameter(
         raise errors.bad("create_parameter(name)", "a str or None", name, kind=errors.ArgumentTypeError)
     given = attr is None and name is not None
     owner = name if name is not None else unique_name.generate("create_parameter")
-    return make_parameter("create_parameter", owner, shape, ParamAttr(name=name) if given else attr, dtype, is_bias, default_initializer)
+    return make_parameter(
+        "create_parameter", owner, shape, ParamAttr(name=name) if given else attr, dtype, is_bias, default_initializer
+    )
 
 
 def attr_of(attr: Any, where: str) -> ParamAttr | None:
@@ -144,7 +148,9 @@ def attr_of(attr: Any, where: str) -> ParamAttr | None:
         return ParamAttr(initializer=attr)
     if isinstance(attr, WeightDecayRegularizer):
         return ParamAttr(regularizer=attr)
-    raise errors.bad(where, "a ParamAttr, a str, an initializer, a regularizer or a bool", attr, kind=errors.ArgumentTypeError)
+    raise errors.bad(
+        where, "a ParamAttr, a str, an initializer, a regularizer or a bool", attr, kind=errors.ArgumentTypeError
+    )
 
 
 def _to_attr(arg: Any) -> Any:
@@ -154,7 +160,11 @@ def _to_attr(arg: Any) -> Any:
         >>> bireme.ParamAttr._to_attr("w").name
         'w'
     """
-    return [_to_attr(a) for a in arg] if isinstance(arg, (list, tuple)) else attr_of(arg, "ParamAttr._to_attr(arg)") or False
+    return (
+        [_to_attr(a) for a in arg]
+        if isinstance(arg, (list, tuple))
+        else attr_of(arg, "ParamAttr._to_attr(arg)") or False
+    )
 
 
 ParamAttr._to_attr = staticmethod(_to_attr)  # type: ignore[attr-defined]  # layers of programs ask for it
@@ -170,7 +180,7 @@ def _shape(shape: Any, where: str) -> list[int]:
             raise errors.bad(where, "integers", list(shape), kind=errors.ArgumentTypeError)
     size = [int(n) for n in shape]
     if any(n < 0 for n in size):
-        raise errors.bad(where, "sizes of 0 or more", size, kind=errors.ArgumentError)
+        raise errors.bad(where, "non-negative sizes", size, kind=errors.ArgumentError)
     return size
 
 
@@ -239,7 +249,9 @@ class Parameter(parameter.Parameter):
             data = zeros([0])
         if not isinstance(data, Tensor):
             raise errors.bad("Parameter(data)", "a Tensor", data, kind=errors.NotATensorError)
-        super().__init__(data, unique_name.generate("_eager_param_base"), requires_grad)  # optimizers keep their state by names
+        super().__init__(
+            data, unique_name.generate("_eager_param_base"), requires_grad
+        )  # optimizers keep their state by names
 
     @classmethod
     def from_tensor(cls, tensor: Tensor, **kwargs: Any) -> Parameter:
@@ -259,7 +271,12 @@ class Parameter(parameter.Parameter):
         name, trainable = kwargs.pop("name", None), kwargs.pop("trainable", True)
         made = cls(tensor, kwargs.pop("requires_grad", trainable))
         if kwargs:
-            raise errors.bad("from_tensor()", "name, trainable or requires_grad", described=", ".join(kwargs), kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "from_tensor()",
+                "name, trainable or requires_grad",
+                described=", ".join(kwargs),
+                kind=errors.ArgumentTypeError,
+            )
         if name is not None:
             made.name = name
         return made

@@ -134,7 +134,9 @@ class MaxPool2D(_Pool):
         Returns:
             Tensor in ``data_format``; with ``return_mask`` a tuple of it and the int32 indices.
         """
-        return F.max_pool2d(x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format)
+        return F.max_pool2d(
+            x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format
+        )
 
 
 class MaxPool3D(_Pool):
@@ -187,7 +189,9 @@ class MaxPool3D(_Pool):
         Returns:
             Tensor in ``data_format``; with ``return_mask`` a tuple of it and the int32 indices.
         """
-        return F.max_pool3d(x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format)
+        return F.max_pool3d(
+            x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format
+        )
 
 
 class AvgPool1D(_Pool):
@@ -285,7 +289,9 @@ class AvgPool2D(_Pool):
         Returns:
             Tensor in ``data_format``.
         """
-        return F.avg_pool2d(x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format)
+        return F.avg_pool2d(
+            x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format
+        )
 
 
 class AvgPool3D(_Pool):
@@ -337,7 +343,9 @@ class AvgPool3D(_Pool):
         Returns:
             Tensor in ``data_format``.
         """
-        return F.avg_pool3d(x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format)
+        return F.avg_pool3d(
+            x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format
+        )
 
 
 class LPPool1D(_Pool):

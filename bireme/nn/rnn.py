@@ -27,7 +27,11 @@ def _mapped(change: Callable, *trees: Any) -> Any:
 
 def _is_plain(cell: Layer) -> bool:
     """Whether a cell is one of the three here, unchanged: then the whole sequence is one operator."""
-    return type(cell) in (SimpleRNNCell, LSTMCell, GRUCell) and not cell._forward_pre_hooks and not cell._forward_post_hooks
+    return (
+        type(cell) in (SimpleRNNCell, LSTMCell, GRUCell)
+        and not cell._forward_pre_hooks
+        and not cell._forward_post_hooks
+    )
 
 
 def rnn(
@@ -63,7 +67,9 @@ def rnn(
     states, lengths = initial_states, sequence_length
     axis = 0 if time_major else 1
     if isinstance(inputs, Tensor) and inputs.ndim < 2:
-        raise errors.bad("RNN(inputs)", "an axis of samples and one of steps", described=f"shape {inputs.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "RNN(inputs)", "a batch and a time dimension", described=f"shape {inputs.shape}", kind=errors.ShapeError
+        )
     if states is None:
         ref = inputs
         while isinstance(ref, (list, tuple)):
@@ -76,7 +82,7 @@ def rnn(
     _mapped(lambda t: each.append(unbind(t, axis)), inputs)
     steps, outs = range(len(each[0])), []
     if not steps:
-        raise errors.bad("RNN(inputs)", "one step or more", described="none")
+        raise errors.bad("RNN(inputs)", "at least one step", described="none")
     for t in reversed(steps) if is_reverse else steps:
         rest = iter(each)
         out, new = cell(_mapped(lambda _, t=t, rest=rest: next(rest)[t], inputs), states, **kwargs)
@@ -190,10 +196,12 @@ class RNN(Layer):
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
         super().__init__()
         if not isinstance(cell, Layer):
-            raise errors.bad("RNN(cell)", "a cell", cell, kind=errors.NotATensorError)
+            raise errors.bad("RNN(cell)", "an RNN cell", cell, kind=errors.NotATensorError)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
-    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
         """Run the cell.
 
         Args:
@@ -236,7 +244,9 @@ class BiRNN(Layer):
             raise errors.bad("BiRNN(cell_fw, cell_bw)", "cells of one input size", described=got)
         self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
 
-    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
         """Run both cells.
 
         Args:
@@ -303,11 +313,16 @@ class RNNBase(LayerList):
             "RNN_RELU": lambda n: SimpleRNNCell(n, hidden_size, "relu", *attrs),
         }
         if mode not in kinds:
-            raise errors.bad(f"{type(self).__name__}(mode)", f"one of {', '.join(kinds)}", mode)
+            raise errors.bad(f"{type(self).__name__}(mode)", f"one of {', '.join(map(repr, kinds))}", mode)
         if direction not in ("forward", "bidirect", "bidirectional"):
             raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
-            raise errors.bad(f"{type(self).__name__}(num_layers)", "an integer of 1 or more", num_layers, kind=errors.for_integer(num_layers))
+            raise errors.bad(
+                f"{type(self).__name__}(num_layers)",
+                "a positive integer",
+                num_layers,
+                kind=errors.for_integer(num_layers),
+            )
         must_be_probability(f"{type(self).__name__}(dropout)", dropout)
         self.input_size, self.hidden_size, self.num_layers, self.proj_size = (
             input_size,
@@ -325,7 +340,9 @@ class RNNBase(LayerList):
         for n in range(num_layers):
             width = input_size if n == 0 else self.num_directions * (proj_size or hidden_size)
             cells = [kinds[mode](width) for _ in range(self.num_directions)]
-            self.append(RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major))
+            self.append(
+                RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major)
+            )
             for cell, end in zip(cells, ("", "_reverse"), strict=False):
                 for name in (
                     "weight_ih",
@@ -359,7 +376,9 @@ class RNNBase(LayerList):
         rows = [unbind(part, 0) for part in parts]
         return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
 
-    def forward(self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         """Run all layers over a sequence.
 
         Args:
@@ -378,7 +397,10 @@ class RNNBase(LayerList):
         if inputs.ndim != 3:
             axes = "steps, batch" if self.time_major else "batch, steps"
             raise errors.bad(
-                f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", described=f"shape {inputs.shape}", kind=errors.ShapeError
+                f"{type(self).__name__}(inputs)",
+                f"shape [{axes}, {self.input_size}]",
+                described=f"shape {inputs.shape}",
+                kind=errors.ShapeError,
             )
         states = iter(self._initial(inputs, initial_states, inputs.shape[1 if self.time_major else 0]))
         last: list[list[Tensor]] = []
@@ -386,7 +408,9 @@ class RNNBase(LayerList):
             if n and self.dropout:
                 inputs = dropout(inputs, self.dropout, training=self.training)
             outs = []
-            for reverse, cell in enumerate((layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)):
+            for reverse, cell in enumerate(
+                (layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)
+            ):
                 # with a projection Paddle runs the cells, and cells give outputs beyond the lengths too
                 options = {"reverse": bool(reverse), "time_major": self.time_major, "masked": not self.proj_size}
                 out, *ends = cell.run(inputs, next(states), sequence_length, **options)
@@ -421,7 +445,7 @@ class SimpleRNN(RNNBase):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
@@ -474,7 +498,7 @@ class LSTM(RNNBase):
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
         proj_size: Size that the hidden state is projected to, less than ``hidden_size``. Default: 0, no projection.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
@@ -526,7 +550,7 @@ class GRU(RNNBase):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``

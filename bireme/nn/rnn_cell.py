@@ -78,7 +78,7 @@ class RNNCellBase(Layer):
     @property
     def state_shape(self) -> Any:
         """Shapes of the states without the batch; to be defined by each cell."""
-        raise NotImplementedError(f"{type(self).__name__}.state_shape: not written")
+        raise errors.missing_method(self, "state_shape")
 
     @property
     def state_dtype(self) -> Any:
@@ -93,9 +93,13 @@ class Cell(RNNCellBase):
         super().__init__()
         name, proj_size = type(self).__name__, proj_size or 0
         if hidden_size <= 0:
-            raise errors.bad(f"{name}(hidden_size)", "a size greater than 0", hidden_size)
+            raise errors.bad(
+                f"{name}(hidden_size)", "a positive integer", hidden_size, kind=errors.for_integer(hidden_size)
+            )
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
-            raise errors.bad(f"{name}(proj_size)", f"a size smaller than hidden_size, which is {hidden_size}", proj_size)
+            raise errors.bad(
+                f"{name}(proj_size)", f"a non-negative integer less than hidden_size = {hidden_size}", proj_size
+            )
         self.input_size, self.hidden_size, self.proj_size, self._mode = input_size, hidden_size, proj_size, mode
         rows, self._bound = GATES[mode] * hidden_size, hidden_size**-0.5
         self.weight_ih = self._weight([rows, input_size], attrs[0])
@@ -107,9 +111,13 @@ class Cell(RNNCellBase):
 
     def _weight(self, shape: list[int], attr: Any, is_bias: bool = False) -> Any:
         if attr is not False:
-            return self.create_parameter(shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound))
+            return self.create_parameter(
+                shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound)
+            )
         # Paddle keeps what is switched off as constants, so that state dicts have it
-        made = self.create_parameter(shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0))
+        made = self.create_parameter(
+            shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0)
+        )
         made.stop_gradient = True
         return made
 
@@ -160,7 +168,10 @@ class Cell(RNNCellBase):
             raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=errors.NotATensorError)
         if inputs.ndim != 2:
             raise errors.bad(
-                f"{type(self).__name__}(inputs)", f"shape [batch, {self.input_size}]", described=f"shape {inputs.shape}", kind=errors.ShapeError
+                f"{type(self).__name__}(inputs)",
+                f"shape [batch, {self.input_size}]",
+                described=f"shape {inputs.shape}",
+                kind=errors.ShapeError,
             )
         states = self.get_initial_states(inputs, self.state_shape, inputs.dtype) if states is None else states
         made = self.run(inputs, states)
@@ -189,7 +200,7 @@ class SimpleRNNCell(Cell):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``
@@ -244,7 +255,7 @@ class LSTMCell(Cell):
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
         proj_size: Size that the hidden state is projected to, less than ``hidden_size``. Default: 0, no projection.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``
@@ -268,7 +279,9 @@ class LSTMCell(Cell):
         proj_size: int = 0,
         name: str | None = None,
     ):
-        super().__init__("LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size)
+        super().__init__(
+            "LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size
+        )
 
     @property
     def state_shape(self) -> Any:
@@ -291,7 +304,7 @@ class GRUCell(Cell):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``

@@ -26,7 +26,12 @@ def _attributes(where: str, attr: Any, count: int) -> list[Any]:
     """One attribute for each part: a list has them one by one, anything else holds for all, its name numbered."""
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
-            raise errors.bad(where, f"one attribute, or a list of {count}", described=f"{len(attr)} of them", kind=errors.ArgumentError)
+            raise errors.bad(
+                where,
+                f"one attribute, or a list of {count}",
+                described=f"{len(attr)} of them",
+                kind=errors.ArgumentError,
+            )
         return list(attr)
     found = attr_of(attr, where)
     if found is None or found.name is None:
@@ -60,7 +65,9 @@ class _Block(Layer):
         self._config, self.normalize_before = config, config["normalize_before"]
         p, eps = config["dropout"], config["layer_norm_eps"]
         attn_p, act_p = (p if config[name] is None else config[name] for name in ("attn_dropout", "act_dropout"))
-        weights, biases = (_attributes(f"{where}({n})", config[n], len(attentions) + 1) for n in ("weight_attr", "bias_attr"))
+        weights, biases = (
+            _attributes(f"{where}({n})", config[n], len(attentions) + 1) for n in ("weight_attr", "bias_attr")
+        )
         for name, weight, bias in zip(attentions, weights, biases, strict=False):
             setattr(self, name, MultiHeadAttention(d_model, nhead, attn_p, weight_attr=weight, bias_attr=bias))
         self.linear1 = Linear(d_model, width, weights[-1], biases[-1])
@@ -131,7 +138,9 @@ class TransformerEncoderLayer(_Block):
         super().__init__()
         self._parts(config, ("self_attn",))
 
-    def forward(self, src: Tensor, src_mask: Tensor | None = None, cache: Cache | None = None) -> Tensor | tuple[Any, ...]:
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, cache: Cache | None = None
+    ) -> Tensor | tuple[Any, ...]:
         """Encode a sequence.
 
         Args:
@@ -273,7 +282,9 @@ class _Stack(Layer):
         if not isinstance(first, Layer):
             raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.NotATensorError)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 0:
-            raise errors.bad(f"{name}(num_layers)", "an integer of 0 or more", num_layers, kind=errors.for_integer(num_layers))
+            raise errors.bad(
+                f"{name}(num_layers)", "a non-negative integer", num_layers, kind=errors.for_integer(num_layers)
+            )
         others = (type(first)(**first._config) for _ in range(num_layers - 1))
         self.layers = LayerList([first, *others][:num_layers])
         self.num_layers, self.norm = num_layers, norm
@@ -310,7 +321,9 @@ class TransformerEncoder(_Stack):
     def __init__(self, encoder_layer: Layer, num_layers: int, norm: Layer | None = None):
         super().__init__(encoder_layer, num_layers, norm)
 
-    def forward(self, src: Tensor, src_mask: Tensor | None = None, cache: list | None = None) -> Tensor | tuple[Any, ...]:
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, cache: list | None = None
+    ) -> Tensor | tuple[Any, ...]:
         """Encode a sequence.
 
         Args:
@@ -475,7 +488,10 @@ class Transformer(Layer):
             return attr, attr
         if not 1 <= len(attr) <= 3:
             raise errors.bad(
-                f"Transformer({name})", "one attribute, or a list of 1 to 3", described=f"{len(attr)} of them", kind=errors.ArgumentError
+                f"Transformer({name})",
+                "one attribute, or a list of 1 to 3",
+                described=f"{len(attr)} of them",
+                kind=errors.ArgumentError,
             )
         return [attr[0], attr[-1]], [attr[0], attr[1] if len(attr) == 3 else attr[0], attr[-1]]
 

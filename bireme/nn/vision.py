@@ -72,8 +72,15 @@ class Upsample(Layer):
             Tensor of the asked spatial size.
         """
         return interpolate(
-            x, self.size, self.scale_factor, self.mode, self.align_corners, self.align_mode, self.data_format, self.recompute_scale_factor
-        )  # fmt: skip
+            x,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            self.align_mode,
+            self.data_format,
+            self.recompute_scale_factor,
+        )
 
     def extra_repr(self) -> str:
         main = f"scale_factor={self.scale_factor}" if self.scale_factor is not None else f"size={self.size}"
@@ -106,7 +113,9 @@ class _Upsampling(Layer):
             Tensor of the asked height and width.
         """
         if x.ndim != 4:
-            raise errors.bad(f"{type(self).__name__}(x)", "images of 4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{type(self).__name__}(x)", "a 4-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError
+            )
         return interpolate(x, self.size, self.scale_factor, self._mode, self._align, 0, self.data_format)
 
     def extra_repr(self) -> str:
@@ -162,9 +171,9 @@ def _checked(layer: Layer, which: str, n: Any, data_format: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, int):
         raise errors.bad(f"{name}({which})", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}({which})", "a number of 1 or more", n, kind=errors.for_number(n))
+        raise errors.bad(f"{name}({which})", "a positive integer", n, kind=errors.for_number(n))
     if data_format not in ("NCHW", "NHWC"):
-        raise errors.bad(f"{name}(data_format)", "NCHW or NHWC", data_format)
+        raise errors.bad(f"{name}(data_format)", "'NCHW' or 'NHWC'", data_format)
     return n
 
 

@@ -126,7 +126,7 @@ class Adam(Optimizer):
 
     @property
     def _rule_skips(self) -> bool:
-        return not self._amsgrad
+        return not self._amsgrad and not self._lazy_mode  # whose rows are chosen by gradients afterwards
 
     def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
         coeff = self._decay_coeff(group)
@@ -224,7 +224,9 @@ class Adam(Optimizer):
             return super()._loaded(where, value, p, name)
         host = value._host() if isinstance(value, Tensor) else np.asarray(value)
         if host.size != 1:
-            raise errors.bad(where, "one number", described=f"shape {list(host.shape)}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                where, "a single number", described=f"shape {list(host.shape)}", kind=errors.ArgumentTypeError
+            )
         return host.reshape(())
 
 
@@ -343,7 +345,10 @@ def _beta(where: str, what: str, beta: float | Tensor) -> float | Tensor:
     if isinstance(beta, Tensor):
         if beta._value.sig.size != 1:
             raise errors.bad(
-                f"{where}({what})", "a number or a tensor of one element", described=f"shape {beta.shape}", kind=errors.ArgumentTypeError
+                f"{where}({what})",
+                "a number or a tensor of one element",
+                described=f"shape {beta.shape}",
+                kind=errors.ArgumentTypeError,
             )
         return beta.reshape([])
     if isinstance(beta, bool) or not isinstance(beta, (int, float, np.number)):

@@ -280,7 +280,7 @@ class Rprop(Optimizer):
             )
         shrink, grow = _pair("Rprop(etas)", etas)
         if not 0.0 < shrink < 1.0 < grow:
-            raise errors.bad("Rprop(etas)", "a factor between 0 and 1, and one above 1", etas)
+            raise errors.bad("Rprop(etas)", "a factor in (0, 1) and one greater than 1", etas)
         super().__init__(learning_rate, parameters, None, grad_clip, name)
         self._start, self._numbers = start, (least, most, shrink, grow)
         self._multi_precision = multi_precision
@@ -308,9 +308,9 @@ def not_negative(where: str, **numbers: Any) -> None:
     """Raise an error for what is not a non-negative number."""
     for what, value in numbers.items():
         if not isinstance(value, (int, float, np.number, Tensor)):
-            raise errors.bad(f"{where}({what})", "a number of 0 or more", value, kind=errors.ArgumentTypeError)
+            raise errors.bad(f"{where}({what})", "a non-negative number", value, kind=errors.ArgumentTypeError)
         if not value >= 0:
-            raise errors.bad(f"{where}({what})", "a number of 0 or more", value, kind=errors.for_number(value))
+            raise errors.bad(f"{where}({what})", "a non-negative number", value, kind=errors.for_number(value))
 
 
 def _pair(where: str, values: Any) -> tuple[Any, Any]:

@@ -55,7 +55,7 @@ class ASGD(Optimizer):
         if learning_rate is None:
             raise errors.bad("ASGD(learning_rate)", "a number", None, kind=errors.for_number(None))
         if batch_num is None or batch_num <= 0:
-            raise errors.bad("ASGD(batch_num)", "a number above 0", batch_num, kind=errors.for_number(batch_num))
+            raise errors.bad("ASGD(batch_num)", "a positive integer", batch_num, kind=errors.for_number(batch_num))
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._batch_num, self._multi_precision = int(batch_num), multi_precision
 
@@ -122,10 +122,13 @@ class Muon(Optimizer):
         for p in self._parameter_list:
             if p.ndim < 2:
                 raise errors.bad(
-                    "Muon(parameters)", "matrices", described=f"{p.name} of shape {p.shape}", hint="give the others to AdamW"
+                    "Muon(parameters)",
+                    "matrices",
+                    described=f"{p.name} of shape {p.shape}",
+                    hint="give the others to AdamW",
                 )
         if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or ns_steps < 1:
-            raise errors.bad("Muon(ns_steps)", "a number of rounds above 0", ns_steps, kind=errors.for_number(ns_steps))
+            raise errors.bad("Muon(ns_steps)", "a positive integer", ns_steps, kind=errors.for_number(ns_steps))
         self._momentum, self._nesterov, self._ns_steps, self._epsilon = momentum, bool(nesterov), ns_steps, epsilon
         self._multi_precision = multi_precision
 

@@ -43,11 +43,23 @@ class LinearWarmup(LRScheduler):
         verbose: bool = False,
     ):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, LRScheduler)):
-            raise errors.bad("LinearWarmup(learning_rate)", "a number or a schedule", learning_rate, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "LinearWarmup(learning_rate)",
+                "a number or an LRScheduler",
+                learning_rate,
+                kind=errors.ArgumentTypeError,
+            )
         if isinstance(warmup_steps, bool) or not isinstance(warmup_steps, int) or warmup_steps <= 0:
-            raise errors.bad("LinearWarmup(warmup_steps)", "an int above 0", warmup_steps, kind=errors.for_integer(warmup_steps))
+            raise errors.bad(
+                "LinearWarmup(warmup_steps)", "a positive integer", warmup_steps, kind=errors.for_integer(warmup_steps)
+            )
         if end_lr <= start_lr:
-            raise errors.bad("LinearWarmup(end_lr)", f"more than start_lr = {start_lr}", end_lr, kind=errors.ArgumentError)
+            raise errors.bad(
+                "LinearWarmup(end_lr)",
+                f"a number greater than start_lr = {start_lr}",
+                end_lr,
+                kind=errors.ArgumentError,
+            )
         self.learning_rate, self.warmup_steps = learning_rate, warmup_steps
         self.start_lr, self.end_lr = start_lr, end_lr
         super().__init__(start_lr, last_epoch, verbose)
@@ -147,11 +159,13 @@ class LinearLR(LRScheduler):
         verbose: bool = False,
     ):
         if not 0 < start_factor <= 1.0:
-            raise errors.bad("LinearLR(start_factor)", "a factor above 0 and at most 1", start_factor)
+            raise errors.bad("LinearLR(start_factor)", "a factor in (0, 1]", start_factor)
         if not 0 <= end_factor <= 1.0:
-            raise errors.bad("LinearLR(end_factor)", "a factor between 0 and 1", end_factor)
+            raise errors.bad("LinearLR(end_factor)", "a factor in [0, 1]", end_factor)
         if total_steps <= 0:
-            raise errors.bad("LinearLR(total_steps)", "a number above 0", total_steps, kind=errors.for_number(total_steps))
+            raise errors.bad(
+                "LinearLR(total_steps)", "a positive number", total_steps, kind=errors.for_number(total_steps)
+            )
         self.start_factor, self.end_factor, self.total_steps = start_factor, end_factor, total_steps
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -192,9 +206,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         verbose: bool = False,
     ):
         if not isinstance(T_0, int) or T_0 <= 0:
-            raise errors.bad("CosineAnnealingWarmRestarts(T_0)", "an int above 0", T_0, kind=errors.for_integer(T_0))
+            raise errors.bad(
+                "CosineAnnealingWarmRestarts(T_0)", "a positive integer", T_0, kind=errors.for_integer(T_0)
+            )
         if not isinstance(T_mult, int) or T_mult < 1:
-            raise errors.bad("CosineAnnealingWarmRestarts(T_mult)", "an int of 1 or more", T_mult, kind=errors.for_integer(T_mult))
+            raise errors.bad(
+                "CosineAnnealingWarmRestarts(T_mult)", "a positive integer", T_mult, kind=errors.for_integer(T_mult)
+            )
         self.T_0 = self.T_i = T_0
         self.T_mult, self.eta_min = T_mult, eta_min
         self.T_cur: float = last_epoch
@@ -219,7 +237,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             epoch = 0 if epoch is None else epoch
             if epoch < 0:
-                raise errors.bad("CosineAnnealingWarmRestarts.step(epoch)", "an epoch of 0 or more", epoch)
+                raise errors.bad("CosineAnnealingWarmRestarts.step(epoch)", "a non-negative epoch", epoch)
             self._jump(epoch)
         self.last_epoch = math.floor(epoch)
         self.last_lr = self.get_lr()
@@ -282,13 +300,17 @@ class OneCycleLR(LRScheduler):
         if not isinstance(phase_pct, float):
             raise errors.bad("OneCycleLR(phase_pct)", "a float", phase_pct, kind=errors.ArgumentTypeError)
         if not 0 <= phase_pct <= 1:
-            raise errors.bad("OneCycleLR(phase_pct)", "a part between 0 and 1", phase_pct)
+            raise errors.bad(
+                "OneCycleLR(phase_pct)", "a number in [0, 1]", phase_pct, kind=errors.for_number(phase_pct)
+            )
         if three_phase and phase_pct >= 0.5:
             raise errors.bad("OneCycleLR(phase_pct)", "less than 0.5 for three phases", phase_pct)
         if isinstance(divide_factor, bool) or not isinstance(divide_factor, (int, float)):
             raise errors.bad("OneCycleLR(divide_factor)", "a number", divide_factor, kind=errors.ArgumentTypeError)
         if divide_factor <= 0:
-            raise errors.bad("OneCycleLR(divide_factor)", "a number above 0", divide_factor, kind=errors.for_number(divide_factor))
+            raise errors.bad(
+                "OneCycleLR(divide_factor)", "a positive number", divide_factor, kind=errors.for_number(divide_factor)
+            )
         if anneal_strategy not in ("cos", "linear"):
             raise errors.bad("OneCycleLR(anneal_strategy)", "'cos' or 'linear'", anneal_strategy)
         self.total_steps, self.anneal_strategy = total_steps, anneal_strategy
@@ -430,7 +452,7 @@ class ReduceOnPlateau(LRScheduler):
         if threshold_mode.lower() not in ("rel", "abs"):
             raise errors.bad("ReduceOnPlateau(threshold_mode)", "'rel' or 'abs'", threshold_mode)
         if not 0 <= factor < 1.0:
-            raise errors.bad("ReduceOnPlateau(factor)", "a factor from 0 to below 1", factor)
+            raise errors.bad("ReduceOnPlateau(factor)", "a factor in [0, 1)", factor)
         self.mode, self.threshold_mode = mode.lower(), threshold_mode.lower()
         self.factor, self.patience, self.threshold = factor, patience, threshold
         self.cooldown, self.min_lr, self.epsilon = cooldown, min_lr, epsilon
@@ -458,10 +480,19 @@ class ReduceOnPlateau(LRScheduler):
             if metrics.size != 1:
                 got = f"shape {list(metrics.shape)}"
                 raise errors.bad(
-                    "ReduceOnPlateau.step(metrics)", "one number", described=got, hint="take its mean first", kind=errors.for_number(got)
+                    "ReduceOnPlateau.step(metrics)",
+                    "a single number",
+                    described=got,
+                    hint="take its mean first",
+                    kind=errors.for_number(got),
                 )
         elif isinstance(metrics, bool) or not isinstance(metrics, (int, float, np.number)):
-            raise errors.bad("ReduceOnPlateau.step(metrics)", "a number, an array or a Tensor", metrics, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "ReduceOnPlateau.step(metrics)",
+                "a number, an array or a Tensor",
+                metrics,
+                kind=errors.ArgumentTypeError,
+            )
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             return
@@ -486,7 +517,7 @@ def _rate(where: str, rate: Any) -> None:
     if isinstance(rate, bool) or not isinstance(rate, (int, float)):
         raise errors.bad(where, "a number", rate, kind=errors.ArgumentTypeError)
     if rate < 0:
-        raise errors.bad(where, "a rate of 0 or more", rate)
+        raise errors.bad(where, "a non-negative learning rate", rate)
 
 
 def _same(cycle: float) -> float:

@@ -39,9 +39,11 @@ class NoamDecay(LRScheduler):
         verbose: bool = False,
     ):
         if d_model <= 0:
-            raise errors.bad("NoamDecay(d_model)", "a width above 0", d_model)
+            raise errors.bad("NoamDecay(d_model)", "a positive number", d_model, kind=errors.for_number(d_model))
         if warmup_steps <= 0:
-            raise errors.bad("NoamDecay(warmup_steps)", "a number above 0", warmup_steps, kind=errors.for_number(warmup_steps))
+            raise errors.bad(
+                "NoamDecay(warmup_steps)", "a positive number", warmup_steps, kind=errors.for_number(warmup_steps)
+            )
         self.d_model, self.warmup_steps = d_model, warmup_steps
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -69,7 +71,7 @@ class ExponentialDecay(LRScheduler):
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
         if not 0.0 < gamma < 1.0:
-            raise errors.bad("ExponentialDecay(gamma)", "a factor between 0 and 1", gamma, kind=errors.ArgumentError)
+            raise errors.bad("ExponentialDecay(gamma)", "a factor in (0, 1)", gamma, kind=errors.ArgumentError)
         self.gamma = gamma
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -103,9 +105,11 @@ class MultiStepDecay(LRScheduler):
         verbose: bool = False,
     ):
         if not isinstance(milestones, (list, tuple)):
-            raise errors.bad("MultiStepDecay(milestones)", "a list of epochs", milestones, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "MultiStepDecay(milestones)", "a list of epochs", milestones, kind=errors.ArgumentTypeError
+            )
         if any(a >= b for a, b in itertools.pairwise(milestones)):
-            raise errors.bad("MultiStepDecay(milestones)", "epochs that increase", milestones)
+            raise errors.bad("MultiStepDecay(milestones)", "increasing epochs", milestones)
         factor("MultiStepDecay(gamma)", gamma)
         self.milestones, self.gamma = milestones, gamma
         super().__init__(learning_rate, last_epoch, verbose)
@@ -163,7 +167,9 @@ class LambdaDecay(LRScheduler):
         self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
     ):
         if not callable(lr_lambda):
-            raise errors.bad("LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError
+            )
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -219,7 +225,7 @@ class NaturalExpDecay(LRScheduler):
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
         if not gamma > 0.0:
-            raise errors.bad("NaturalExpDecay(gamma)", "a number above 0", gamma, kind=errors.for_number(gamma))
+            raise errors.bad("NaturalExpDecay(gamma)", "a positive number", gamma, kind=errors.for_number(gamma))
         self.gamma = gamma
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -282,9 +288,11 @@ class PolynomialDecay(LRScheduler):
         verbose: bool = False,
     ):
         if isinstance(decay_steps, bool) or not isinstance(decay_steps, int) or decay_steps <= 0:
-            raise errors.bad("PolynomialDecay(decay_steps)", "an int above 0", decay_steps, kind=errors.for_integer(decay_steps))
+            raise errors.bad(
+                "PolynomialDecay(decay_steps)", "a positive integer", decay_steps, kind=errors.for_integer(decay_steps)
+            )
         if not power > 0.0:
-            raise errors.bad("PolynomialDecay(power)", "a number above 0", power, kind=errors.for_number(power))
+            raise errors.bad("PolynomialDecay(power)", "a positive number", power, kind=errors.for_number(power))
         self.decay_steps, self.end_lr, self.power, self.cycle = decay_steps, end_lr, power, cycle
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -317,7 +325,9 @@ class MultiplicativeDecay(LRScheduler):
         self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
     ):
         if not callable(lr_lambda):
-            raise errors.bad("MultiplicativeDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "MultiplicativeDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError
+            )
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
 

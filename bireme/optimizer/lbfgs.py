@@ -89,7 +89,10 @@ class LBFGS(Optimizer):
         # raised here, not by the constructor, as in Paddle
         if self.line_search_fn not in (None, "strong_wolfe"):
             raise errors.bad(
-                "LBFGS(line_search_fn)", "'strong_wolfe' or None", described=repr(self.line_search_fn), kind=RuntimeError
+                "LBFGS(line_search_fn)",
+                "'strong_wolfe' or None",
+                described=repr(self.line_search_fn),
+                kind=RuntimeError,
             )
         state = self.state
         state.setdefault("func_evals", 0)
@@ -199,7 +202,10 @@ class LBFGS(Optimizer):
         """
         got = "LBFGS.minimize(loss)"
         raise errors.bad(
-            "LBFGS.minimize", "step(closure), with a function that computes the loss", described=got, kind=NotImplementedError
+            "LBFGS.minimize",
+            "step(closure), with a function that computes the loss",
+            described=got,
+            kind=NotImplementedError,
         )
 
     def state_dict(self) -> dict[str, Any]:

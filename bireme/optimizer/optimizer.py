@@ -8,11 +8,11 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.record.flush import close_step, run_closed
-from bireme.core.record.guards import open_guards
 from bireme.core.tensor.grad_mode import no_grad
-from bireme.core.tensor.tensor import Tensor, wrap
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import logical_or, to_tensor
+from bireme.ops import to_tensor
+from bireme.ops.optimizer import updates
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.states import Slot, States
 from bireme.regularizer import L2Decay, WeightDecayRegularizer
@@ -115,7 +115,9 @@ class Optimizer(States):
                 raise errors.bad(where, "dicts that have 'params'", group, kind=errors.ArgumentError)
             if isinstance(group["params"], set):
                 hint = "a set has no order, and the optimizer's state needs one"
-                raise errors.bad(where, "a list of parameters in 'params'", group["params"], hint=hint, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    where, "a list of parameters in 'params'", group["params"], hint=hint, kind=errors.ArgumentTypeError
+                )
             params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
             new = {**group, "params": self._distinct(params, where)}
             new["weight_decay"] = self._regularizer(group.get("weight_decay", self.regularization), "weight_decay")
@@ -123,7 +125,7 @@ class Optimizer(States):
             groups.append(new)
         ids = [id(p) for group in groups for p in group["params"]]
         if len(ids) != len(set(ids)):
-            raise errors.bad(where, "each parameter in one group", described="a parameter that is in two")
+            raise errors.bad(where, "each parameter in one group", described="a parameter in two groups")
         return groups
 
     def _add_param_group(self, param_group: dict) -> None:
@@ -131,12 +133,15 @@ class Optimizer(States):
         where = f"{self._where}._add_param_group(param_group)"
         if not self._grouped:
             raise errors.bad(
-                where, "an optimizer that was made with groups", described="one made with a list of parameters", kind=errors.ArgumentTypeError
+                where,
+                "an optimizer that was made with groups",
+                described="one made with a list of parameters",
+                kind=errors.ArgumentTypeError,
             )
         (new,) = self._make_groups([param_group])
         known = {id(p) for p in self._parameter_list}
         if any(id(p) in known for p in new["params"]):
-            raise errors.bad(where, "parameters of no other group", described="one that is in another")
+            raise errors.bad(where, "parameters of no other group", described="a parameter of another group")
         self._param_groups.append(new)
         self._parameter_list += new["params"]
         self._check_names()
@@ -166,7 +171,9 @@ class Optimizer(States):
         for p in self._parameter_list:
             if p.name in names:
                 where, hint = f"{self._where}(parameters)", "state_dict() tells parameters apart by name"
-                raise errors.bad(where, "parameters with names of their own", described=f"two called {p.name}", hint=hint)
+                raise errors.bad(
+                    where, "parameters with names of their own", described=f"two called {p.name}", hint=hint
+                )
             names.add(p.name)
 
     def _regularizer(self, decay: Any, what: str) -> Any:
@@ -174,12 +181,16 @@ class Optimizer(States):
         if decay is None or isinstance(decay, WeightDecayRegularizer):
             return decay
         if isinstance(decay, bool) or not isinstance(decay, (int, float)):
-            raise errors.bad(f"{self._where}({what})", "a number, L1Decay, L2Decay or None", decay, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{self._where}({what})", "a number, L1Decay, L2Decay or None", decay, kind=errors.ArgumentTypeError
+            )
         return L2Decay(float(decay))
 
     def _clipper(self, clip: Any, what: str) -> Any:
         if clip is not None and not isinstance(clip, ClipGradBase):
-            raise errors.bad(f"{self._where}({what})", "a ClipGradBy... of bireme.nn, or None", clip, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{self._where}({what})", "a ClipGradBy... of bireme.nn, or None", clip, kind=errors.ArgumentTypeError
+            )
         return clip
 
     # ------------------------------------------------------------ the step
@@ -212,8 +223,7 @@ class Optimizer(States):
         return pairs
 
     def _apply(self, pairs: Pairs, skip: Tensor | None = None) -> None:
-        for bad in open_guards():  # a step on wrong indices must not change anything
-            skip = wrap(bad) if skip is None else logical_or(skip, wrap(bad))
+        skip = updates.invalid_so_far(skip)  # a step on wrong indices must not change anything
         grads = {id(p): g for p, g in pairs}
         if self._multi_precision:
             self._make_masters([p for p, _ in pairs])
@@ -247,7 +257,7 @@ class Optimizer(States):
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
         """Return parameters and accumulators after a step; each rule implements it."""
-        raise NotImplementedError(f"{type(self).__name__}._new: not written")
+        raise errors.missing_method(self, "_new")
 
     # ------------------------------------------------------------ custom rules, as in Paddle: parameter by parameter
 
@@ -517,7 +527,9 @@ class Optimizer(States):
             raise errors.bad("set_lr(value)", "a number", value, kind=errors.ArgumentTypeError)
         if isinstance(self._learning_rate, LRScheduler):
             got = f"an optimizer whose rate {type(self._learning_rate).__name__} sets"
-            raise errors.bad("set_lr(value)", "an optimizer with a constant rate", described=got, kind=RuntimeError)
+            raise errors.bad(
+                "set_lr(value)", "an optimizer with a constant learning rate", described=got, kind=RuntimeError
+            )
         self._learning_rate = float(value)
 
     def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
@@ -533,5 +545,5 @@ class Optimizer(States):
             0.2
         """
         if not isinstance(scheduler, LRScheduler):
-            raise errors.bad("set_lr_scheduler(scheduler)", "a schedule", scheduler, kind=errors.ArgumentTypeError)
+            raise errors.bad("set_lr_scheduler(scheduler)", "an LRScheduler", scheduler, kind=errors.ArgumentTypeError)
         self._learning_rate = scheduler

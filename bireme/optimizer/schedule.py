@@ -39,11 +39,15 @@ class LRScheduler:
 
     def __init__(self, learning_rate: float = 0.1, last_epoch: int = -1, verbose: bool = False):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
-            raise errors.bad(f"{type(self).__name__}(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{type(self).__name__}(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError
+            )
         if learning_rate < 0:
-            raise errors.bad(f"{type(self).__name__}(learning_rate)", "a rate of 0 or more", learning_rate)
+            raise errors.bad(f"{type(self).__name__}(learning_rate)", "a non-negative learning rate", learning_rate)
         if isinstance(last_epoch, bool) or not isinstance(last_epoch, numbers.Real):
-            raise errors.bad(f"{type(self).__name__}(last_epoch)", "a number", last_epoch, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{type(self).__name__}(last_epoch)", "a number", last_epoch, kind=errors.ArgumentTypeError
+            )
         self.base_lr = self.last_lr = float(learning_rate)
         self.last_epoch = last_epoch
         self.verbose = verbose
@@ -59,7 +63,7 @@ class LRScheduler:
         Users call the scheduler itself to read the current learning rate: ``scheduler()``.
         """
         where = f"{type(self).__name__}.get_lr"
-        raise errors.bad(where, "a schedule that writes it", type(self), kind=NotImplementedError)
+        raise errors.bad(where, "a subclass that implements get_lr", type(self), kind=NotImplementedError)
 
     def step(self, epoch: int | None = None) -> None:
         """Advance to the next epoch and update the learning rate.
@@ -128,15 +132,15 @@ class LRScheduler:
 def positive(where: str, n: Any) -> None:
     """Raise an error for anything but a positive int."""
     if isinstance(n, bool) or not isinstance(n, int):
-        raise errors.bad(where, "an int", n, kind=errors.ArgumentTypeError)
+        raise errors.bad(where, "an integer", n, kind=errors.ArgumentTypeError)
     if n <= 0:
-        raise errors.bad(where, "a number above 0", n, kind=errors.for_number(n))
+        raise errors.bad(where, "a positive integer", n, kind=errors.for_number(n))
 
 
 def factor(where: str, gamma: float) -> None:
     """Raise an error for a factor of 1 or more."""
     if gamma >= 1.0:
-        raise errors.bad(where, "a factor below 1", gamma)
+        raise errors.bad(where, "a factor less than 1", gamma)
 
 
 def _plain(value: Any) -> Any:

@@ -80,7 +80,7 @@ class States:
         if found is None:
             raise errors.bad(
                 f"{self._where}._get_accumulator(name)",
-                f"one of {', '.join(held) or 'none yet'}",
+                f"one of {', '.join(map(repr, held)) or 'none yet'}",
                 name,
                 kind=RuntimeError,
             )
@@ -267,7 +267,10 @@ class States:
             if len(have) < len(self._state_names()):
                 lacking = [name for name in self._state_names() if name not in have]
                 raise errors.bad(
-                    where, f"{', '.join(lacking)} of {p.name}", described=f"only {', '.join(have)}", kind=errors.ArgumentError
+                    where,
+                    f"{', '.join(lacking)} of {p.name}",
+                    described=f"only {', '.join(have)}",
+                    kind=errors.ArgumentError,
                 )
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
         others = [
@@ -277,7 +280,13 @@ class States:
         ]
         if without and others:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
-            raise errors.bad(where, f"the state of {without[0]}", described=f"that of {others[0]}", hint=hint, kind=errors.ArgumentError)
+            raise errors.bad(
+                where,
+                f"the state of {without[0]}",
+                described=f"that of {others[0]}",
+                hint=hint,
+                kind=errors.ArgumentError,
+            )
         self._slots.clear()
         self._waiting = {key: value for key, (_, value) in found.items()}
         for p in self._parameter_list:

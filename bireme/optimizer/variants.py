@@ -40,7 +40,9 @@ class _Running(Optimizer):
     ):
         where = type(self).__name__
         if learning_rate is None or (isinstance(learning_rate, float) and learning_rate < 0):
-            raise errors.bad(f"{where}(learning_rate)", "a number of 0 or more", learning_rate, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{where}(learning_rate)", "a non-negative number", learning_rate, kind=errors.ArgumentTypeError
+            )
         between(where, beta1=beta1, beta2=beta2)
         not_negative(where, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
@@ -60,7 +62,9 @@ class _Running(Optimizer):
         if name in self._numbers:
             host = value._host() if isinstance(value, Tensor) else np.asarray(value)
             if list(host.shape) != p.shape:
-                raise errors.bad(where, f"shape {p.shape}", described=f"shape {list(host.shape)}", kind=errors.ShapeError)
+                raise errors.bad(
+                    where, f"shape {p.shape}", described=f"shape {list(host.shape)}", kind=errors.ShapeError
+                )
             value = host.reshape(-1)[0] if host.size else self._initial(p, name)
         return super()._loaded(where, value, p, name)
 
@@ -208,7 +212,10 @@ class Lamb(Adam):
         if exclude_from_weight_decay_fn is not None and not callable(exclude_from_weight_decay_fn):
             expected = "a function of a parameter, or None"
             raise errors.bad(
-                "Lamb(exclude_from_weight_decay_fn)", expected, exclude_from_weight_decay_fn, kind=errors.ArgumentTypeError
+                "Lamb(exclude_from_weight_decay_fn)",
+                expected,
+                exclude_from_weight_decay_fn,
+                kind=errors.ArgumentTypeError,
             )
         super().__init__(
             learning_rate,

@@ -73,7 +73,7 @@ def shuffle(reader: Reader, buf_size: int) -> Reader:
         [0, 1, 2, 3, 4]
     """
     if not isinstance(buf_size, int) or buf_size < 1:
-        raise errors.bad("shuffle(buf_size)", "an integer of 1 or more", buf_size, kind=errors.for_integer(buf_size))
+        raise errors.bad("shuffle(buf_size)", "a positive integer", buf_size, kind=errors.for_integer(buf_size))
 
     def samples() -> Iterator[Any]:
         source = iter(reader())
@@ -122,7 +122,12 @@ def compose(*readers: Reader, check_alignment: bool = True, **kwargs: Any) -> Re
         for found in itertools.zip_longest(*(reader() for reader in readers), fillvalue=missing):
             if any(f is missing for f in found):
                 if check_alignment:
-                    raise ComposeNotAligned("compose(readers): expected readers with the same number of samples, got one that ended before another")
+                    raise errors.bad(
+                        "compose(readers)",
+                        "readers with the same number of samples",
+                        described="one that ended before another",
+                        kind=ComposeNotAligned,
+                    )
                 return
             yield tuple(part for f in found for part in (f if isinstance(f, tuple) else (f,)))
 
@@ -213,7 +218,7 @@ def xmap_readers(mapper: Callable, reader: Reader, process_num: int, buffer_size
     """
     for name, number in (("process_num", process_num), ("buffer_size", buffer_size)):
         if not isinstance(number, int) or number < 1:
-            raise errors.bad(f"xmap_readers({name})", "an integer of 1 or more", number, kind=errors.for_integer(number))
+            raise errors.bad(f"xmap_readers({name})", "a positive integer", number, kind=errors.for_integer(number))
 
     def samples() -> Iterator[Any]:
         with ThreadPoolExecutor(process_num) as pool:

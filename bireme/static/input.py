@@ -90,7 +90,9 @@ class InputSpec:
         """
         if isinstance(batch_size, (list, tuple)):
             if len(batch_size) != 1:
-                raise errors.bad("InputSpec.batch(batch_size)", "one number", batch_size, kind=errors.for_number(batch_size))
+                raise errors.bad(
+                    "InputSpec.batch(batch_size)", "a single number", batch_size, kind=errors.for_number(batch_size)
+                )
             batch_size = batch_size[0]
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)):
             raise errors.bad("InputSpec.batch(batch_size)", "an integer", batch_size, kind=errors.ArgumentTypeError)
@@ -105,7 +107,7 @@ class InputSpec:
             (64,)
         """
         if not self.shape:
-            raise errors.bad("InputSpec.unbatch()", "a shape with a batch in front", described="[]")
+            raise errors.bad("InputSpec.unbatch()", "a shape with a batch dimension", described="[]")
         self.shape = self.shape[1:]
         return self
 

@@ -25,11 +25,12 @@ def _step(place: Any) -> str:
     for _ in range(4):
         loss = ((matmul(x, weight) - x * 3) ** 2).mean()
         loss.backward()
+        assert weight.grad is not None
         weight = (weight - weight.grad * 0.5).detach()
         weight.stop_gradient = False
         losses.append(loss.item())
     if not losses[-1] < losses[0]:
-        raise RuntimeError(f"the loss went from {losses[0]:.3g} to {losses[-1]:.3g}")
+        raise errors.failure(f"the loss went from {losses[0]:.3g} to {losses[-1]:.3g}")
     return f"the loss fell from {losses[0]:.2f} to {losses[-1]:.2f} in 4 steps"
 
 
@@ -45,7 +46,7 @@ def _compile(place: Any) -> str:
     finally:
         flags.set_flags({"FLAGS_interpret": old})
     if not np.allclose(got, a @ a.T + 1):
-        raise RuntimeError("the compiled program gave other numbers than NumPy")
+        raise errors.failure("the compiled program gave other numbers than NumPy")
     fresh = "compiled" if explain.STATS["compiles"] > before else "found in the cache"
     return f"a small program was {fresh} and ran in {time.perf_counter() - start:.2f} s, with NumPy's numbers"
 
@@ -91,5 +92,5 @@ def run_check() -> None:
                 failed.append(f"{name}, {what.removesuffix(' works')}")
                 write(f"  {name}: {what.removesuffix(' works')} does not work: {e}\n")
     if failed:
-        raise RuntimeError(f"run_check(): expected everything to work, got failures in {'; '.join(failed)}")
+        raise errors.failure(f"run_check(): expected everything to work, got failures in {'; '.join(failed)}")
     write("Everything works. Have fun.\n")

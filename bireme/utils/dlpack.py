@@ -71,12 +71,17 @@ def from_dlpack(dlpack: Any) -> Tensor:
     if type(dlpack).__name__ == "PyCapsule":
         dlpack = _Capsule(dlpack)
     if not hasattr(dlpack, "__dlpack__"):
-        raise errors.bad("from_dlpack(dlpack)", "a DLPack capsule or an array with __dlpack__", dlpack, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "from_dlpack(dlpack)", "a DLPack capsule or an array with __dlpack__", dlpack, kind=errors.ArgumentTypeError
+        )
     try:
         return from_foreign(dlpack)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise errors.bad(
-            "from_dlpack(dlpack)", "memory that can be shared", described=str(e).partition("\n")[0], kind=errors.ShapeError
+            "from_dlpack(dlpack)",
+            "memory that can be shared",
+            described=str(e).partition("\n")[0],
+            kind=errors.ShapeError,
         ) from None
 
 

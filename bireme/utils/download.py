@@ -49,7 +49,8 @@ def get_weights_path_from_url(url: str, md5sum: str | None = None) -> str:
         >>> bireme.utils.download.get_weights_path_from_url("model.pdparams")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        bireme.errors.ArgumentError: get_path_from_url(url): expected an address that begins with http:// or https://, got 'model...
+        bireme.errors.ArgumentError: get_path_from_url(url): expected a URL that begins with http:// or https://, got
+        'model...
     """
     return get_path_from_url(url, WEIGHTS_HOME, md5sum)
 
@@ -82,15 +83,16 @@ def get_path_from_url(
         >>> bireme.utils.download.get_path_from_url("ftp://host/a", ".")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        bireme.errors.ArgumentError: get_path_from_url(url): expected an address that begins with http:// or https://, got 'ftp://host/a'...
+        bireme.errors.ArgumentError: get_path_from_url(url): expected a URL that begins with http:// or https://, got
+        'ftp://host/a'...
     """
     if not isinstance(url, str) or not is_url(url):
-        raise errors.bad("get_path_from_url(url)", "an address that begins with http:// or https://", url)
+        raise errors.bad("get_path_from_url(url)", "a URL that begins with http:// or https://", url)
     if method not in ("get", "wget"):
         raise errors.bad("get_path_from_url(method)", "'get' or 'wget'", method)
     name = os.path.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
     if name in ("", ".", "..") or os.sep in name or "\0" in name:
-        raise errors.bad("get_path_from_url(url)", "an address that ends in the name of a file", url)
+        raise errors.bad("get_path_from_url(url)", "a URL that ends in a file name", url)
     path = os.path.join(root_dir, name)
     if not (check_exist and os.path.isfile(path) and _matches(path, md5sum)):
         _fetch(url, path, md5sum)
@@ -121,7 +123,7 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
             raise errors.bad(
                 "get_path_from_url(md5sum)",
                 f"a file with the checksum {md5sum}",
-                described="another one",
+                described="another checksum",
                 kind=RuntimeError,
             )
         os.replace(part, path)
@@ -138,7 +140,7 @@ def _unpack(path: str) -> str:
             names = tar.getnames()
             tops = _tops(names)
             into = folder if len(tops) == 1 else os.path.join(folder, name.split(".")[0])
-            _extract(tar, into or ".")
+            tar.extractall(into or ".", filter="data")  # rejects links and names that lead out of the folder
     else:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -146,38 +148,6 @@ def _unpack(path: str) -> str:
             into = folder if len(tops) == 1 else os.path.join(folder, name.split(".")[0])
             archive.extractall(into or ".")  # strips what would lead out of the folder from names
     return os.path.join(into, tops[0]) if len(tops) == 1 else into
-
-
-def _extract(tar: tarfile.TarFile, into: str) -> None:
-    """Files and folders, none outside of `into`. A link becomes a copy of the file it leads to, if that is in the archive."""
-    # not by extractall: its filters are younger than Python 3.11.4, and without them an archive may write anywhere
-    root = os.path.realpath(into)
-    for member in tar.getmembers():
-        path = os.path.realpath(os.path.join(root, member.name.lstrip("/")))
-        if not path.startswith(os.path.join(root, "")) and not (path == root and member.isdir()):
-            raise _refused(f"{member.name}, which is outside of it")
-        if member.isdir():
-            os.makedirs(path, exist_ok=True)
-            continue
-        try:
-            data = tar.extractfile(member)
-        except (KeyError, RecursionError):  # a link that leads nowhere, or to itself
-            data = None
-        if data is None:
-            raise _refused(f"{member.name}, which is neither")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with data, open(path, "wb") as file:
-            shutil.copyfileobj(data, file)
-        os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)
-
-
-def _refused(what: str) -> Exception:
-    return errors.bad(
-        "get_path_from_url(url)",
-        "an archive of files and folders that stay in it",
-        described=what,
-        kind=tarfile.ExtractError,
-    )
 
 
 # under Paddle's names, which packages that download datasets import

@@ -50,7 +50,7 @@ def deprecated(
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if level == 2:
-                raise RuntimeError(f"{name}: {text}")
+                raise errors.failure(f"{name}: {text}")
             if level == 1:
                 errors.warn(f"{name}: {text}", DeprecationWarning)
             return function(*args, **kwargs)
@@ -93,7 +93,7 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
         return
     if own < low or (high is not None and own > high):
         wanted = f"{min_version} or later" if max_version is None else f"between {min_version} and {max_version}"
-        raise RuntimeError(f"require_version(): expected version {wanted}, got {text}")
+        raise errors.bad("require_version()", f"version {wanted}", described=text, kind=RuntimeError)
 
 
 def _own() -> tuple[tuple[int, ...], str]:
@@ -125,6 +125,7 @@ def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except ImportError:
-        text = f"try_import(module_name): expected a module that is installed, got {module_name}"
-        hint = f"{text}\n  hint: pip install {module_name.split('.')[0]}"
-        raise ImportError(hint if err_msg is None else err_msg) from None
+        if err_msg is not None:
+            raise ImportError(err_msg) from None
+        where, hint = "try_import(module_name)", f"pip install {module_name.split('.')[0]}"
+        raise errors.bad(where, "a module that is installed", module_name, hint=hint, kind=ImportError) from None

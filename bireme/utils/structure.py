@@ -71,7 +71,9 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
         ['a', ('b', 'c')]
     """
     if not is_sequence(flat_sequence):
-        raise errors.bad("pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=errors.ArgumentTypeError
+        )
     leaves = list(flat_sequence)
     wanted = len(flatten(structure))
     if len(leaves) != wanted:
@@ -106,9 +108,11 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
     if not a:
         return
     if check_types and type(nest1) is not type(nest2):
-        raise errors.bad(where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=errors.ArgumentTypeError
+        )
     if len(nest1) != len(nest2):
-        raise errors.bad(where, f"{len(nest1)} parts, as in nest1", len(nest2))
+        raise errors.bad(where, f"{len(nest1)} elements, as in nest1", len(nest2))
     if isinstance(nest1, Mapping) and sorted(nest1) != sorted(nest2):
         raise errors.bad(where, f"the keys {sorted(nest1)}", sorted(nest2))
     for x, y in zip(_parts(nest1), _parts(nest2)):
@@ -130,10 +134,12 @@ def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
         [11, (22,)]
     """
     if not structure:
-        raise errors.bad("map_structure(structure)", "one structure at least", described="none")
+        raise errors.bad("map_structure(structure)", "at least one structure", described="none")
     leaves = [flatten(x) for x in structure]
     if any(len(x) != len(leaves[0]) for x in leaves):
-        raise errors.bad("map_structure(structure)", "structures with as many leaves each", [len(x) for x in leaves])
+        raise errors.bad(
+            "map_structure(structure)", "structures with equal numbers of leaves", [len(x) for x in leaves]
+        )
     return (
         pack_sequence_as(structure[0], [func(*parts) for parts in zip(*leaves)])
         if is_sequence(structure[0])

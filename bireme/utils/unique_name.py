@@ -32,7 +32,7 @@ class Taken:
     def add(self, name: str, where: str) -> None:
         if name in self._name_set:
             hint = "leave the name out, or build the model inside unique_name.guard()"
-            raise errors.bad(where, "a name that no other parameter has", name, hint=hint)
+            raise errors.bad(where, "a unique parameter name", name, hint=hint)
         self._name_set.add(name)
 
 
@@ -131,7 +131,9 @@ def guard(new_generator: Generator | str | bytes | None = None) -> Iterator[None
     if isinstance(new_generator, str):
         new_generator = Generator(new_generator)
     elif new_generator is not None and not isinstance(new_generator, Generator):
-        raise errors.bad("guard(new_generator)", "a str or what switch() returned", new_generator, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "guard(new_generator)", "a str or what switch() returned", new_generator, kind=errors.ArgumentTypeError
+        )
     old = switch(new_generator)
     try:
         yield

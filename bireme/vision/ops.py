@@ -44,8 +44,15 @@ class ConvNormActivation(nn.Sequential):
             padding = (kernel_size - 1) // 2 * dilation
         with_bias = norm_layer is None if bias is None else bias
         conv = nn.Conv2D(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias_attr=None if with_bias else False
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias_attr=None if with_bias else False,
+        )
         layers: list[nn.Layer] = [conv]
         if norm_layer is not None:
             layers.append(norm_layer(out_channels))

@@ -10,7 +10,8 @@ import numpy as np
 import bireme
 from bireme.core.base import dtype as dtypes
 from bireme.core.base.registry import OPS
-from bireme.core.declare.op import PUBLIC, Op
+from bireme.core.declare.op import Op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph import executor
 from bireme.core.tensor.tensor import Tensor
 from tests.table import rules
@@ -48,7 +49,9 @@ def _against_reference(row: Row, sample: Sample, what: str) -> None:
     got = results(row, sample)
     if row.law is not None:
         args, kwargs = sample.fill(sample.leaves())
-        assert row.law(got if len(got) > 1 else got[0], *args, **kwargs), f"{what}: the law does not hold of {brief(got[0])}"
+        assert row.law(got if len(got) > 1 else got[0], *args, **kwargs), (
+            f"{what}: the law does not hold of {brief(got[0])}"
+        )
         return
     want = row.expected(sample)
     assert len(got) == len(want), f"{what}: {len(got)} results instead of {len(want)}"
@@ -72,7 +75,7 @@ def empty(row: Row) -> None:
 
 def scalar(row: Row) -> None:
     found = [s for s in row.samples if s.is_scalar]
-    assert found, "no sample with a 0-d tensor"
+    assert found, "no sample with a 0-D tensor"
     for s in found:
         _against_reference(row, s, f"({s})")
 
@@ -99,7 +102,9 @@ def types(row: Row) -> None:
 
 
 def _numbers(fn: Callable, sample: Sample, arrays: list, order: int) -> tuple[list, list, list, list, list]:
-    """Results, gradients (None where there is none), those that depend on the operands, second gradients, and all weights."""
+    """Results, gradients (None where there is none), those that depend on the operands, second gradients, and all
+    weights.
+    """
     ws: list[np.ndarray] = []
     weigh = weigher()
 
@@ -113,12 +118,20 @@ def _numbers(fn: Callable, sample: Sample, arrays: list, order: int) -> tuple[li
         outs, gs, hs = derivatives(fn, sample, xs, order, kept)
         roots = [t.numpy() for t in outs if not t.stop_gradient]
         live = [g.numpy() for g in gs if g is not None and not g.stop_gradient]
-        return roots, [None if g is None else g.numpy() for g in gs], live, [None if h is None else h.numpy() for h in hs], ws
+        return (
+            roots,
+            [None if g is None else g.numpy() for g in gs],
+            live,
+            [None if h is None else h.numpy() for h in hs],
+            ws,
+        )
 
 
 def _dot(xs: list, ys: list) -> float:
     """Sum of the products of what is there: the real part of the inner product."""
-    return float(sum([np.sum(np.real(np.conj(x) * y)) for x, y in zip(xs, ys, strict=True) if x is not None and y is not None]))
+    return float(
+        sum([np.sum(np.real(np.conj(x) * y)) for x, y in zip(xs, ys, strict=True) if x is not None and y is not None])
+    )
 
 
 def _slopes(row: Row, sample: Sample, order: int) -> bool:
@@ -132,7 +145,10 @@ def _slopes(row: Row, sample: Sample, order: int) -> bool:
     if not gs:
         return False  # integers
     for _ in range(2):
-        ds = [rng.uniform(-1, 1, a.shape) + (1j * rng.uniform(-1, 1, a.shape) if a.dtype.kind == "c" else 0) for a in arrays]
+        ds = [
+            rng.uniform(-1, 1, a.shape) + (1j * rng.uniform(-1, 1, a.shape) if a.dtype.kind == "c" else 0)
+            for a in arrays
+        ]
         ds = ds if row.along is None else [row.along(d) if is_data(a) else d for a, d in zip(arrays, ds, strict=True)]
         moved = []
         for sign in (STEP, -STEP):
@@ -143,8 +159,12 @@ def _slopes(row: Row, sample: Sample, order: int) -> bool:
         weights = ws[:n] if order == 1 else ws[n:]
         slope = (_dot(weights, moved[0][which]) - _dot(weights, moved[1][which])) / (2 * STEP)
         part = _dot(found, along)
-        size = 1 + sum([float(np.sum(np.abs(f) * np.abs(d))) for f, d in zip(found, along, strict=True) if f is not None])
-        assert abs(slope - part) <= 2e-6 * size * row.loose[0], f"({sample}): derivative {part:.9g}, differences say {slope:.9g}"
+        size = 1 + sum(
+            [float(np.sum(np.abs(f) * np.abs(d))) for f, d in zip(found, along, strict=True) if f is not None]
+        )
+        assert abs(slope - part) <= 2e-6 * size * row.loose[0], (
+            f"({sample}): derivative {part:.9g}, differences say {slope:.9g}"
+        )
         if order > 1:
             _constant(row, sample, moved)
     return True
@@ -193,11 +213,20 @@ def gradient_types(row: Row) -> None:
     for d in sorted(row.dtypes & (FLOAT - {dtypes.float64}), key=lambda d: d.name):
         for s in samples:
             narrow = s.at(d)
-            wide = Sample(*narrow.fill([w if isinstance(a, still) else widen(a) for a, w in zip(narrow.leaves(), s.leaves(), strict=True)]))
+            wide = Sample(
+                *narrow.fill(
+                    [w if isinstance(a, still) else widen(a) for a, w in zip(narrow.leaves(), s.leaves(), strict=True)]
+                )
+            )
             found, want = [derivatives_of(row, x) for x in (narrow, wide)]
             compared += len(found)
             for g, w in zip(found, want, strict=True):
-                same(g, w.astype(g.dtype) if w.dtype == np.float64 else w, 2 * row.loose[0] * TOLERANCE[d.name], f"({narrow}): gradient")
+                same(
+                    g,
+                    w.astype(g.dtype) if w.dtype == np.float64 else w,
+                    2 * row.loose[0] * TOLERANCE[d.name],
+                    f"({narrow}): gradient",
+                )
     assert compared, "no gradient was compared"
 
 
@@ -206,7 +235,9 @@ def derivatives_of(row: Row, sample: Sample) -> list[np.ndarray]:
         xs = tensors(sample, grad=True)
         _, gs, _ = derivatives(row.fn, sample, xs, 1, weigher())
         for x, g in zip([x for x in xs if not x.stop_gradient], gs, strict=True):
-            assert g is None or g.dtype is x.dtype, f"({sample}): a gradient of {g.dtype.name} for an operand of {x.dtype.name}"
+            assert g is None or g.dtype is x.dtype, (
+                f"({sample}): a gradient of {g.dtype.name} for an operand of {x.dtype.name}"
+            )
         return [g.numpy() for g in gs if g is not None]
 
 
@@ -277,7 +308,9 @@ def method(row: Row) -> None:
         samples = [s for s in row.plain() if s.args and isinstance(s.args[0], np.ndarray)][:2]
         assert samples, "no sample that starts with a tensor"
         for s in samples:
-            for g, w in zip(results(row, s, fn=lambda x, *a, bound=bound, **k: bound(x, *a, **k)), results(row, s), strict=True):
+            for g, w in zip(
+                results(row, s, fn=lambda x, *a, bound=bound, **k: bound(x, *a, **k)), results(row, s), strict=True
+            ):
                 same(g, w, 0, f"x.{name}({s})")
 
 
@@ -286,12 +319,18 @@ def inplace(row: Row) -> None:
     names = row.target.options["inplace"]
     name = row.name + "_" if names is True or row.name + "_" in names.split() else names.split()[0]
     twin = PUBLIC.get(name) if row.op is None else row.op.twin
-    assert twin is not None and (row.op is not None or getattr(Tensor, name, None) is twin), f"Tensor.{name} is missing"
+    assert twin is not None and (
+        row.op is not None or getattr(getattr(Tensor, name, None), "function", None) is twin
+    ), f"Tensor.{name} is missing"
     fitting = 0
     for s in [s for s in row.plain() if s.args]:
         want = results(row, s)[0]
         first = s.leaves()[0]
-        shaped = want.shape == first.shape or row.target.options.get("view") or row.name in ("t", "squeeze", "unsqueeze", "flatten")
+        shaped = (
+            want.shape == first.shape
+            or row.target.options.get("view")
+            or row.name in ("t", "squeeze", "unsqueeze", "flatten")
+        )
         if not shaped:
             continue
         fitting += 1
@@ -345,7 +384,12 @@ def aliases(row: Row) -> None:
 def refusals(row: Row) -> None:
     """Bad input by message: the row's own, an unknown keyword, and text where a tensor goes."""
     s = row.samples[0]
-    _refused(row, Sample(s.args, {**s.kwargs, "no_such_keyword": 1}), f"{row.target.told}(no_such_keyword): expected a keyword among ", TypeError)
+    _refused(
+        row,
+        Sample(s.args, {**s.kwargs, "no_such_keyword": 1}),
+        f"{row.target.told}(no_such_keyword): expected a keyword among ",
+        TypeError,
+    )
     first = row.target.signature.operands[:1]
     if (
         first
@@ -354,7 +398,12 @@ def refusals(row: Row) -> None:
         and s.args
         and isinstance(s.args[0], np.ndarray)
     ):
-        _refused(row, Sample(("text", *s.args[1:]), s.kwargs), f"{row.target.told}({first[0].name}): expected a Tensor", TypeError)
+        _refused(
+            row,
+            Sample(("text", *s.args[1:]), s.kwargs),
+            f"{row.target.told}({first[0].name}): expected a Tensor",
+            TypeError,
+        )
     for b in row.bad:
         _refused(row, b.sample, b.message, b.kind)
 
@@ -404,12 +453,16 @@ CHECKS: dict[str, tuple[Callable, Callable]] = {
     "inference": (rules.inference, lambda row: _is_op(row) and row.target.infer_rule is not None),
     "width": (rules.width, lambda row: _is_op(row)),
     "half precision": (rules.half, lambda row: _is_op(row) and bool(row.dtypes & HALVES)),
-    "gradient rule": (rules.gradient_rule, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
+    "gradient rule": (
+        rules.gradient_rule,
+        lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0,
+    ),
     "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings or row.target.grad_lowerings)),
 }
 
 
-# A composite has no rules of its own: each operator that it is made of goes through these, so for most they wait for --full.
+# A composite has no rules of its own: each operator that it is made of goes through these, so for most they wait for
+# --full.
 OF_PARTS = ("second order", "gradient dtypes", "static", "compiled")
 
 
@@ -426,7 +479,16 @@ def problems(row: Row, only: str | None = None, without: tuple[str, ...] = ()) -
             check(row)
         except AssertionError as e:
             failed = str(e) or "an assertion of the engine"
-        except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError, AttributeError, KeyError, NotImplementedError) as e:
+        except (
+            TypeError,
+            ValueError,
+            IndexError,
+            RuntimeError,
+            ArithmeticError,
+            AttributeError,
+            KeyError,
+            NotImplementedError,
+        ) as e:
             failed = f"{type(e).__name__}: {e}"
         if failed and name not in row.skip:
             found.append(f"{name}: {failed}")

@@ -14,4 +14,6 @@ def pytest_terminal_summary(terminalreporter):
     if slow:
         total, over = sum(r.duration for r in rows), sum(r.duration > BUDGET for r in rows)
         shown = ", ".join(f"{r.nodeid.partition('[')[2][:-1]} {r.duration:.1f} s" for r in slow)
-        terminalreporter.write_line(f"table: {len(rows)} rows in {total:.0f} s, {over} over {BUDGET} s; slowest: {shown}")
+        terminalreporter.write_line(
+            f"table: {len(rows)} rows in {total:.0f} s, {over} over {BUDGET} s; slowest: {shown}"
+        )

@@ -1,7 +1,8 @@
 """What a row of the operator table says, and how its calls are evaluated; the checks themselves are in `checks`.
 
 A sample is a call with NumPy arrays where tensors go. An array of float64 is data: it takes each dtype in turn and is
-differentiated. Arrays of other types (indices, masks) stay as they are, and `still` data is cast but not differentiated.
+differentiated. Arrays of other types (indices, masks) stay as they are, and `still` data is cast but not
+differentiated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ REAL = FLOAT | INT
 HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
 NUMBER = FLOAT | INT | COMPLEX
 
-TOLERANCE = {"bfloat16": 3e-2, "float16": 4e-3, "float32": 1e-5, "complex64": 1e-5, "float64": 1e-10, "complex128": 1e-10}
+TOLERANCE = {
+    "bfloat16": 3e-2,
+    "float16": 4e-3,
+    "float32": 1e-5,
+    "complex64": 1e-5,
+    "float64": 1e-10,
+    "complex128": 1e-10,
+}
 
 
 class still(np.ndarray):
@@ -127,13 +135,18 @@ class Row:
     samples: list[Sample]
     ref: Callable | None = None
     dtypes: frozenset = FLOAT
-    out: Any = "same"  # type of the result: the first operand's, the "last" one's, a name, "ref": the reference's, or a function
+    # type of the result: the first operand's, the "last" one's, a name, "ref": the reference's, or a function
+    out: Any = "same"
     unchecked: frozenset = frozenset()  # types that are taken, but mean different things in different samples
     rename: dict[str, str] = field(default_factory=dict)  # keywords that the reference calls otherwise
     grad: int = 2  # orders of derivatives; 0: it has none
     slow: bool = False  # second derivatives take many seconds to compile: they are compared with --full alone
-    grad_ref: Callable | None = None  # (w, *arguments) -> gradients of the data, where it is not differentiable: at ties
-    along: Callable | None = None  # makes any step one that stays where the operator is defined: among symmetric matrices
+    grad_ref: Callable | None = (
+        None  # (w, *arguments) -> gradients of the data, where it is not differentiable: at ties
+    )
+    along: Callable | None = (
+        None  # makes any step one that stays where the operator is defined: among symmetric matrices
+    )
     law: Callable | None = None  # instead of a reference, for random numbers: (result, *arguments) -> whether it holds
     bad: list[Bad] = field(default_factory=list)
     skip: dict[str, str] = field(default_factory=dict)  # check -> why it cannot hold
@@ -155,7 +168,11 @@ class Row:
 
     def varied(self) -> list[Sample]:
         """At most six samples that differ in kind: what is compiled."""
-        kinds = [self.plain(3), [s for s in self.samples if not s.is_finite][:1], [s for s in self.samples if s.is_empty][:1]]
+        kinds = [
+            self.plain(3),
+            [s for s in self.samples if not s.is_finite][:1],
+            [s for s in self.samples if s.is_empty][:1],
+        ]
         found = [s for kind in kinds for s in kind]
         return [*found, *[s for s in self.samples if s.is_scalar and s not in found][:1]]
 
@@ -163,7 +180,9 @@ class Row:
         """The reference's results for a sample, in the types the operator must give."""
         assert self.ref is not None
         wide = [widen(a) for a in sample.leaves()]
-        args, kwargs = sample.fill([a.astype(float) if self.out is floating and a.dtype.kind in "iub" else a for a in wide])
+        args, kwargs = sample.fill(
+            [a.astype(float) if self.out is floating and a.dtype.kind in "iub" else a for a in wide]
+        )
         with np.errstate(all="ignore"):
             want = self.ref(*args, **{self.rename.get(k, k): v for k, v in kwargs.items()})
         found = [np.asarray(w) for w in (want if isinstance(want, (list, tuple)) else [want])]
@@ -210,7 +229,10 @@ def brief(a: np.ndarray) -> str:
 
 
 def smooth(row: Row, n: int) -> Iterator[Sample]:
-    """Where derivatives are compared: at most `n` float64 samples and two complex128; ties only have one-sided slopes."""
+    """Where derivatives are compared:
+
+    at most `n` float64 samples and two complex128; ties only have one-sided slopes.
+    """
 
     def untied(a: np.ndarray) -> bool:
         return is_data(a) and (row.along is not None or len(set(a.ravel())) == a.size)
@@ -251,7 +273,9 @@ def derivatives(fn: Callable, sample: Sample, xs: list, order: int, weigh: Calla
     bireme.seed(11)
     outs = flat(fn(*args, **kwargs))
     wanted = [x for x in xs if not x.stop_gradient]
-    assert not order or not wanted or all(not t.stop_gradient or not t.dtype.is_inexact for t in outs), f"({sample}): no gradient"
+    assert not order or not wanted or all(not t.stop_gradient or not t.dtype.is_inexact for t in outs), (
+        f"({sample}): no gradient"
+    )
     roots = [t for t in outs if not t.stop_gradient]
     if not order or not wanted or not roots:
         return outs, [], []

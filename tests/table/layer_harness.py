@@ -40,7 +40,11 @@ class LayerRow:
 
     def build(self, seed: int = 7) -> Any:
         bireme.seed(seed)
-        made = self.make if self.make is not None else next(getattr(m, self.name) for m in MODULES if hasattr(m, self.name))
+        made = (
+            self.make
+            if self.make is not None
+            else next(getattr(m, self.name) for m in MODULES if hasattr(m, self.name))
+        )
         args, kwargs = self.init.fill([bireme.to_tensor(a) for a in self.init.leaves()])
         return made(*args, **kwargs)
 
@@ -52,7 +56,10 @@ class LayerRow:
 
 def tensors(sample: Sample, dtype: str, grad: bool = False) -> list[Tensor]:
     arrays = [a.astype(dtypes.of(dtype).np) if a.dtype == np.float64 else a for a in sample.leaves()]
-    return [bireme.to_tensor(np.asarray(a), stop_gradient=not grad or a.dtype.kind != "f" or isinstance(a, still)) for a in arrays]
+    return [
+        bireme.to_tensor(np.asarray(a), stop_gradient=not grad or a.dtype.kind != "f" or isinstance(a, still))
+        for a in arrays
+    ]
 
 
 def run(layer: Any, sample: Sample, xs: list[Tensor], seed: int = 11) -> list[Tensor]:
@@ -137,7 +144,9 @@ def gradient(row: LayerRow) -> None:
 
     h = 1e-5
     want = (total(h) - total(-h)) / (2 * h)
-    assert abs(slope - want) <= 1e-5 * row.loose[0] * (1 + abs(want)), f"a slope of {slope:.8g} where differences give {want:.8g}"
+    assert abs(slope - want) <= 1e-5 * row.loose[0] * (1 + abs(want)), (
+        f"a slope of {slope:.8g} where differences give {want:.8g}"
+    )
 
 
 def state_dict(row: LayerRow) -> None:
@@ -168,7 +177,9 @@ def training(row: LayerRow) -> None:
         xs = [x if x.stop_gradient else next(rest) for x in xs]
     first = [t for t in run(layer, sample, xs) if t.dtype.is_inexact and not t.stop_gradient]
     rng = np.random.default_rng(9)
-    targets = [bireme.to_tensor((t.numpy() + 0.1 * rng.standard_normal(t.shape)).astype(t.numpy().dtype)) for t in first]
+    targets = [
+        bireme.to_tensor((t.numpy() + 0.1 * rng.standard_normal(t.shape)).astype(t.numpy().dtype)) for t in first
+    ]
     opt = bireme.optimizer.Adam(1e-3, parameters=held)
     losses = []
     for _ in range(6):
@@ -216,7 +227,10 @@ def compiled(row: LayerRow) -> None:
 
 
 def mixed_precision(row: LayerRow) -> None:
-    """Under auto_cast with bfloat16, results and gradients are those of float32 but for rounding; gradients have their parameter's type."""
+    """Under auto_cast with bfloat16, results and gradients are those of float32 but for rounding;
+
+    gradients have their parameter's type.
+    """
     found = {}
     for low in (False, True):
         layer, sample = row.build(), row.samples()[0]
@@ -230,19 +244,29 @@ def mixed_precision(row: LayerRow) -> None:
             weights = [bireme.to_tensor(weight_like(rng, t.shape, t.dtype)) for t in outs]
             gs = bireme.grad(outs, moving, weights, allow_unused=True)
             assert any(g is not None for g in gs), "no gradient"
-            assert all(g is None or g.dtype is t.dtype for g, t in zip(gs, moving, strict=True)), "a gradient of another type than its parameter's"
+            assert all(g is None or g.dtype is t.dtype for g, t in zip(gs, moving, strict=True)), (
+                "a gradient of another type than its parameter's"
+            )
             found[low] = [t.numpy() for t in [*outs, *gs] if t is not None]
     for exact, rounded in zip(found[False], found[True], strict=True):
         apart, size = np.linalg.norm(rounded - exact), np.linalg.norm(exact)
-        assert apart <= 0.05 * row.loose[0] * (size + 1e-3 * max(np.linalg.norm(a) for a in found[False])), f"{apart:.3g} apart, of {size:.3g}"
+        assert apart <= 0.05 * row.loose[0] * (size + 1e-3 * max(np.linalg.norm(a) for a in found[False])), (
+            f"{apart:.3g} apart, of {size:.3g}"
+        )
 
 
 def refusals(row: LayerRow) -> None:
-    """Wrong inputs and wrong arguments are refused with a clear sentence; so is text in the place of a tensor, if nothing else is."""
+    """Wrong inputs and wrong arguments are refused with a clear sentence;
+
+    so is text in the place of a tensor, if nothing else is.
+    """
     if not row.bad and not row.bad_init:
         sample = row.samples()[0]
         args, kwargs = sample.fill(tensors(sample, "float32"))
-        _refused(lambda: row.build()("text", *args[1:], **kwargs), Bad(call("text", *sample.args[1:]), ": expected ", TypeError))
+        _refused(
+            lambda: row.build()("text", *args[1:], **kwargs),
+            Bad(call("text", *sample.args[1:]), ": expected ", TypeError),
+        )
     for bad in row.bad:
         layer = row.build()
         _refused(lambda bad=bad, layer=layer: run(layer, bad.sample, tensors(bad.sample, "float32")), bad)
@@ -259,7 +283,10 @@ def _refused(attempt: Callable, bad: Bad) -> None:
     raise AssertionError(f"({bad.sample}): not refused")
 
 
-CHECKS = {f.__name__.replace("_", " "): f for f in (parameters, forward, gradient, state_dict, training, mixed_precision, static, compiled, refusals)}
+CHECKS = {
+    f.__name__.replace("_", " "): f
+    for f in (parameters, forward, gradient, state_dict, training, mixed_precision, static, compiled, refusals)
+}
 
 
 def problems(row: LayerRow, only: str | None = None) -> list[str]:
@@ -283,4 +310,8 @@ def problems(row: LayerRow, only: str | None = None) -> list[str]:
 def layers() -> set[str]:
     """Names of the public layers of `MODULES`, but for `Layer` itself."""
     public = {n: getattr(m, n) for m in MODULES for n in m.__all__}
-    return {n for n, v in public.items() if inspect.isclass(v) and issubclass(v, bireme.nn.Layer) and v is not bireme.nn.Layer}
+    return {
+        n
+        for n, v in public.items()
+        if inspect.isclass(v) and issubclass(v, bireme.nn.Layer) and v is not bireme.nn.Layer
+    }

@@ -1,4 +1,7 @@
-"""References for operators that return elements together with their places: the elements in the operand's type, exactly."""
+"""References for operators that return elements together with their places:
+
+the elements in the operand's type, exactly.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from tests.table.harness import same, widen
 
 
 def exact(ref: Callable, places: Any = np.int64) -> Callable:
-    """A law: the results are what `ref` gives for the widened operands, the first in the operand's type, others as `places`.
+    """A law: the results are what `ref` gives for the widened operands, the first in the operand's type, others as
+    `places`.
 
     Without `places`, the others have the type that `ref` gives them.
     """

@@ -1,4 +1,7 @@
-"""Checks of what stands beside an operator's body: inference by hand, gradient rules, lowerings, and the body's own trace."""
+"""Checks of what stands beside an operator's body:
+
+inference by hand, gradient rules, lowerings, and the body's own trace.
+"""
 
 from __future__ import annotations
 
@@ -52,16 +55,23 @@ def inference(row: Row) -> None:
     seen = set()
     plan = [(dtypes.float32, row.samples), *[(d, row.samples[:2]) for d in sorted(row.dtypes, key=lambda d: d.name)]]
     for dtype, samples in plan:
-        for bound, sigs, *_ in _nodes(row, 0, dtype, [s for s in samples if dtype in row.dtypes or dtype is dtypes.float32]):
+        for bound, sigs, *_ in _nodes(
+            row, 0, dtype, [s for s in samples if dtype in row.dtypes or dtype is dtypes.float32]
+        ):
             if bound.op is row.target and (bound, sigs) not in seen:
                 seen.add((bound, sigs))
                 hand, traced = bound.infer(sigs), bound._trace(sigs)
-                assert hand == traced, f"{bound}({', '.join(map(str, sigs))}): {list(hand)}, the body gives {list(traced)}"
+                assert hand == traced, (
+                    f"{bound}({', '.join(map(str, sigs))}): {list(hand)}, the body gives {list(traced)}"
+                )
     assert seen or "static" in row.skip, "no sample reached the rule"
 
 
 def width(row: Row) -> None:
-    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards; with numbers in float64, no array does."""
+    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards;
+
+    with numbers in float64, no array does.
+    """
     reached = "static" in row.skip
     for bound, sigs, _, _, outs in _nodes(row, min(row.grad, 1), dtypes.float32, row.plain(3)):
         double = [s.shape for s in (*sigs, *outs) if s.dtype in (dtypes.float64, dtypes.complex128)]
@@ -75,7 +85,11 @@ def width(row: Row) -> None:
             specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
             with jax.enable_x64(True):
                 closed = jax.make_jaxpr(bound.lower(platform))(*specs)
-            found = [v.aval for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)]
+            found = [
+                v.aval
+                for v in _variables(closed.jaxpr)
+                if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)
+            ]
             wide = {str(a) for a in found if a.shape or not double}
             assert not wide, f"{bound}({', '.join(map(str, sigs))}) computes {', '.join(sorted(wide))} on {platform}"
     assert reached, "no sample reached the body"
@@ -147,7 +161,9 @@ def _lossy(jaxpr: Any, sums: set, carried: set) -> Iterator[str]:
                 below = [{w for v, w in pairs if v in found} for found in (sums, carried)]
                 yield from _lossy(j, *below)
                 for found, there in zip((sums, carried), below, strict=True):
-                    found.update([o for o, v in zip(eqn.outvars, j.outvars, strict=True) if not hasattr(v, "val") and v in there])
+                    found.update(
+                        [o for o, v in zip(eqn.outvars, j.outvars, strict=True) if not hasattr(v, "val") and v in there]
+                    )
         elif name in _MOVES:
             read = [v for v in _read(eqn) if not hasattr(v, "val")]
             for found in (sums, carried):
@@ -188,7 +204,10 @@ def _is_half(v: Any) -> bool:
 
 
 def gradient_rule(row: Row) -> None:
-    """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated: the rules are in Paddle's convention)."""
+    """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated:
+
+    the rules are in Paddle's convention).
+    """
     reached = False
     kinds = [dtypes.float64, *[d for d in (dtypes.complex128,) if d in row.dtypes]]
     for dtype in kinds:
@@ -206,12 +225,25 @@ def gradient_rule(row: Row) -> None:
             operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
             specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
             want = tracing.traced(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
-            for form, what in ((tracing.traced(grad.lower("cpu"), specs, True), "rule"), (planning.plan(grad, specs), "rule as interpreted")):
+            for form, what in (
+                (tracing.traced(grad.lower("cpu"), specs, True), "rule"),
+                (planning.plan(grad, specs), "rule as interpreted"),
+            ):
                 for i, g, w in zip(needs, form(*operands), want, strict=True):
-                    same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
+                    same(
+                        np.asarray(g),
+                        np.asarray(w),
+                        1e-9 * row.loose[0],
+                        f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}",
+                    )
             for i in bound.passes:
                 if i in needs and sigs[i] is outs[0]:
-                    same(ws[0], np.asarray(want[needs.index(i)]), 1e-9, f"{bound}: operand {i} does not pass its gradient through")
+                    same(
+                        ws[0],
+                        np.asarray(want[needs.index(i)]),
+                        1e-9,
+                        f"{bound}: operand {i} does not pass its gradient through",
+                    )
     assert reached, "no sample reached the rule"
 
 
@@ -249,11 +281,16 @@ def lowerings(row: Row) -> None:
                 reached = True
                 needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
                 ws = [_weights(np.random.default_rng(3), s) for s in outs]
-                there, here = [tracing.traced(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")]
+                there, here = [
+                    tracing.traced(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")
+                ]
                 tol = 10 * TOLERANCE[dtype.name]
                 for a, b in zip(there, here, strict=True) if bound.many else [(there, here)]:
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}")
-                pulls = [tracing.traced(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
+                pulls = [
+                    tracing.traced(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given)
+                    for p in (platform, "reference")
+                ]
                 for a, b in zip(*pulls, strict=True):
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")
                 if needs and platform in row.target.grad_lowerings and all(s.dtype.is_inexact for s in outs):
@@ -261,7 +298,9 @@ def lowerings(row: Row) -> None:
         assert reached, f"no sample reached the form for {platform}"
 
 
-def _rules_agree(bound: Bound, needs: tuple, sigs: tuple, outs: tuple, given: list, ws: list, platform: str, tol: float) -> None:
+def _rules_agree(
+    bound: Bound, needs: tuple, sigs: tuple, outs: tuple, given: list, ws: list, platform: str, tol: float
+) -> None:
     """The gradient rule for a platform gives what the rule beside it gives."""
     grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
     results = tracing.traced(bound.lower("reference"), sigs, bound.many)(*given)

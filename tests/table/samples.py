@@ -35,13 +35,17 @@ PAIRS: list[tuple[tuple, tuple]] = [
 ]  # fmt: skip
 
 
-def broadcasting(n: int = 2, low: float = -3, high: float = 3, low_y: Any = None, nonfinite: bool = True) -> list[Sample]:
+def broadcasting(
+    n: int = 2, low: float = -3, high: float = 3, low_y: Any = None, nonfinite: bool = True
+) -> list[Sample]:
     """Operands that broadcast to each other; the first has the given range, the others too unless `low_y` says more."""
     found = []
     for pair in PAIRS:
         shapes = [pair[i % 2] for i in range(n)]
         lows = [low] + [low if low_y is None else low_y] * (n - 1)
-        found.append(call(*[floats(*s, low=lo, high=high, seed=i) for i, (s, lo) in enumerate(zip(shapes, lows, strict=True))]))
+        found.append(
+            call(*[floats(*s, low=lo, high=high, seed=i) for i, (s, lo) in enumerate(zip(shapes, lows, strict=True))])
+        )
     if nonfinite:
         grids = np.meshgrid(*[NONFINITE] * 2)
         found.append(call(*[grids[i % 2].ravel().copy() for i in range(n)]))
@@ -59,7 +63,13 @@ def reduction(low: float = -3, high: float = 3, ties: bool = False, empty: bool 
     x = floats(2, 3, low=low, high=high)
     cube = floats(2, 3, 2, low=low, high=high)
     keep = {"keepdim": True} if keepdim else {}
-    found = [call(x), call(x, axis=0), call(cube, axis=-1, **keep), call(floats(low=low, high=high)), call(floats(1, low=low, high=high), axis=-1)]
+    found = [
+        call(x),
+        call(x, axis=0),
+        call(cube, axis=-1, **keep),
+        call(floats(low=low, high=high)),
+        call(floats(1, low=low, high=high), axis=-1),
+    ]
     if many:
         found += [call(cube, axis=[0, -1]), call(cube, axis=(1,), **keep)]
         found += [call(x, axis=[])]

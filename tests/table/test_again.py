@@ -14,14 +14,23 @@ TURNS = (0, 1, 2, 1, 0)  # by how much the elements are rotated
 def outcome(row: Row, sample: Sample, turn: int) -> list | tuple:
     """Results and gradients, or the error."""
     leaves = sample.leaves()
-    turned = [np.roll(np.asarray(a).ravel(), turn).reshape(np.shape(a)) if is_data(a) else np.asarray(a) for a in leaves]
+    turned = [
+        np.roll(np.asarray(a).ravel(), turn).reshape(np.shape(a)) if is_data(a) else np.asarray(a) for a in leaves
+    ]
     xs = [bireme.to_tensor(a, stop_gradient=not is_data(leaf)) for a, leaf in zip(turned, leaves, strict=True)]
     args, kwargs = sample.fill(xs)
     bireme.seed(11)
     try:
         outs = flat(row.fn(*args, **kwargs))
-        roots, wanted = [t for t in outs if not t.stop_gradient and t.dtype.is_inexact], [x for x in xs if not x.stop_gradient]
-        grads = bireme.grad(roots, wanted, [bireme.full_like(t, 0.5) for t in roots], allow_unused=True) if roots and wanted else []
+        roots, wanted = (
+            [t for t in outs if not t.stop_gradient and t.dtype.is_inexact],
+            [x for x in xs if not x.stop_gradient],
+        )
+        grads = (
+            bireme.grad(roots, wanted, [bireme.full_like(t, 0.5) for t in roots], allow_unused=True)
+            if roots and wanted
+            else []
+        )
         return [None if t is None else (t.dtype.name, t._host()) for t in [*outs, *grads]]
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as e:
         return type(e).__name__, str(e).splitlines()[0]

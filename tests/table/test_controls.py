@@ -1,4 +1,7 @@
-"""Negative controls: for each check a deliberately wrong operator that it must catch, beside a right one that it passes."""
+"""Negative controls:
+
+for each check a deliberately wrong operator that it must catch, beside a right one that it passes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def square(body=None, grad=None, infer=None, kind=Op, **options) -> Op:
     def right(x: Tensor) -> Tensor:
         return x * x
 
-    made = kind(body or right, {"name": "square_of_control", "method": True, "inplace": True, "out": True, "torch": True, **options})
+    made = kind(
+        body or right,
+        {"name": "square_of_control", "method": True, "inplace": True, "out": True, "torch": True, **options},
+    )
     if kind is Op:
         made.grad(grad or (lambda g, x: g * jnp.conj(2 * x)))
         made.infer(infer or (lambda x: x))
@@ -102,7 +108,13 @@ CONTROLS = {
     "method": lambda: row_of(square()),
     "in-place": lambda: row_of(patched(twin=lambda made: _twin(made, factor=1.001))),
     "out": lambda: row_of(patched(public=lambda made: lambda *a, out=None, **k: _public(made)(*a, **k))),
-    "aliases": lambda: row_of(patched(public=lambda made: lambda *a, **k: _public(made)(k["input"] * 2) if "input" in k else _public(made)(*a, **k))),
+    "aliases": lambda: row_of(
+        patched(
+            public=lambda made: (
+                lambda *a, **k: _public(made)(k["input"] * 2) if "input" in k else _public(made)(*a, **k)
+            )
+        )
+    ),
     "bad input": lambda: row_of(patched(public=lambda made: lambda x, **k: _public(made)(x))),
     "inference": lambda: row_of(square(infer=lambda x: sig_of((*x.shape, 1), x.dtype))),
     "width": lambda: row_of(square(half_as_double)),
@@ -191,7 +203,9 @@ def test_check_fails_if_it_has_nothing_to_compare(check):
 
 
 def test_a_row_without_types_that_are_compared_fails():
-    assert problems(row_of(square(), dtypes=FLOAT, unchecked=ALL), only="dtypes") == ["dtypes: no type that is compared"]
+    assert problems(row_of(square(), dtypes=FLOAT, unchecked=ALL), only="dtypes") == [
+        "dtypes: no type that is compared"
+    ]
 
 
 def test_laws_are_checked():
@@ -199,7 +213,9 @@ def test_laws_are_checked():
 
 
 def test_a_skip_that_is_not_needed_fails():
-    assert problems(row_of(square(), skip={"forward": "a sentence"}), only="forward") == ["skip of 'forward' is not needed: the check holds"]
+    assert problems(row_of(square(), skip={"forward": "a sentence"}), only="forward") == [
+        "skip of 'forward' is not needed: the check holds"
+    ]
 
 
 def test_a_skip_that_is_needed_passes():
@@ -207,7 +223,9 @@ def test_a_skip_that_is_needed_passes():
 
 
 def test_a_skip_of_no_check_fails():
-    assert problems(row_of(square(), skip={"fowrard": "a sentence"}), only="forward") == ["skip of 'fowrard': no such check for this operator"]
+    assert problems(row_of(square(), skip={"fowrard": "a sentence"}), only="forward") == [
+        "skip of 'fowrard': no such check for this operator"
+    ]
 
 
 def test_rows_and_registry_are_compared_both_ways():

@@ -1,4 +1,7 @@
-"""Negative controls of the layer table: for each check a layer that it must catch, beside a right one that it passes."""
+"""Negative controls of the layer table:
+
+for each check a layer that it must catch, beside a right one that it passes.
+"""
 
 import dataclasses
 
@@ -147,7 +150,9 @@ CONTROLS = {
 
 def row_of(make, **changes):
     params = {"weight": (4, 3), "bias": (3,)}
-    row = LayerRow("Linear", call(4, 3), [(3, 4), (0, 4)], params, lambda x, weight, bias: x @ weight + bias, bad=[WIDE], make=make)
+    row = LayerRow(
+        "Linear", call(4, 3), [(3, 4), (0, 4)], params, lambda x, weight, bias: x @ weight + bias, bad=[WIDE], make=make
+    )
     return dataclasses.replace(row, **changes)
 
 

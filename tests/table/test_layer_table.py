@@ -9,7 +9,10 @@ from bireme.core.xla_exec import xla
 from tests.table import layer_harness
 from tests.table.test_table import LOWEST
 
-PARTS = [importlib.import_module(f"tests.table.layers.{path.stem}") for path in sorted(Path(__file__).parent.glob("layers/*.py"))]
+PARTS = [
+    importlib.import_module(f"tests.table.layers.{path.stem}")
+    for path in sorted(Path(__file__).parent.glob("layers/*.py"))
+]
 LAYERS = [row for part in PARTS for row in part.LAYERS]
 # containers of layers are no functions of an input: their behaviour is tested in test_layer.py
 CONTAINERS = {"LayerDict", "LayerList", "ParameterList", "ParameterDict"}

@@ -36,7 +36,9 @@ def test_pooling_is_compared_exactly_and_with_its_indices(row):
 
 @pytest.mark.parametrize("row", LARGEST, ids=lambda row: row.name)
 def test_the_last_of_equals_is_not_the_first(row, monkeypatch):
-    monkeypatch.setattr(pool, "_first", lambda part, places, bounds: (part.max(-1), places[::-1][part[..., ::-1].argmax(-1)]))
+    monkeypatch.setattr(
+        pool, "_first", lambda part, places, bounds: (part.max(-1), places[::-1][part[..., ::-1].argmax(-1)])
+    )
     with pytest.raises(AssertionError, match="result 1"):
         forward(row)
 

@@ -13,7 +13,9 @@ from tests.table import checks
 
 HERE = Path(__file__).parent
 PARTS = [
-    importlib.import_module(f"tests.table.{path.parent.name}.{path.stem}") for path in sorted(HERE.glob("*/*.py")) if path.parent.name != "layers"
+    importlib.import_module(f"tests.table.{path.parent.name}.{path.stem}")
+    for path in sorted(HERE.glob("*/*.py"))
+    if path.parent.name != "layers"
 ]
 TABLE = [row for part in PARTS for row in part.TABLE]
 LOWEST = {"cpu": {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True, **xla.EXACT}}

@@ -16,9 +16,20 @@ from bireme.utils import unique_name
 enable_dygraph, disable_dygraph, enabled = disable_static, enable_static, in_dynamic_mode
 
 __all__ = [
-    "disable_dygraph", "enable_dygraph", "enable_grad", "enabled", "grad", "guard", "in_declarative_mode", "in_sot_simulation_mode",
-    "in_to_static_mode", "is_grad_enabled", "no_grad", "no_grad_", "set_grad_enabled",
-]  # fmt: skip
+    "disable_dygraph",
+    "enable_dygraph",
+    "enable_grad",
+    "enabled",
+    "grad",
+    "guard",
+    "in_declarative_mode",
+    "in_sot_simulation_mode",
+    "in_to_static_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "no_grad_",
+    "set_grad_enabled",
+]
 
 
 def no_grad(func: Callable | None = None) -> Any:
@@ -35,11 +46,18 @@ def no_grad(func: Callable | None = None) -> Any:
 
 @contextlib.contextmanager
 def guard(place: Any = None) -> Iterator[None]:
-    """Run the block in dynamic mode: new tensors in it are made on `place`, names are counted anew.
+    """Run the block in dynamic mode, with names counted anew.
 
-    >>> with bireme.base.dygraph.guard(bireme.CPUPlace()):
-    ...     bireme.ones([2]).place
-    Place(cpu)
+    Args:
+        place: Device that new tensors are made on. Default: None, the current one.
+
+    Returns:
+        A context manager.
+
+    Examples:
+        >>> with bireme.base.dygraph.guard(bireme.CPUPlace()):
+        ...     bireme.ones([2]).place
+        Place(cpu)
     """
     device = devices.current() if place is None else devices.parse(place, "guard(place)")
     device.ensure("guard(place)")

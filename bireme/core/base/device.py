@@ -55,7 +55,9 @@ class Device:
             try:
                 self._jax = jax.devices(self.platform)[self.index]
             except (RuntimeError, IndexError):
-                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", described=self.name) from None
+                raise errors.bad(
+                    where, f"a device of this machine ({', '.join(available())})", described=self.name
+                ) from None
 
     @property
     def capacity(self) -> int:
@@ -284,13 +286,15 @@ class CustomPlace(Place):
 
     def __init__(self, device_type: str, id: int = 0) -> None:
         if not isinstance(device_type, str):
-            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "CustomPlace(device_type)", "a device type as a str", device_type, kind=errors.ArgumentTypeError
+            )
         self._at("custom", Device(device_type, _index(id, "CustomPlace(id)")))
 
 
 def _index(id: Any, where: str) -> int:
     if isinstance(id, bool) or not isinstance(id, int) or id < 0:
-        raise errors.bad(where, "a device number of 0 or more", id)
+        raise errors.bad(where, "a non-negative device id", id)
     return id
 
 
@@ -316,7 +320,10 @@ def register_device(kind: str, platform: str | None = None) -> None:
 
 
 class Fork:
-    """Whether this process is a fork of one whose devices had started: XLA's threads do not exist here, so it would hang."""
+    """Whether this process is a fork of one whose devices had started:
+
+    XLA's threads do not exist here, so it would hang.
+    """
 
     child = False
 
@@ -325,10 +332,10 @@ class Fork:
         cls.child = cls.child or started()
 
     @classmethod
-    def error(cls) -> RuntimeError:
-        return RuntimeError(
-            "this process was forked after a device had started: compiled programs cannot run in it\n"
-            "  hint: start workers by spawn or forkserver, multiprocessing.get_context('spawn')"
+    def error(cls) -> Exception:
+        return errors.failure(
+            "this process was forked after a device had started: compiled programs cannot run in it",
+            hint="start workers by spawn or forkserver, multiprocessing.get_context('spawn')",
         )
 
 
@@ -370,13 +377,18 @@ def registered() -> list[str]:
 def _choose_default() -> Device:
     _prepare_backend()
     platform = jax.default_backend()
-    kind = next((k for k, p in _PLATFORMS.items() if p == platform), None) or ("gpu" if platform in ("gpu", "rocm") else "cpu")
+    kind = next((k for k, p in _PLATFORMS.items() if p == platform), None) or (
+        "gpu" if platform in ("gpu", "rocm") else "cpu"
+    )
     device = Device(kind, 0)
     _default.append(device)
     return device
 
 
 _NAME = re.compile(r"([a-z_][a-z0-9_]*)(?::(\d+))?")
+
+
+DeviceLike = Device | Place | str  # what `parse` reads, as annotations name it
 
 
 def parse(spec: Any, where: str = "set_device(device)") -> Device:

@@ -80,9 +80,26 @@ class OpaqueType(DType):
 
 
 _NUMBERS = {
-    "raw": 0, "bool": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "uint32": 6, "int32": 7, "uint64": 8, "int64": 9, "float32": 10,
-    "float64": 11, "complex64": 12, "complex128": 13, "pstring": 14, "float16": 15, "bfloat16": 16, "float8_e4m3fn": 17, "float8_e5m2": 18,
-}  # fmt: skip
+    "raw": 0,
+    "bool": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "uint32": 6,
+    "int32": 7,
+    "uint64": 8,
+    "int64": 9,
+    "float32": 10,
+    "float64": 11,
+    "complex64": 12,
+    "complex128": 13,
+    "pstring": 14,
+    "float16": 15,
+    "bfloat16": 16,
+    "float8_e4m3fn": 17,
+    "float8_e5m2": 18,
+}
 
 bool_ = DType("bool", np.bool_, "b", 0)
 uint8 = DType("uint8", np.uint8, "i", 1)
@@ -118,14 +135,40 @@ COMPLEX = frozenset((complex64, complex128))
 INT = frozenset((uint8, int8, int16, int32, int64))
 BOOL = frozenset((bool_,))
 
-_BY_NAME = {d.name: d for d in ALL} | {"float": float64, "double": float64, "half": float16, "int": int64, "long": int64}
+_BY_NAME = {d.name: d for d in ALL} | {
+    "float": float64,
+    "double": float64,
+    "half": float16,
+    "int": int64,
+    "long": int64,
+}
 NAMES = frozenset(_BY_NAME)
 _BY_NUMPY = {d.np: d for d in ALL}
-_OF_NUMPY = ("bool_", "byte", "ubyte", "short", "intc", "int_", "single", "complex", "csingle", "cdouble", "i2", "i4", "i8", "f2", "f4", "f8")
+_OF_NUMPY = (
+    "bool_",
+    "byte",
+    "ubyte",
+    "short",
+    "intc",
+    "int_",
+    "single",
+    "complex",
+    "csingle",
+    "cdouble",
+    "i2",
+    "i4",
+    "i8",
+    "f2",
+    "f4",
+    "f8",
+)
 _BY_NAME |= {n: _BY_NUMPY[np.dtype(n)] for n in _OF_NUMPY}
 _OPAQUE = {d.name: d for d in (pstring, raw)}
 _REAL_OF = {complex64: float32, complex128: float64}
 _COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
+
+
+DTypeLike = DType | np.dtype | type | str  # what `of` reads, as annotations name it
 
 
 def of(spec: Any, where: str = "dtype") -> DType:
@@ -145,7 +188,12 @@ def of(spec: Any, where: str = "dtype") -> DType:
             found = None
         if found is not None:
             return found
-    raise errors.bad(where, f"a data type such as 'float32', one of {', '.join(d.name for d in PUBLIC)}", spec, kind=errors.ArgumentTypeError)
+    raise errors.bad(
+        where,
+        f"a data type such as 'float32', one of {', '.join(d.name for d in PUBLIC)}",
+        spec,
+        kind=errors.ArgumentTypeError,
+    )
 
 
 def _named(name: str) -> DType:
@@ -158,7 +206,9 @@ def from_numpy(np_dtype: Any) -> DType:
     if found is None:
         found = _BY_NUMPY.get(np.dtype(np_dtype).newbyteorder("="))
     if found is None:
-        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {np_dtype}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "to_tensor(data)", "numeric data", described=f"an array of dtype {np_dtype}", kind=errors.ArgumentTypeError
+        )
     return found
 
 
@@ -166,7 +216,10 @@ _default = [float32]  # one for the process, as in Paddle
 
 
 def as_paddle_shows(host: np.ndarray) -> np.ndarray:
-    """bfloat16 as Paddle's programs know it in arrays, by its bits, where Paddle's name is taken: they turn those into floats themselves."""
+    """bfloat16 as Paddle's programs know it in arrays, by its bits, where Paddle's name is taken:
+
+    they turn those into floats themselves.
+    """
     return host.view(np.uint16) if package[0] != "bireme" and host.dtype == bfloat16.np else host
 
 
@@ -178,7 +231,12 @@ def set_default(spec: Any) -> None:
     """Set the default type alone: `precision.set_default` tells the memories of calls too."""
     dtype = of(spec, "set_default_dtype(d)")
     if dtype not in FLOAT:
-        raise errors.bad("set_default_dtype(d)", "float16, bfloat16, float32 or float64", described=dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "set_default_dtype(d)",
+            "float16, bfloat16, float32 or float64",
+            described=dtype.name,
+            kind=errors.ArgumentTypeError,
+        )
     _default[0] = dtype
 
 
@@ -245,7 +303,9 @@ def promote_any(x: DType, y: DType) -> DType:
 
 def promote_scalar(tensor: DType, scalar: DType) -> DType:
     """Type of a tensor with a 0-d tensor: the 0-d one gives way unless its kind is higher."""
-    if (tensor.kind == "c") is not (scalar.kind == "c"):  # complex with real: the width of both counts, whatever the rank
+    if (tensor.kind == "c") is not (
+        scalar.kind == "c"
+    ):  # complex with real: the width of both counts, whatever the rank
         both = promote(tensor, scalar)
         assert both is not None
         return both
@@ -271,13 +331,23 @@ class finfo:
     def __init__(self, dtype: Any):
         d = of(dtype, "finfo(dtype)")
         if d.kind not in "fc":
-            raise errors.bad("finfo(dtype)", "a floating type", described=d.name)
+            raise errors.bad("finfo(dtype)", "a floating-point dtype", described=d.name)
         info = ml_dtypes.finfo(real_of(d).np)
         self.min, self.max, self.eps, self.tiny = float(info.min), float(info.max), float(info.eps), float(info.tiny)
-        self.resolution, self.smallest_normal, self.bits, self.dtype = 10.0**-info.precision, float(info.tiny), int(info.bits), real_of(d).name
+        self.resolution, self.smallest_normal, self.bits, self.dtype = (
+            10.0**-info.precision,
+            float(info.tiny),
+            int(info.bits),
+            real_of(d).name,
+        )
 
     def __repr__(self) -> str:
-        numbers = ", ".join([f"{name}={getattr(self, name):g}" for name in ("min", "max", "eps", "resolution", "smallest_normal", "tiny")])
+        numbers = ", ".join(
+            [
+                f"{name}={getattr(self, name):g}"
+                for name in ("min", "max", "eps", "resolution", "smallest_normal", "tiny")
+            ]
+        )
         return f"{package[0]}.finfo({numbers}, bits={self.bits}, dtype={self.dtype})"
 
 
@@ -297,7 +367,7 @@ class iinfo:
     def __init__(self, dtype: Any):
         d = of(dtype, "iinfo(dtype)")
         if d.kind != "i":
-            raise errors.bad("iinfo(dtype)", "an integer type", described=d.name, kind=errors.for_integer(d.name))
+            raise errors.bad("iinfo(dtype)", "an integer dtype", described=d.name, kind=errors.for_integer(d.name))
         info = np.iinfo(d.np)
         self.min, self.max, self.bits, self.dtype = int(info.min), int(info.max), int(info.bits), d.name
 

@@ -50,7 +50,9 @@ def host_array(data: Any, want: DType | None) -> np.ndarray:
         return np.from_dlpack(data)
     if hasattr(data, "__array__"):
         return np.asarray(data)
-    raise errors.bad("to_tensor(data)", "numbers, lists of numbers, an array or a Tensor", data, kind=errors.ArgumentTypeError)
+    raise errors.bad(
+        "to_tensor(data)", "numbers, lists of numbers, an array or a Tensor", data, kind=errors.ArgumentTypeError
+    )
 
 
 def _number_array(x: Any, want: DType | None) -> np.ndarray:
@@ -70,7 +72,7 @@ def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
     try:
         host = np.array(arrays, dtype=None)
     except (ValueError, OverflowError):
-        raise errors.bad("to_tensor(data)", "rows of equal length", described="ragged nested lists") from None
+        raise errors.bad("to_tensor(data)", "nested lists of equal lengths", described="ragged nested lists") from None
     if host.dtype == np.uint64 and not any(isinstance(x, (np.ndarray, np.generic, OnHost)) for x in flat):
         raise errors.bad("to_tensor(data)", "numbers in the range of int64", int(host.max()), kind=OverflowError)
     if host.dtype == object:
@@ -78,9 +80,18 @@ def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
         if far:
             raise errors.bad("to_tensor(data)", "numbers in the range of int64", far[0])
         odd = [x for x in flat if not isinstance(x, (int, float, complex, np.generic, np.ndarray, OnHost))]
-        raise errors.bad("to_tensor(data)", "numbers", described=f"a list with {errors.show(odd[0])} in it" if odd else "ragged nested lists")
+        raise errors.bad(
+            "to_tensor(data)",
+            "numeric data",
+            described=f"a list with {errors.show(odd[0])} in it" if odd else "ragged nested lists",
+        )
     if host.dtype.kind not in "biufc" and host.dtype not in KNOWN:
-        raise errors.bad("to_tensor(data)", "numbers", described=f"elements of type {host.dtype}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "to_tensor(data)",
+            "numeric data",
+            described=f"elements of dtype {host.dtype}",
+            kind=errors.ArgumentTypeError,
+        )
     if want is not None:
         return host
     if host.size == 0:

@@ -18,7 +18,12 @@ def renamed(**names: str) -> Callable[[Callable], Callable]:
             for name, other in names.items():
                 if other in kwargs:
                     if name in kwargs:
-                        raise errors.bad(f"{fn.__name__}({name})", "one value", described=f"two, also as {other}", kind=errors.ArgumentTypeError)
+                        raise errors.bad(
+                            f"{fn.__name__}({name})",
+                            "one value",
+                            described=f"two, also as {other}",
+                            kind=errors.ArgumentTypeError,
+                        )
                     kwargs[name] = kwargs.pop(other)
             return fn(*args, **kwargs)
 

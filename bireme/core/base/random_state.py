@@ -1,7 +1,7 @@
 """Random streams: every random operator takes the next (seed, counter) of its thread's stream, counted when recorded.
 
 The numbers are inputs of the program, so another seed or step never compiles again, and they do not depend on where
-segments are cut. The bits come from a counter hash of two keys (ops.random).
+segments are cut. The bits come from a counter-based generator (ops.random.philox).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Generator:
 
 def _checked(seed: Any) -> int:
     if not isinstance(seed, (int, float, np.number)) or not 0 <= seed <= _MASK:
-        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=errors.ArgumentTypeError)
+        raise errors.bad("seed(seed)", "an integer in [0, 2**64 - 1]", seed, kind=errors.ArgumentTypeError)
     return int(seed)
 
 
@@ -136,7 +136,10 @@ def drawn() -> int:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none, from the usual one."""
+    """Inside, keys come from a stream of their own that starts at `seed`;
+
+    with 0, Paddle's word for none, from the usual one.
+    """
     before = _streams.seeded
     _streams.drawn += 1  # keys from here are not to be drawn again from another stream
     _streams.seeded = Generator(seed & _MASK if seed < 0 else _checked(seed)) if seed else before
@@ -202,7 +205,9 @@ def set_rng_state(state_list: list, device: Any = None) -> None:
         >>> bireme.set_rng_state(bireme.get_rng_state())
     """
     if not isinstance(state_list, (list, tuple)) or len(state_list) != 1:
-        raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=errors.ArgumentTypeError
+        )
     default_generator().set_state(state_list[0])
 
 
@@ -228,6 +233,11 @@ def set_cuda_rng_state(state_list: list) -> None:
         >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
     """
     if not isinstance(state_list, (list, tuple)) or len(state_list) != devices.count("gpu"):
-        raise errors.bad("set_cuda_rng_state(state_list)", "what get_cuda_rng_state returned", state_list, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "set_cuda_rng_state(state_list)",
+            "what get_cuda_rng_state returned",
+            state_list,
+            kind=errors.ArgumentTypeError,
+        )
     if state_list:
         default_generator().set_state(state_list[0])

@@ -1,10 +1,13 @@
-"""Arguments of operators: one conversion and check per kind of annotation; numbers and the type that operands have in common."""
+"""Arguments of operators:
+
+one conversion and check per kind of annotation; numbers and the type that operands have in common.
+"""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -17,20 +20,25 @@ from bireme.core.graph import segment
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import Tensor, read
 
+T = TypeVar("T")
 # kinds of attributes, as annotations: what the user may pass, and the name of the conversion below
-Attr = Annotated[Any, "attr"]
+Attr = Annotated[T, "attr"]  # in brackets the types it may have: `Attr[int | Tensor]`
+Sizes = Annotated[Any, "attr"]  # of windows, strides and the like: one for all spatial axes, or one for each
+Padding = Annotated[Any, "attr"]  # of windows: sizes, pairs of them, or 'SAME' and 'VALID'
+DeviceArg = Annotated[Any, "attr"]  # anything that names a device
 Axis = Annotated[Any, "axis"]  # one axis of the first operand
 Axes = Annotated[Any, "axes"]  # None, one axis or several; a tuple of axes in range, or None
 Ints = Annotated[Any, "ints"]  # an int or several, also as tensors; a tuple
 Shape = Annotated[Any, "shape"]  # a shape, also as a tensor or with tensors in it; a tuple
 DTypeArg = Annotated[Any, "dtype"]  # anything that names a type; a DType or None
 Const = Annotated[Any, "const"]  # a number that must be part of the program
-Extra = Annotated[Any, "extra"]  # only for the operator's prepare rule: never reaches the body
+Extra = Annotated[T, "extra"]  # only for the operator's prepare rule: never reaches the body
 Key = Annotated[Any, "key"]  # a place in the random stream, given by the engine
 Size = Annotated[Any, "size"]  # a size that depends on data, computed by the operator's rule
 
 
-# ---------------------------------------------------------------- attributes: (value, ndim of first operand, where) -> hashable
+# ---------------------------------------------------------------- attributes: (value, ndim of first operand, where)
+# -> hashable
 
 
 def plain(x: Any, ndim: int, where: str) -> Any:
@@ -127,7 +135,7 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         return None
     if isinstance(x, Tensor):
         if x._value.sig.dtype.kind != "i":
-            raise errors.bad(where, "integers", x, kind=errors.ArgumentTypeError)
+            raise errors.bad(where, "an integer tensor", x, kind=errors.ArgumentTypeError)
         x = x._host().reshape(-1).tolist()
     if isinstance(x, np.ndarray):
         x = x.reshape(-1).tolist()
@@ -136,7 +144,7 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
     return (whole_number(x, ndim, where),)
 
 
-MAX_EXTENT = 1 << 40
+MAX_ELEMENTS = 1 << 40
 
 
 def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
@@ -146,10 +154,15 @@ def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         total = 1
         for n in found:
             if n < 0:
-                raise errors.bad(where, "extents of 0 or more", list(found))
+                raise errors.bad(where, "non-negative sizes", list(found))
             total *= max(n, 1)
-        if total > MAX_EXTENT:
-            raise errors.bad(where, "a tensor that can exist", described=f"shape {list(found)}, {total:,} elements", kind=MemoryError)
+        if total > MAX_ELEMENTS:
+            raise errors.bad(
+                where,
+                f"a shape of at most {MAX_ELEMENTS:,} elements",
+                described=f"shape {list(found)}, {total:,} elements",
+                kind=MemoryError,
+            )
     return found
 
 
@@ -203,7 +216,8 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
 
     "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
     0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
-    "complex": none but real with complex, and integers to the right of float32. With `halves`, which is mixed precision, float32
+    "complex": none but real with complex, and integers to the right of float32. With `halves`, which is mixed
+    precision, float32
     and half precision mix in all of them.
     """
     full: DType | None = None
@@ -225,7 +239,13 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
                     both = full
                 if both is None:
                     got = f"{full.name} and {sig.dtype.name}"
-                    raise errors.bad(f"{op}()", "operands of one kind", described=got, hint="cast one of them: x.astype(...)", kind=errors.DtypeError)
+                    raise errors.bad(
+                        f"{op}()",
+                        "operands whose dtypes promote",
+                        described=got,
+                        hint="cast one of them: x.astype(...)",
+                        kind=errors.DtypeError,
+                    )
                 full = both
     if full is None or scalar is None or scalar is full:
         found = scalar if full is None else full
@@ -243,8 +263,11 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
 # ---------------------------------------------------------------- indices
 
 
-def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None) -> None:
-    """Raise for an index outside [low, high) that is not the ignored one. Host-made integers are checked now, others by a flag."""
+def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None, part_of: Any = None) -> None:
+    """Raise for an index outside [low, high) that is not the ignored one: now if the host knows it, else by a guard.
+
+    `part_of` is the tensor that the call reads, where it is not `t` itself.
+    """
     if not isinstance(t, Tensor):
         return
     v = read(t)
@@ -270,6 +293,7 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
         trace, segment.local.trace = segment.local.trace, None
         try:
             flag = registry.find("any_outside")(t, low, high)
-            guards.guard(flag._value, f"{where}: expected {wanted}, got one outside", errors.OutOfRangeError)
+            of = v if part_of is None else read(part_of)
+            guards.guard(flag._value, of, f"{where}: expected {wanted}, got one outside", errors.OutOfRangeError)
         finally:
             segment.local.trace = trace

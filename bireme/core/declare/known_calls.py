@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence  # noqa: F401  # annotations of public functions name it
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
+from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
@@ -22,7 +24,10 @@ ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tenso
 
 
 def travels(x: Any) -> bool:
-    """Whether a number goes with the others of its segment, whatever its value: a float, or an integer that is exact as one."""
+    """Whether a number goes with the others of its segment, whatever its value:
+
+    a float, or an integer that is exact as one.
+    """
     return x.__class__ is float or (x.__class__ is int and -_EXACT <= x <= _EXACT)
 
 
@@ -57,10 +62,14 @@ _EXACT = 1 << 53
 LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
 
 
-def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
-    """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
+def call_key(
+    call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]
+) -> tuple | None:
+    """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers,
+    new leaves, gradients wanted).
 
-    None where only the long way will do: a view that must be refreshed, work that waits, a composite's body that is looked at.
+    None where only the long way will do: a view that must be refreshed, work that waits, a composite's body that is
+    looked at.
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
@@ -110,7 +119,9 @@ def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, 
     return tuple(key), seg, device, operands, numbers, leaves, needs
 
 
-def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> list[tuple[Any, int]]:
+def _coded(
+    args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]
+) -> list[tuple[Any, int]]:
     """Arguments with what their parameters take."""
     return [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
 
@@ -150,7 +161,12 @@ def remembered(op: Any) -> Callable:
                         one = tape.step_to_one(seg, node, operands, numbers, leaves, needs)
                         if one is not None:
                             if op.is_view:
-                                attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
+                                attach(
+                                    one,
+                                    operands[0],
+                                    node.bound,
+                                    tape.paired(node, operands)[1:] if len(operands) > 1 else [],
+                                )
                             return one
             key = kinds_of(args, places, kwargs, takes)
             found = memo.get(key) if key is not None else None
@@ -234,8 +250,12 @@ def _fetched(sources: tuple, args: tuple, kwargs: dict[str, Any]) -> list:
     return operands
 
 
-def _in_order(sources: tuple, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> bool:
-    """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and nothing else."""
+def _in_order(
+    sources: tuple, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]
+) -> bool:
+    """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and
+    nothing else.
+    """
     own = [where for where, kind in sources if kind is LIST]
     given: list[tuple[Any, Any, int]] = [(i, x, code) for i, (x, code) in enumerate(zip(args, places))]
     given += [(name, x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]
@@ -245,13 +265,16 @@ def _in_order(sources: tuple, args: tuple, places: tuple[int, ...], kwargs: dict
 
 
 def binary(op: Any, other: Callable) -> Callable:
-    """`x op y` where this very step is known: two tensors, or a tensor and a float; all else goes through the public call.
+    """`x op y` where this very step is known: two tensors, or a tensor and a float; all else goes through the public
+    call.
 
     `other` makes an operand of what is neither, or gives NotImplemented.
     """
     bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
     local, mixed, modes, long_way, by_value = _local, _mixed, _modes, op.public, op.looks_at_values
-    number_types = {d: op.signature.number_type(d) for d in dtypes.ALL}  # a look-up, not a call: this is the way of every `x + 1.0`
+    number_types = {
+        d: op.signature.number_type(d) for d in dtypes.ALL
+    }  # a look-up, not a call: this is the way of every `x + 1.0`
 
     def method(x: Tensor, y: Any) -> Any:
         if y.__class__ is int and travels(y) and x._value.sig.dtype.kind == "f":

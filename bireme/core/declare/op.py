@@ -7,7 +7,8 @@
 
 The body is the implementation on jax arrays. Annotations carry the meaning: `Tensor` is an operand, `Tensor | float`
 an operand that may be a Python number, `list[Tensor]` several, `Key` a place in the random stream; everything else is
-an attribute and part of the key. A rule declared with `@add.grad` names what it reads: the incoming gradient `g`, `out`,
+an attribute and part of the key. A rule declared with `@add.grad` names what it reads: the incoming gradient `g`,
+`out`,
 operands and attributes by name, `sigs` for the operands' shapes and dtypes, `needs` for which operands want one, or the
 `platform` it is compiled for; what it does not name is not kept.
 """
@@ -24,17 +25,49 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, random_state, registry
 from bireme.core.declare import conversion, known_calls, precision
 from bireme.core.declare.composite import Composite, told_as
-from bireme.core.declare.conversion import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
+from bireme.core.declare.conversion import (
+    Attr,
+    Axes,
+    Axis,
+    Const,
+    DeviceArg,
+    DTypeArg,
+    Extra,
+    Ints,
+    Key,
+    Padding,
+    Shape,
+    Size,
+    Sizes,
+)  # fmt: skip
+from bireme.core.declare.public import publish
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
 from bireme.core.graph.bound import Bound, GradOp, Interned, exact
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape, view
-from bireme.core.tensor.inplace import adopt, assign_inplace, count_changes, retypes, write_out
+from bireme.core.tensor.inplace import write_out
 from bireme.core.tensor.tensor import Tensor
 
-__all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
+__all__ = [
+    "Attr",
+    "Axes",
+    "Axis",
+    "Const",
+    "DTypeArg",
+    "DeviceArg",
+    "Extra",
+    "Ints",
+    "Key",
+    "Padding",
+    "Shape",
+    "Size",
+    "Sizes",
+    "Tensor",
+    "composite",
+    "op",
+]
 
 
 class Op:
@@ -43,7 +76,6 @@ class Op:
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
         self.told = told_as(self.name, options)
-        self.doc = inspect.getdoc(body) or ""
         self.lowerings: dict[str, Callable] = {}
         self.grad_lowerings: dict[str, Callable] = {}
         hints = hints_of(body)
@@ -71,11 +103,14 @@ class Op:
         self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
         self.looks_at_values = False
-        self.changes_numbers: tuple[str, ...] | None = ()  # given one of these, `prepare` may change numbers; None: it always may
+        self.changes_numbers: (
+            tuple[str, ...] | None
+        ) = ()  # given one of these, `prepare` may change numbers; None: it always may
         self.put_rule: Callable | None = None
         self.layout_rule: Callable | None = None
         self.path_rule: Callable | None = None
         self.size_rule: Callable | None = None
+        self.inplace_rule: Callable | None = None
         self.index_rule: Callable | None = None
         self.index_told = self.told
         self.grad_names: tuple[str, ...] = ()
@@ -88,10 +123,15 @@ class Op:
         self.signature = signature_of(self.told, body, hints, options)
         self.operand_names = self.signature.operand_names
         self.attr_names = self.signature.attr_names
+        self.draws = any(p.kind == "key" for p in self.signature.operands)
         self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
-        self._may_be_plain = bool(self.operand_names) and all(p.kind in ("tensor", "number") for p in self.signature.operands)
+        self._may_be_plain = bool(self.operand_names) and all(
+            p.kind in ("tensor", "number") for p in self.signature.operands
+        )
         self._may_be_plain = self._may_be_plain and not self.signature.sizes
-        self._may_be_remembered = all(p.kind in ("tensor", "number", "list") for p in self.signature.operands) and not self.signature.sizes
+        self._may_be_remembered = (
+            all(p.kind in ("tensor", "number", "list") for p in self.signature.operands) and not self.signature.sizes
+        )
         self._all_given = (1,) * len(self.operand_names)
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
         self.bilinear = bool(options.get("bilinear"))
@@ -103,7 +143,10 @@ class Op:
     # ------------------------------------------------------------ rules
 
     def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False, on: str | None = None) -> Any:
-        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for."""
+        """Declare the gradient;
+
+        its parameters name what it reads. `on` names the platform that a faster form is for.
+        """
         if rule is None:
             return functools.partial(self.grad, numpy=numpy, on=on)
         names = tuple(inspect.signature(rule).parameters)
@@ -127,7 +170,18 @@ class Op:
         self.check_rule, self.check_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
-    def prepare(self, rule: Callable | None = None, *, values: bool = False, keeps_numbers_unless: str | None = None) -> Any:
+    def rewrite(self, rule: Callable) -> Callable:
+        """Declare how a call is rewritten before its arguments are bound: (args, kwargs) -> (args, kwargs), which are
+        not changed.
+
+        The rule looks at names and attributes only: what a call comes to is remembered by these.
+        """
+        self.signature.rewrite = rule
+        return rule
+
+    def prepare(
+        self, rule: Callable | None = None, *, values: bool = False, keeps_numbers_unless: str | None = None
+    ) -> Any:
         """Declare how a call's arguments are completed before anything is recorded: a dict in, the same dict changed.
 
         `values=True` says that the rule looks at the numbers in tensors: then no call is remembered. Nor is one with a
@@ -140,13 +194,22 @@ class Op:
         self.changes_numbers = None if keeps_numbers_unless is None else tuple(keeps_numbers_unless.split())
         return rule
 
+    def inplace(self, rule: Callable) -> Callable:
+        """Declare how the inplace form changes its operand, where that is more than to store the result:
+
+        arguments in, the operand out.
+        """
+        self.inplace_rule = rule
+        return rule
+
     def put(self, rule: Callable) -> Callable:
         """Declare the inverse of a view: (source, new part, bound, numbers) -> new source."""
         self.put_rule = rule
         return rule
 
     def layout(self, rule: Callable) -> Callable:
-        """Declare where a view's elements lie: (sig, strides, place of the first, bound, numbers) -> (strides, place of the first).
+        """Declare where a view's elements lie: (sig, strides, place of the first, bound, numbers) -> (strides, place of
+        the first).
 
         None says that the elements do not lie so that they could be shared: then the result has storage of its own.
         """
@@ -154,9 +217,11 @@ class Op:
         return rule
 
     def path(self, rule: Callable) -> Callable:
-        """Declare how any view is reached in few steps: (sig, shape, strides, place of the first, shapes on the way) in.
+        """Declare how any view is reached in few steps: (sig, shape, strides, place of the first, shapes on the way)
+        in.
 
-        Paths out, lists of (bound, numbers). The first that leads to the same strides is taken; the last one always does.
+        Paths out, lists of (bound, numbers). The first that leads to the same strides is taken; the last one always
+        does.
         """
         self.path_rule = rule
         return rule
@@ -167,20 +232,27 @@ class Op:
         return rule
 
     def index(self, rule: Callable, told: str | None = None) -> Callable:
-        """Declare which operands are indices: Sigs and attributes in, (operand, low, high) out, and one that is ignored where there is one.
+        """Declare which operands are indices: Sigs and attributes in, (operand, low, high) out, and one that is ignored
+        where there is one.
 
-        `told` is the function that users call, where that is another one: a wrong index may only be known when it has returned.
+        `told` is the function that users call, where that is another one: a wrong index may only be known when it has
+        returned.
         """
         self.index_rule, self.index_told = rule, told or self.told
         return rule
 
     def effort(self, rule: Callable) -> Callable:
-        """Declare how many elements the interpreter goes over, where it is more than operands and results: Sigs and attributes in."""
+        """Declare how many elements the interpreter goes over, where it is more than operands and results:
+
+        Sigs and attributes in.
+        """
         self.effort_rule, self.effort_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
     def flops(self, rule: Callable, shares_cores: bool = True) -> Callable:
-        """Declare the arithmetic of a call beyond one operation an element, and whether its NumPy form shares that by `blas.matmul`."""
+        """Declare the arithmetic of a call beyond one operation an element, and whether its NumPy form shares that by
+        `blas.matmul`.
+        """
         self.flops_rule, self.shares_cores = rule, shares_cores
         return rule
 
@@ -197,7 +269,10 @@ class Op:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  # operators live as long as the process
     def saves(self, layout: tuple) -> tuple[frozenset[int], frozenset[int] | None, bool]:
-        """For a layout of operands: which pass gradients through, which the rule reads (None: all), and whether it reads `out`."""
+        """For a layout of operands:
+
+        which pass gradients through, which the rule reads (None: all), and whether it reads `out`.
+        """
         places: dict[str, list[int]] = {}
         i = 0
         for name, n in zip(self.operand_names, layout):
@@ -216,6 +291,10 @@ class Op:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.public(*args, **kwargs)
+
+    def remembered(self) -> Callable | None:
+        """The public call with a memory, where there are operands to tell calls apart by."""
+        return known_calls.remembered(self) if self.operand_names else None
 
     def call(self, arguments: dict[str, Any]) -> Any:
         """Check, promote, record: from bound arguments to result tensors."""
@@ -237,7 +316,9 @@ class Op:
         return self.container(made) if self.many else made[0]
 
     def settled(self, operands: list, *attrs: Any) -> Any:
-        """The same for operands that are there all of them and attributes that were converted, as those of a composite are."""
+        """The same for operands that are there all of them and attributes that were converted, as those of a composite
+        are.
+        """
         return self.record(self.bind((1,) * len(operands), attrs), operands)
 
     def draw(self, operands: list, *attrs: Any) -> Any:
@@ -246,12 +327,18 @@ class Op:
         return self.record(self.bind((*[1] * len(operands), len(key)), attrs), [*operands, *key])
 
     def sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> tuple | None:
-        """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
+        """Where each operand came from:
+
+        (place or keyword, dtype of a number or None); None if one was made on the way.
+        """
         if not self._may_be_remembered or self.looks_at_values:
             return None
         sign = self.signature
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
-        passed: dict[str, Any] = {**dict(zip(sign.positional, range(len(args)))), **{sign.aliases.get(k, k): k for k in kwargs}}
+        passed: dict[str, Any] = {
+            **dict(zip(sign.positional, range(len(args)))),
+            **{sign.aliases.get(k, k): k for k in kwargs},
+        }
         keeps_numbers = self.changes_numbers is not None and not any(n in passed for n in self.changes_numbers)
         found: list[tuple[Any, Any]] = []
         rest = iter(operands)
@@ -320,19 +407,29 @@ class Op:
                     found = kind
                 elif kind is not found:
                     return None
-        if found is not None and ((self.floats and found.kind in "bi") or (self.dtypes is not None and found not in self.dtypes)):
+        if found is not None and (
+            (self.floats and found.kind in "bi") or (self.dtypes is not None and found not in self.dtypes)
+        ):
             return None
         return operands
 
     def _promote(self, arguments: dict[str, Any]) -> None:
         names = self._promoted
         given = [(n, arguments[n]) for n in names if arguments[n] is not None]
-        found = conversion.common_dtype(self.told, [x for _, x in given], self.mix, halves=precision.state.policy is not None)
+        found = conversion.common_dtype(
+            self.told, [x for _, x in given], self.mix, halves=precision.state.policy is not None
+        )
         if found is None:  # nothing but numbers
-            wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
+            wrong = [
+                (n, x)
+                for n, x in given
+                if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes
+            ]
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
-                raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.DtypeError)
+                raise errors.bad(
+                    f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.DtypeError
+                )
             if not given:
                 return
             found = functools.reduce(dtypes.promote_any, [dtypes.of_number(x) for _, x in given])
@@ -340,7 +437,9 @@ class Op:
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
-            raise errors.bad(f"{self.told}({given[0][0]})", f"one of {allowed}", described=found.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"{self.told}({given[0][0]})", f"one of {allowed}", described=found.name, kind=errors.DtypeError
+            )
         cast = registry.OPS.get("cast")
         for n, x in given:
             if isinstance(x, Tensor):
@@ -354,18 +453,53 @@ class Op:
                 arguments[n] = (kind, conversion.number(x, kind, f"{self.told}({n})"))
 
     def check_indices(self, bound: Bound, operands: list) -> None:
-        for place, where, span in bound.spans(tuple([None if t.__class__ is tuple else t._value.sig for t in operands])):
+        for place, where, span in bound.spans(
+            tuple([None if t.__class__ is tuple else t._value.sig for t in operands])
+        ):
             conversion.check_range(where, operands[place], *span)
 
 
 # ---------------------------------------------------------------- declaring
 
 
-_OPTIONS = frozenset((
-    "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
-    "selects", "constants", "differentiable", "numpy", "by_numpy", "plain", "amp",
-))  # fmt: skip
+_OPTIONS = frozenset(
+    (
+        "name",
+        "told",
+        "public",
+        "method",
+        "inplace",
+        "writes",
+        "out",
+        "torch",
+        "alias",
+        "rejects",
+        "varargs",
+        "name_arg",
+        "signature",
+        "promote",
+        "mix",
+        "floats",
+        "dtypes",
+        "numbers",
+        "wide",
+        "upcast",
+        "retype",
+        "view",
+        "passes",
+        "scales",
+        "bilinear",
+        "carries",
+        "of_the_past",
+        "selects",
+        "constants",
+        "differentiable",
+        "numpy",
+        "by_numpy",
+        "plain",
+        "amp",
+    )
+)
 
 
 def _known(options: dict[str, Any]) -> None:
@@ -376,11 +510,14 @@ def _known(options: dict[str, Any]) -> None:
 def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
-    How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
-    `pack`, `pairs`, `name_arg`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is computed in
+    How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`,
+    `rejects`, `varargs`,
+    `name_arg`, `signature`.
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is
+    computed in
     float32 and rounded once, since no sum, count or divisor fits into it; "grad": in the gradient alone), `retype`.
-    What it is: `view`, `passes`, `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never
+    What it is: `view`, `passes`, `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that
+    never
     get a gradient), `differentiable`, `numpy`,
     `by_numpy`, `plain`, `amp`.
     """
@@ -390,92 +527,10 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     def declare(body: Callable) -> Op:
         made = Op(body, options)
         registry.add(made.name, made)
-        made.public = _publish(made, made.signature, options)
+        made.public = publish(made)
         return made
 
     return declare
-
-
-def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
-    """The plain function that users call, with Paddle's signature, and the methods made from it."""
-    bind, call = signature.bind, made.call
-
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return call(bind(args, kwargs))
-        except errors.TELLING as e:
-            raise errors.short(e, made.told)  # noqa: B904  # the same error, shorter
-
-    public: Any = plain
-    if isinstance(made, Composite):
-        if options.get("plain"):
-            public = made.remembered()
-    elif made.operand_names:
-        public = known_calls.remembered(made)
-    _dress(public, made.name, made.doc, signature.public, made.body)
-    PUBLIC[made.name] = public
-    for path in (options.get("public") or "").split():
-        EXPORTS[path] = made.name
-    _install(public, made, signature, options)
-    return public
-
-
-def _dress(fn: Any, name: str, doc: str, signature: inspect.Signature, source: Callable) -> None:
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__, fn.__signature__, fn.family = doc, signature, source.__module__
-    fn.__module__ = "bireme.ops"  # where it is found by its name: layers and datasets that hold it are pickled
-
-
-PUBLIC: dict[str, Callable] = {}  # every public function by name: what bireme/__init__ lists from
-EXPORTS: dict[str, str] = {}  # where a function stands under another name or only elsewhere: path under bireme, name
-
-
-def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) -> None:
-    method = options.get("method")
-    if method:
-        for name in [made.name] if method is True else method.split():
-            setattr(Tensor, name, public)
-    inplace = options.get("inplace")
-    if inplace:
-        for name in [made.name + "_"] if inplace is True else inplace.split():
-            _install_inplace(name, public, made, signature, options.get("view", False))
-
-
-def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view: bool) -> None:
-    another = name.removesuffix("_") != made.name
-    first, more = signature.positional[0], made.options.get("writes", 1) - 1
-
-    def inplace(*args: Any, **kwargs: Any) -> Tensor:
-        if not args:
-            args = tuple([kwargs.pop(k) for k in list(kwargs) if signature.aliases.get(k, k) == first][:1])
-        x = args[0] if args else None
-        if not isinstance(x, Tensor):
-            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
-        if "out" in kwargs:
-            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=errors.ArgumentTypeError)
-        since = tape.now()
-        try:
-            if precision.state.policy is None:
-                new = public(*args, **kwargs)
-            else:  # what is changed keeps its type: mixed precision passes it by, as in Paddle
-                with precision.using(None):
-                    new = public(*args, **kwargs)
-        except errors.TELLING as e:
-            if another:  # told by the name that the user called
-                errors.renamed(e, name, signature.defaults)
-            raise
-        if is_view:
-            return adopt(x, new, name)
-        assign_inplace(x, new, name, since, retypes(x, new, made, name))
-        if more:
-            count_changes(x, more)
-        return x
-
-    also = made.options.get("method") or made.options.get("public")
-    doc = f"In-place form of `{made.name}`: changes `x` and returns it." if also else made.doc  # its own, where it is all there is
-    _dress(inplace, name, doc, signature.inplace, made.body)
-    PUBLIC[name] = inplace
-    setattr(Tensor, name, inplace)
 
 
 def composite(**options: Any) -> Callable[[Callable], Composite]:
@@ -486,7 +541,7 @@ def composite(**options: Any) -> Callable[[Callable], Composite]:
     def declare(body: Callable) -> Composite:
         made = Composite(body, options)
         registry.add(made.name, made)
-        made.public = _publish(made, made.signature, options)
+        made.public = publish(made)
         return made
 
     return declare

@@ -2,9 +2,12 @@
 
 An operator says with `amp="low"` that it gains from half precision (products, convolutions), with `amp="high"` that it
 loses by it (sums of many terms, exponentials; level O2 does it in half precision all the same, and rounds once), with
-`amp="wide"` that it is kept in float32 at every level; all others take what they are given, in float32 where one operand has
-it, and those without a form for half precision compute in float32. A composite says with `amp="one"` that its operands must agree.
-`bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments come in, before any memory.
+`amp="wide"` that it is kept in float32 at every level; all others take what they are given, in float32 where one
+operand has
+it, and those without a form for half precision compute in float32. A composite says with `amp="one"` that its operands
+must agree.
+`bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments come in, before any
+memory.
 What a call means depends on the default type too, so that is set here.
 """
 
@@ -32,7 +35,9 @@ class Policy:
 
     def __init__(self, dtype: DType, level: str, low: frozenset[str], high: frozenset[str], promote: bool):
         self.dtype, self.level, self.low, self.high = dtype, level, low, high
-        self._rest = dtypes.float32 if level == "OD" else dtype if level == "O2" and not promote else None  # operators of neither list
+        self._rest = (
+            dtypes.float32 if level == "OD" else dtype if level == "O2" and not promote else None
+        )  # operators of neither list
         self._targets: dict[str, DType | None] = {}
 
     def target(self, op: Any) -> DType | None:
@@ -50,20 +55,29 @@ class Policy:
             return dtypes.float32
         if name in self.low or own == "low":
             return self.dtype
-        if own == "wide" or (own == "high" and self.level != "O2"):  # at O2 only the weights' copies stay wide, as in Paddle
+        if own == "wide" or (
+            own == "high" and self.level != "O2"
+        ):  # at O2 only the weights' copies stay wide, as in Paddle
             return dtypes.float32
         return self._rest
 
 
 @functools.lru_cache(maxsize=64)
-def policy(dtype: DType, level: str = "O1", low: frozenset[str] = frozenset(), high: frozenset[str] = frozenset(), promote: bool = True) -> Policy:
+def policy(
+    dtype: DType,
+    level: str = "O1",
+    low: frozenset[str] = frozenset(),
+    high: frozenset[str] = frozenset(),
+    promote: bool = True,
+) -> Policy:
     """The policy with these settings, one object for equal ones: memories of calls are kept by it."""
     return Policy(dtype, level, low, high, promote)
 
 
 class _State(threading.local):
     policy: Policy | None = None
-    meaning: Any = None  # what calls mean besides their arguments, by policy and default type: memories are kept by it; None for neither
+    # what calls mean besides their arguments, by policy and default type: memories are kept by it; None for neither
+    meaning: Any = None
 
     def __init__(self) -> None:
         self.own = _Own(self.__dict__)
@@ -138,7 +152,9 @@ def cast_arguments(op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple,
 
 def unify(arguments: dict[str, Any]) -> None:
     """Where mixed precision has left a function operands in float32 and in half precision, bring them to float32."""
-    tensors = [t for x in arguments.values() for t in (x if isinstance(x, (list, tuple)) else [x]) if isinstance(t, Tensor)]
+    tensors = [
+        t for x in arguments.values() for t in (x if isinstance(x, (list, tuple)) else [x]) if isinstance(t, Tensor)
+    ]
     kinds = {t._value.sig.dtype for t in tensors}
     if dtypes.float32 in kinds and kinds & HALF:
         arguments.update({name: _cast(x, dtypes.float32) for name, x in arguments.items()})

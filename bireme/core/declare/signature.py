@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import types
 import typing
@@ -20,21 +21,53 @@ from bireme.core.record import flush
 from bireme.core.tensor.tensor import Tensor
 
 MISSING: Any = object()
+_NAME = inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="str | None")
+_OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | None")
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TORCH = {"input": "x", "other": "y", "dim": "axis"}
+
+
+# what users read for the kinds of annotations that operators are declared with; a type in brackets stands for itself
+_SHOWN = {
+    "Attr": "Any",
+    "Extra": "Any",
+    "Axis": "int",
+    "Axes": "int | Sequence[int]",
+    "Ints": "int | Sequence[int] | Tensor",
+    "Shape": "Sequence[int | Tensor] | Tensor",
+    "DTypeArg": "DTypeLike",
+    "DeviceArg": "DeviceLike",
+    "Const": "float",
+    "Sizes": "int | Sequence[int]",
+    "Padding": "int | str | Sequence[int] | Sequence[Sequence[int]]",
+    "list[Tensor]": "Sequence[Tensor]",
+}
 
 
 class Param:
     """One parameter of an operator: its kind decides how the argument is treated."""
 
-    __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional", "whole")
+    __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional", "whole", "shown")
 
     convert: Any
 
-    def __init__(self, name: str, hint: Any, default: Any, only_keyword: bool):
+    def __init__(self, name: str, hint: Any, written: Any, default: Any, only_keyword: bool):
         self.name, self.default, self.only_keyword = name, default, only_keyword
+        self.shown = _shown(written, default is None)
         self.kind, self.optional, self.convert = _kind_of(hint, default)
-        self.whole = int in typing.get_args(hint) and float not in typing.get_args(hint)  # `Tensor | int` takes no fractions
+        self.whole = int in typing.get_args(hint) and float not in typing.get_args(
+            hint
+        )  # `Tensor | int` takes no fractions
+
+
+@functools.cache
+def _shown(written: Any, optional: bool) -> str:
+    """An annotation as users read it."""
+    text = written if isinstance(written, str) else inspect.formatannotation(written)
+    text = _SHOWN.get(text, text)
+    if text.startswith(("Attr[", "Extra[")):
+        text = text.partition("[")[2][:-1]
+    return f"{text} | None" if optional and text != "Any" and not text.endswith("None") else text
 
 
 def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
@@ -72,7 +105,7 @@ class Signature:
         self.positional = [p.name for p in visible if not p.only_keyword]
         self.defaults = {p.name: p.default for p in visible}
         self.required = [p.name for p in visible if p.default is MISSING]
-        if "name" not in self.own_names and options.get("name_arg", True):
+        if "name" not in self.own_names and options.get("name_arg", "signature" not in options):
             self.positional.append("name")
             self.defaults["name"] = None
         if options.get("out"):
@@ -82,8 +115,8 @@ class Signature:
             for other in [others] if isinstance(others, str) else others:
                 self.aliases[other] = name
         self.rejects = options.get("rejects") or {}
-        self.varargs, self.pack = options.get("varargs"), options.get("pack", list)
-        self.pairs = options.get("pairs") or ()  # keywords that stand for two of the varargs
+        self.varargs = options.get("varargs")
+        self.rewrite: Callable | None = None
         self.vararg_place = self.positional.index(self.varargs) if self.varargs else -1
         self.operands = [p for p in params if p.kind in ("tensor", "number", "list", "key")]
         self.operand_names = tuple(p.name for p in self.operands)
@@ -92,54 +125,72 @@ class Signature:
         self.sizes = [p for p in params if p.kind == "size"]
         self.number_types = options.get("numbers") or {}
         self.wide = options.get("wide", False)
-        codes = {p.name: known_calls.NUMBER if p.kind == "number" else known_calls.OPERAND for p in params if p.kind in ("tensor", "number", "list")}
+        codes = {
+            p.name: known_calls.NUMBER if p.kind == "number" else known_calls.OPERAND
+            for p in params
+            if p.kind in ("tensor", "number", "list")
+        }
         self.takes = codes | {other: codes[name] for other, name in self.aliases.items() if name in codes}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
         self.public = self._inspectable(visible, options)
-        self.inplace = self.public.replace(parameters=[p for p in self.public.parameters.values() if p.name != "out"])
 
-    def _inspectable(self, visible: list[Param], options: dict[str, Any]) -> inspect.Signature:
+    def _inspectable(self, visible: list[Param], options: dict[str, Any]) -> list[inspect.Parameter]:
+        """The parameters that users read of, in order."""
         kinds = inspect.Parameter
+        if "signature" in options:
+            return list(inspect.signature(options["signature"]).parameters.values())
         made = [
             kinds(
                 p.name,
                 kinds.KEYWORD_ONLY if p.only_keyword else kinds.POSITIONAL_OR_KEYWORD,
                 default=kinds.empty if p.default is MISSING else p.default,
+                annotation=p.shown,
             )
             for p in visible
         ]
         front = [p for p in made if p.kind is kinds.POSITIONAL_OR_KEYWORD]
         back = [p for p in made if p.kind is kinds.KEYWORD_ONLY]
         if "name" in self.positional and "name" not in self.own_names:
-            front.append(kinds("name", kinds.POSITIONAL_OR_KEYWORD, default=None))
+            front.append(_NAME)
         if options.get("out") is True:
-            back.append(kinds("out", kinds.KEYWORD_ONLY, default=None))
-        return inspect.Signature([*front, *back])
+            back.append(_OUT)
+        return [*front, *back]
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         """A call's arguments by parameter name, defaults filled in."""
         arguments = dict(self.defaults)
+        if self.rewrite is not None:
+            args, kwargs = self.rewrite(args, kwargs)
         if self.varargs is not None and len(args) > self.vararg_place and _begins_integers(args[self.vararg_place :]):
-            args = (*args[: self.vararg_place], self.pack(args[self.vararg_place :]))
+            args = (*args[: self.vararg_place], list(args[self.vararg_place :]))
         if len(args) > len(self.positional):
             raise errors.bad(
-                f"{self.op}()", f"at most {len(self.positional)} positional arguments", described=f"{len(args)}", kind=errors.ArgumentTypeError
+                f"{self.op}()",
+                f"at most {len(self.positional)} positional arguments",
+                described=f"{len(args)}",
+                kind=errors.ArgumentTypeError,
             )
         for name, x in zip(self.positional, args):
             arguments[name] = x
-        for a, b in zip(self.pairs[::2], self.pairs[1::2]):
-            if a in kwargs and b in kwargs:
-                kwargs = {**kwargs, str(self.varargs): self.pack((kwargs[a], kwargs[b]))}
-                del kwargs[a], kwargs[b]
         for name, x in kwargs.items():
             if name not in arguments:
                 name = self._alias(name)
             if name in self.positional[: len(args)]:
-                raise errors.bad(f"{self.op}({name})", "one value", described="two, by position and by keyword", kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"{self.op}({name})",
+                    "one value",
+                    described="two, by position and by keyword",
+                    kind=errors.ArgumentTypeError,
+                )
             arguments[name] = x
         for name in self.required:
             if arguments[name] is MISSING:
-                raise errors.bad(f"{self.op}({name})", "a value", described="none: the argument is missing", kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"{self.op}({name})",
+                    "a value",
+                    described="none: the argument is missing",
+                    kind=errors.ArgumentTypeError,
+                )
         return arguments
 
     def _alias(self, name: str) -> str:
@@ -148,12 +199,20 @@ class Signature:
             return found
         if name in self.rejects:
             raise errors.bad(
-                f"{self.op}({name})", f"keywords of {self.op}", described=f"'{name}'", hint=f"use {self.rejects[name]}", kind=errors.ArgumentTypeError
+                f"{self.op}({name})",
+                f"keywords of {self.op}",
+                described=f"'{name}'",
+                hint=f"use {self.rejects[name]}",
+                kind=errors.ArgumentTypeError,
             )
         near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
         hint = f"did you mean {near[0]}?" if near else None
         raise errors.bad(
-            f"{self.op}({name})", f"a keyword among {', '.join(self.defaults)}", described=f"'{name}'", hint=hint, kind=errors.ArgumentTypeError
+            f"{self.op}({name})",
+            f"a keyword among {', '.join(self.defaults)}",
+            described=f"'{name}'",
+            hint=hint,
+            kind=errors.ArgumentTypeError,
         )
 
     def tensors(self, arguments: dict[str, Any]) -> int:
@@ -175,7 +234,10 @@ class Signature:
                 for t in x:
                     if not isinstance(t, Tensor) and t.__class__ is not tuple:
                         raise errors.bad(
-                            self.labels[p.name], "a list of Tensors", described=f"a list with {errors.show(t)}", kind=errors.NotATensorError
+                            self.labels[p.name],
+                            "a list of Tensors",
+                            described=f"a list with {errors.show(t)}",
+                            kind=errors.NotATensorError,
                         )
                 arguments[p.name] = x = list(x)
                 if ndim < 0 and x and isinstance(x[0], Tensor):
@@ -198,7 +260,9 @@ class Signature:
         """Attributes, checked and in a form that can be a key."""
         labels = self.labels
         unknown = {p.name for p in self.sizes if p.name not in arguments}
-        return tuple([None if p.name in unknown else p.convert(arguments[p.name], ndim, labels[p.name]) for p in self.attrs])
+        return tuple(
+            [None if p.name in unknown else p.convert(arguments[p.name], ndim, labels[p.name]) for p in self.attrs]
+        )
 
     def fill_sizes(self, arguments: dict[str, Any], op: Any) -> None:
         """Compute the sizes that depend on data: this forces them."""
@@ -238,7 +302,10 @@ class Signature:
         return (kind, number(x, kind, self.labels[name]))
 
     def number_type(self, dtype: DType) -> DType:
-        """What a number travels in beside tensors of this type: it may be beyond half precision where the result is not."""
+        """What a number travels in beside tensors of this type:
+
+        it may be beyond half precision where the result is not.
+        """
         return dtypes.float32 if self.wide and dtype in dtypes.NARROW else dtype
 
     def check_composite(self, arguments: dict[str, Any]) -> None:
@@ -252,7 +319,10 @@ _KNOWN: dict[tuple[str, str], Any] = {}
 
 
 def hints_of(body: Callable) -> dict[str, Any]:
-    """A body's annotations, evaluated; what a module has written before is known, which shortens the import of all operators."""
+    """A body's annotations, evaluated;
+
+    what a module has written before is known, which shortens the import of all operators.
+    """
     module, written = body.__module__, body.__annotations__
     new = {text: text for text in written.values() if (module, text) not in _KNOWN}
     if new:
@@ -263,17 +333,27 @@ def hints_of(body: Callable) -> dict[str, Any]:
 
 def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict[str, Any]) -> Signature:
     """The Signature that a body's parameters and annotations declare."""
-    params = []
-    for p in inspect.signature(body).parameters.values():
-        default = MISSING if p.default is inspect.Parameter.empty else p.default
-        params.append(Param(p.name, hints.get(p.name, Any), default, p.kind is inspect.Parameter.KEYWORD_ONLY))
+    code, written = body.__code__, body.__annotations__
+    front = code.co_argcount
+    names = code.co_varnames[: front + code.co_kwonlyargcount]
+    own = body.__defaults__ or ()
+    defaults = {**dict(zip(names[front - len(own) : front], own)), **(body.__kwdefaults__ or {})}
+    params = [
+        Param(n, hints.get(n, Any), written.get(n, "Any"), defaults.get(n, MISSING), i >= front)
+        for i, n in enumerate(names)
+    ]
     return Signature(name, params, options)
 
 
 def _begins_integers(args: tuple) -> bool:
-    """Whether integers are given one by one; after one of NumPy's, Paddle takes what is no integer for the next argument."""
+    """Whether integers are given one by one;
+
+    after one of NumPy's, Paddle takes what is no integer for the next argument.
+    """
     first = args[0]
-    return isinstance(first, int) or (isinstance(first, np.integer) and not any(isinstance(x, (str, DType, type, np.dtype)) for x in args))
+    return isinstance(first, int) or (
+        isinstance(first, np.integer) and not any(isinstance(x, (str, DType, type, np.dtype)) for x in args)
+    )
 
 
 def _is_pair(x: Any) -> bool:

@@ -1,4 +1,7 @@
-"""Bound: an operator with its attributes, what a Node refers to. GradBound: its gradient, an operator like any other."""
+"""Bound:
+
+an operator with its attributes, what a Node refers to. GradBound: its gradient, an operator like any other.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ def _unthinkable(sig: Sig) -> bool:
 
 
 class Use:
-    """What is known of an operator on operands of certain Sigs: its results, their bytes, and what it takes the interpreter.
+    """What is known of an operator on operands of certain Sigs: its results, their bytes, and what it takes the
+    interpreter.
 
     The work is in microseconds and rough: to choose a tier, not to be exact.
     """
@@ -117,12 +121,21 @@ class Bound:
         return named
 
     def spans(self, sigs: tuple) -> tuple[tuple[int, str, tuple], ...]:
-        """Which operands are indices: (place, what it is called, lowest and highest and the one that is ignored), see `Op.index`."""
+        """Which operands are indices:
+
+        (place, what it is called, lowest and highest and the one that is ignored), see `Op.index`.
+        """
         found = self._spans.get(sigs)
         if found is None:
             places = self.arguments(range(len(sigs)))
             rule = self.op.index_rule(self.arguments(sigs))
-            found = tuple([(places[name], f"{self.op.index_told}({name})", tuple(span)) for name, *span in rule if places[name] is not None])
+            found = tuple(
+                [
+                    (places[name], f"{self.op.index_told}({name})", tuple(span))
+                    for name, *span in rule
+                    if places[name] is not None
+                ]
+            )
             bounded(self._spans)[shared(sigs)] = found
         return found
 
@@ -164,7 +177,9 @@ class Bound:
         found = self._uses.get(sigs)
         if found is None:
             outs = shared(self._infer(sigs))
-            each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1  # an update of many parameters
+            each = (
+                max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1
+            )  # an update of many parameters
             found = Use(outs, cost.of(self.op.numpy_form, *self.amounts(sigs, outs), each))
             bounded(self._uses)[shared(sigs)] = found
         return found
@@ -183,8 +198,12 @@ class Bound:
             found = self._trace(sigs)
         for s in found:
             if s.ndim > MAX_AXES:
-                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", described=f"{s.ndim} axes")
-            if (s.nbytes > UNCHECKED_BYTES and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+                raise errors.bad(
+                    f"{self.op.told}()", f"a result of at most {MAX_AXES} dimensions", described=f"{s.ndim} dimensions"
+                )
+            if (s.nbytes > UNCHECKED_BYTES and s.nbytes > devices.current().capacity) or (
+                s.size == 0 and _unthinkable(s)
+            ):
                 raise self._too_large(s)
         return found
 
@@ -192,7 +211,9 @@ class Bound:
         """Refused before anything is allocated: a system that overcommits would end the process instead."""
         shown = f"shape {list(sig.shape)}, {sig.nbytes / 2**30:.1f} GiB of {sig.dtype.name}"
         have = f"{devices.current().capacity / 2**30:.1f} GiB"
-        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", described=shown, kind=MemoryError)
+        return errors.bad(
+            f"{self.op.told}()", f"a result that fits into {have} of memory", described=shown, kind=MemoryError
+        )
 
     def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
@@ -209,6 +230,8 @@ class Bound:
         op = self.op
         elements = sum([s.size for s in sigs]) + sum([s.size for s in outs])
         more = op.effort_rule(**only(op.effort_names, self.arguments(sigs))) if op.effort_rule is not None else 0
+        if op.draws:
+            more += cost.DRAWN * sum([s.size for s in outs])
         flops = op.flops_rule(*sigs) if op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
         return elements, more, flops
 
@@ -227,8 +250,24 @@ class Bound:
 class GradBound:
     """The gradient of a Bound: an operator like any other, so it has a gradient too."""
 
-    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "of_product", "_constants", "_grads", "numpy_plan",
-                 "_jits", "_use", "_still", "__weakref__")  # fmt: skip
+    __slots__ = (
+        "op",
+        "base",
+        "given",
+        "needs",
+        "sigs",
+        "outs",
+        "operand_places",
+        "takes_outs",
+        "of_product",
+        "_constants",
+        "_grads",
+        "numpy_plan",
+        "_jits",
+        "_use",
+        "_still",
+        "__weakref__",
+    )
 
     many = differentiable = True
     selects = False  # what it reads of the operands is held where they are selected from
@@ -241,7 +280,13 @@ class GradBound:
         self.base, self.given, self.needs, self.sigs, self.outs = base, given, needs, sigs, outs
         self.op = base.op.grad_op
         # the gradient of a factor reads the other one
-        reads = (1 - needs[0],) if base.op.bilinear and len(needs) == 1 else range(len(sigs)) if base.reads is None else sorted(base.reads)
+        reads = (
+            (1 - needs[0],)
+            if base.op.bilinear and len(needs) == 1
+            else range(len(sigs))
+            if base.reads is None
+            else sorted(base.reads)
+        )
         self.operand_places = shared(tuple(reads))
         self.takes_outs = base.reads_out
         self.of_product = bool(base.op.scales)
@@ -270,9 +315,13 @@ class GradBound:
 
     @property
     def constants(self) -> frozenset[int]:
-        """Operands without a part in its own derivative, as what `relu`'s gradient only compares: gradients go past them, as in Paddle."""
+        """Operands without a part in its own derivative, as what `relu`'s gradient only compares:
+
+        gradients go past them, as in Paddle.
+        """
         if self._constants is None:
-            # a trace for each length of a sequence would be slow: what is multiplied and what compared does not depend on it
+            # a trace for each length of a sequence would be slow: what is multiplied and what compared does not
+            # depend on it
             sizes = [(s.dtype, tuple([min(n, 2) for n in s.shape])) for s in (*self.sigs, *self.outs)]
             known, key = self.base._still, (self.given, self.needs, tuple(sizes))
             found = known.get(key)
@@ -360,15 +409,26 @@ class GradBound:
             return fn(*full)
 
         # jax differentiates floats alone: integers stand in as such
-        made, pull = jax.vjp(of_needed, *[saved[i] if self.sigs[i].dtype.kind in "fc" else saved[i].astype(jnp.float64) for i in self.needs])
+        made, pull = jax.vjp(
+            of_needed,
+            *[saved[i] if self.sigs[i].dtype.kind in "fc" else saved[i].astype(jnp.float64) for i in self.needs],
+        )
         cots: list[Any] = []
         for g, s, out in zip(gs, self.outs, made if base.many else [made]):
             if not jnp.issubdtype(out.dtype, jnp.inexact):
                 cots.append(np.zeros(s.shape, jax.dtypes.float0))
             else:
-                cots.append(jnp.zeros(s.shape, out.dtype) if g is None else jnp.conj(g) if s.dtype.kind == "c" else g.astype(out.dtype))
+                cots.append(
+                    jnp.zeros(s.shape, out.dtype)
+                    if g is None
+                    else jnp.conj(g)
+                    if s.dtype.kind == "c"
+                    else g.astype(out.dtype)
+                )
         found = pull(cots[0] if not base.many else base.op.container(cots))
-        return [fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
+        return [
+            fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)
+        ]
 
     def grad_bound(self, given: tuple, needs: tuple, sigs: tuple, outs: tuple) -> GradBound:
         return Bound.grad_bound(self, given, needs, sigs, outs)  # type: ignore[arg-type]  # it has what the method reads
@@ -478,5 +538,9 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
     kind = errors.OutOfRangeError if isinstance(e, IndexError) else errors.ShapeError
     return errors.bad(
-        f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", described=operands, hint=reason, kind=kind
+        f"{bound.op.told}({', '.join(bound.op.operand_names)})",
+        "operands of compatible shapes",
+        described=operands,
+        hint=reason,
+        kind=kind,
     )

@@ -1,6 +1,7 @@
 """How long the interpreter takes for a call, in microseconds and roughly: what the choice of a tier looks at.
 
-It follows from sizes and from the code of the form alone, never from a clock, so that the same script takes the same tiers.
+It follows from sizes and from the code of the form alone, never from a clock, so that the same script takes the same
+tiers.
 """
 
 from __future__ import annotations
@@ -12,16 +13,32 @@ from typing import Any
 
 import numpy as np
 
-STEP, ELEMENT, FLOP = 0.6, 5e-4, 2e-5  # microseconds: of a call of NumPy, of an element that is read or written, of a product's part
+STEP, ELEMENT, FLOP = (
+    0.6,
+    5e-4,
+    2e-5,
+)  # microseconds: of a call of NumPy, of an element that is read or written, of a product's part
 UFUNC, TRACED = 2, 40  # steps of a ufunc, and of a body that is traced, where nothing is known of it
+DRAWN = 30  # passes over the elements that random words for them take
 A_PASS = 12  # of so many steps in a form one goes over all elements once more: the others look at shapes
 _STEPS = frozenset(
-    ["BINARY_OP", "BINARY_SLICE", "BINARY_SUBSCR", "CALL", "CALL_FUNCTION_EX", "CALL_KW", "COMPARE_OP", "STORE_SUBSCR", "UNARY_NEGATIVE"]
+    [
+        "BINARY_OP",
+        "BINARY_SLICE",
+        "BINARY_SUBSCR",
+        "CALL",
+        "CALL_FUNCTION_EX",
+        "CALL_KW",
+        "COMPARE_OP",
+        "STORE_SUBSCR",
+        "UNARY_NEGATIVE",
+    ]
 )  # in the bytecode, where most of what costs time is a call or an operator
 
 
 def of(form: Any, elements: float, more: float, flops: float, times: int = 1) -> float:
-    """What a form takes for operands and results of so many elements, where it goes over `more` than those, and this much arithmetic.
+    """What a form takes for operands and results of so many elements, where it goes over `more` than those, and this
+    much arithmetic.
 
     `times` is for one that takes several operands in turn.
     """

@@ -61,7 +61,7 @@ def register(executor: Executor) -> Executor:
 
 def find(name: str) -> Executor:
     if name not in _ALL:
-        raise errors.bad("executor", f"one of {', '.join(_ALL)}", name)
+        raise errors.bad("executor", f"one of {', '.join(map(repr, _ALL))}", name)
     return _ALL[name]
 
 

@@ -28,7 +28,9 @@ class Sig:
 
 
 _SIGS: dict[tuple, Sig] = {}
-_OLD_SIGS: WeakValueDictionary[tuple, Sig] = WeakValueDictionary()  # those that are still in use when the dict above was full
+_OLD_SIGS: WeakValueDictionary[tuple, Sig] = (
+    WeakValueDictionary()
+)  # those that are still in use when the dict above was full
 MAX_SIGS = 16_384
 
 
@@ -42,7 +44,9 @@ def _new_sig(key: tuple) -> Sig:
     if found is not None:
         return found
     if len(_SIGS) >= MAX_SIGS:
-        for k, sig in list(_SIGS.items()):  # one by one, and in this order: at any moment another thread finds it in one of them
+        for k, sig in list(
+            _SIGS.items()
+        ):  # one by one, and in this order: at any moment another thread finds it in one of them
             _OLD_SIGS[k] = sig
             _SIGS.pop(k, None)
     shape, dtype = key
@@ -74,7 +78,10 @@ class Value:
     the buffer of a real one may be reused. `leaf_of` and `leaf` remember its place in the segment that last read it.
     """
 
-    __slots__ = ("sig", "array", "segment", "index", "leaf_of", "leaf", "device", "marks", "bounds", "__weakref__")
+    __slots__ = (
+        "sig", "array", "segment", "index", "leaf_of", "leaf", "device", "marks", "bounds", "guards", "call_guards",
+        "__weakref__",
+    )  # fmt: skip
 
     sig: Sig
     array: Any
@@ -84,6 +91,8 @@ class Value:
     device: Any
     marks: int
     bounds: Any
+    guards: tuple  # those it depends on, and those of a call that is still to read it; not set where there are none
+    call_guards: tuple
 
     def __init__(self, sig: Sig, array: Any, device: Any):
         self.sig, self.array, self.device = sig, array, device
@@ -104,7 +113,8 @@ class Unmade(Value):
 
 
 class Node(dict):
-    """One recorded call, as a step in the tree of all segments recorded so far: the dict of the steps that came after it.
+    """One recorded call, as a step in the tree of all segments recorded so far: the dict of the steps that came after
+    it.
 
     Recording walks down the tree: the same sequence of calls ends at the same Node, which therefore *is* the key of
     the segment, and knows the results' Sigs without inferring them again. It is keyed by (bound operator, operand
@@ -138,7 +148,9 @@ class Node(dict):
         self.work = 0.0
         self.over = False
         self.passes: dict | None = None  # backward passes that began here, see `backward_pass`
-        self.plain: bool | None = None  # whether tensors among operands and results are all floating or complex, where somebody has asked
+        self.plain: bool | None = (
+            None  # whether tensors among operands and results are all floating or complex, where somebody has asked
+        )
 
 
 class Number:
@@ -159,7 +171,20 @@ def number_at(dtype: DType, place: int) -> Number:
 class Graph:
     """A sequence of calls with its leaves, numbers and values: a segment that was cut, a traced function, a program."""
 
-    __slots__ = ("nodes", "leaf_sigs", "number_dtypes", "value_sigs", "key", "work", "nbytes", "packs", "device", "entry", "_skeleton", "__weakref__")
+    __slots__ = (
+        "nodes",
+        "leaf_sigs",
+        "number_dtypes",
+        "value_sigs",
+        "key",
+        "work",
+        "nbytes",
+        "packs",
+        "device",
+        "entry",
+        "_skeleton",
+        "__weakref__",
+    )
 
     def __init__(self, last: Node, device: Any):
         nodes = []
@@ -186,12 +211,18 @@ class Graph:
     def skeleton(self) -> tuple[Any, ...]:
         """Operators and wiring without Sigs and attributes: the same for the same calls at other shapes."""
         if self._skeleton is None:
-            self._skeleton = (self.device, *[shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in self.nodes])
+            self._skeleton = (
+                self.device,
+                *[shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in self.nodes],
+            )
         return self._skeleton
 
     @property
     def origin(self) -> tuple:
-        """Which operators from which lines: the same for other shapes, and for a loop in Python that goes round more or less often."""
+        """Which operators from which lines:
+
+        the same for other shapes, and for a loop in Python that goes round more or less often.
+        """
         return (self.device, frozenset([shared((n.bound.op, n.pos)) for n in self.nodes]))
 
     @property
@@ -200,7 +231,10 @@ class Graph:
         return sum(n.work - n.parent.work for n in self.nodes if n.parent is not None and n.bound.by_numpy)
 
     def needed(self, live: tuple[int, ...]) -> tuple[list[Node], list[tuple[int, ...]]]:
-        """The calls that results in `live` depend on, and what nobody reads after each: that is not computed, this not kept."""
+        """The calls that results in `live` depend on, and what nobody reads after each:
+
+        that is not computed, this not kept.
+        """
         wanted, found, unread = set(live), [], []
         for node in reversed(self.nodes):
             made = range(node.first, node.end)

@@ -1,6 +1,7 @@
 """Products of NumPy matrices on all cores: parts of a large one go to threads of our own, which sleep while they wait.
 
-Those of OpenBLAS wait for each other by spinning. On a machine that does something else besides, one of them spins until the
+Those of OpenBLAS wait for each other by spinning. On a machine that does something else besides, one of them spins
+until the
 other gets its turn: a step that takes a second alone took two to twenty there. So BLAS makes each part on one thread.
 """
 
@@ -16,7 +17,10 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-SHARED_PRODUCT, PRODUCT_PART = 1 << 24, 1 << 22  # multiplications: a millisecond of one core, and the least that is worth handing over
+SHARED_PRODUCT, PRODUCT_PART = (
+    1 << 24,
+    1 << 22,
+)  # multiplications: a millisecond of one core, and the least that is worth handing over
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
 
 
@@ -26,7 +30,10 @@ def _controller() -> Any:
 
 
 class _OneThread:
-    """BLAS on one thread within this block. It holds for the process, so the last of several threads that leave puts it back."""
+    """BLAS on one thread within this block.
+
+    It holds for the process, so the last of several threads that leave puts it back.
+    """
 
     def __init__(self) -> None:
         self.limit: Any = None
@@ -99,26 +106,41 @@ def _work(parts: queue.SimpleQueue) -> None:
 def _made(make: Callable[[], Any]) -> BaseException | None:
     try:
         make()
-    except (MemoryError, RuntimeError, TypeError, ValueError) as e:  # all that NumPy raises here; the thread goes on, who asked raises it
+    except (
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as e:  # all that NumPy raises here; the thread goes on, who asked raises it
         return e
     return None
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """`np.matmul`, with the rows of a large product or the members of a large batch shared among the cores."""
-    if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < SHARED_PRODUCT or a.dtype != b.dtype or a.dtype not in SHARED or cores() == 1:
+    if (
+        a.ndim < 2
+        or b.ndim < 2
+        or a.size * b.shape[-1] < SHARED_PRODUCT
+        or a.dtype != b.dtype
+        or a.dtype not in SHARED
+        or cores() == 1
+    ):
         return np.matmul(a, b)
     out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
-    work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
-    makers = [functools.partial(np.matmul, x, y, out=out[place]) for x, y, place in _parts(a, b)]
     with one_thread:
-        for make in makers[1:]:
-            work.put((make, done))
-        found = [_made(makers[0]), *[done.get() for _ in makers[1:]]]
-    for error in found:
+        share([functools.partial(np.matmul, x, y, out=out[place]) for x, y, place in _parts(a, b)])
+    return out
+
+
+def share(makers: list[Callable[[], Any]]) -> None:
+    """Make parts on all cores, the first of them here; raises what one of them raised."""
+    work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
+    for make in makers[1:]:
+        work.put((make, done))
+    for error in [_made(makers[0]), *[done.get() for _ in makers[1:]]]:
         if error is not None:
             raise error
-    return out
 
 
 def _parts(a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, Any]]:

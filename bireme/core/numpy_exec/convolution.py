@@ -1,7 +1,10 @@
-"""Convolution by NumPy, for the interpreter: windows side by side and one product. Operators on jax arrays have their own forms.
+"""Convolution by NumPy, for the interpreter: windows side by side and one product. Operators on jax arrays have their
+own forms.
 
-A convolution is linear in the image and in the kernel, so there are three functions: the result, the gradient of the image,
-which is a transposed convolution too, and that of the kernel. Images are [batch, *spatial, channels] if `last`, else [batch,
+A convolution is linear in the image and in the kernel, so there are three functions: the result, the gradient of the
+image,
+which is a transposed convolution too, and that of the kernel. Images are [batch, *spatial, channels] if `last`, else
+[batch,
 channels, *spatial]; kernels [outputs, channels / groups, *window]. Inside, the channels come last in both.
 """
 
@@ -39,7 +42,9 @@ def _windows(x: np.ndarray, window: Any, stride: Any, dilation: Any, out: Any) -
     own = x.strides
     steps = [n * s for n, s in zip(own[1:-1], stride)]
     holes = [n * d for n, d in zip(own[1:-1], dilation)]
-    return np.lib.stride_tricks.as_strided(x, (x.shape[0], *out, *window, x.shape[-1]), (own[0], *steps, *holes, own[-1]), writeable=False)
+    return np.lib.stride_tricks.as_strided(
+        x, (x.shape[0], *out, *window, x.shape[-1]), (own[0], *steps, *holes, own[-1]), writeable=False
+    )
 
 
 def _blocks(batch: int, each: int) -> Iterator[slice]:
@@ -105,7 +110,9 @@ def _convolved(x: np.ndarray, w: np.ndarray, stride: Any, pads: Any, dilation: A
     return made
 
 
-def input_grad(g: np.ndarray, w: np.ndarray, dims: Any, stride: Any, pads: Any, dilation: Any, groups: int, last: bool) -> np.ndarray:
+def input_grad(
+    g: np.ndarray, w: np.ndarray, dims: Any, stride: Any, pads: Any, dilation: Any, groups: int, last: bool
+) -> np.ndarray:
     """The gradient of an image of extents `dims`: each result's share is added where it came from."""
     g, w = _move(g, last), _turned(w)
     window, out = w.shape[:-2], g.shape[1:-1]
@@ -118,20 +125,26 @@ def input_grad(g: np.ndarray, w: np.ndarray, dims: Any, stride: Any, pads: Any, 
         else:
             kernel = np.swapaxes(_kernel(w, groups), 1, 2)
             for part in _blocks(g.shape[0], math.prod(out) * math.prod(window) * channels):
-                shares = blas.matmul(_apart(g[part], groups), kernel).reshape(groups, -1, *out, math.prod(window), w.shape[-2])
+                shares = blas.matmul(_apart(g[part], groups), kernel).reshape(
+                    groups, -1, *out, math.prod(window), w.shape[-2]
+                )
                 shares = np.moveaxis(shares, 0, -2).reshape(-1, *out, math.prod(window), channels)
                 for i, at in enumerate(taps(window, stride, dilation, out)):
                     full[part, *at] += shares[..., i, :]
     return _back(full[:, *[slice(a, a + m) for m, (a, _) in zip(dims, pads)]], last)
 
 
-def weight_grad(x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: Any, dilation: Any, groups: int, last: bool) -> np.ndarray:
+def weight_grad(
+    x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: Any, dilation: Any, groups: int, last: bool
+) -> np.ndarray:
     """The gradient of a kernel over `window`."""
     made = _kernel_grad(_move(x, last), _move(g, last), window, stride, pads, dilation, groups)
     return made.transpose(made.ndim - 1, made.ndim - 2, *range(made.ndim - 2))
 
 
-def _kernel_grad(x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
+def _kernel_grad(
+    x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: Any, dilation: Any, groups: int
+) -> np.ndarray:
     out, n, outputs = g.shape[1:-1], x.ndim - 2, g.shape[-1]
     made = np.zeros((*window, x.shape[-1] // groups, outputs), np.result_type(x, g))
     if not x.size or not g.size:
@@ -160,6 +173,8 @@ def primitive(x: np.ndarray, w: np.ndarray, grow: Any, p: dict[str, Any]) -> np.
     spread = [(a, b, d - 1) for (a, b), d in zip(p["padding"], p["lhs_dilation"])]
     x = grow(x, [(0, 0, 0), *spread, (0, 0, 0)])
     n = x.ndim - 2
-    made = _convolved(x, w, p["window_strides"], [(0, 0)] * n, p["rhs_dilation"], max(batches, p["feature_group_count"]))
+    made = _convolved(
+        x, w, p["window_strides"], [(0, 0)] * n, p["rhs_dilation"], max(batches, p["feature_group_count"])
+    )
     order = np.argsort((os[0], *os[2:], os[1]))
     return np.transpose(made, order)

@@ -38,8 +38,11 @@ class Interpreter:
         makers = {first: fn for fn, _, first, many, _ in steps if not many}
         fresh = all(isinstance(makers.get(i), np.ufunc) for i in live)
 
-        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them all
-        by_blas = [(n.bound.shares_cores, n.work - n.parent.work) for n in nodes if n.bound.uses_blas and n.parent is not None]
+        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them
+        # all
+        by_blas = [
+            (n.bound.shares_cores, n.work - n.parent.work) for n in nodes if n.bound.uses_blas and n.parent is not None
+        ]
         limited = bool(by_blas) and all(shares or work < LONG_LAPACK_CALL for shares, work in by_blas)
 
         def call(leaves: list, vectors: list) -> list:
@@ -65,7 +68,9 @@ class Interpreter:
                         env[r] = None
             outs = [env[i] for i in live]
             if fresh:  # a ufunc makes an array of its own; a number where there are no axes
-                return [o if o.__class__ is np.ndarray and o.flags.c_contiguous else np.array(o, order="C") for o in outs]
+                return [
+                    o if o.__class__ is np.ndarray and o.flags.c_contiguous else np.array(o, order="C") for o in outs
+                ]
             return _owned(outs, leaves)
 
         return call

@@ -1,6 +1,7 @@
 """LAPACK on NumPy arrays, for the interpreter: where it gives up the results are NaN, as XLA has them.
 
-Vectors come from SciPy, whose library XLA calls on CPU too: NumPy has one of its own, and signs would differ between them.
+Vectors come from SciPy, whose library XLA calls on CPU too: NumPy has one of its own, and signs would differ between
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ def by_matrix(f: Callable, *stacks: np.ndarray) -> Any:
     except np.linalg.LinAlgError:
         if stacks[0].ndim == 2:
             found = f(*[np.eye(*s.shape, dtype=s.dtype) for s in stacks])  # whose results have the right shapes
-            return tuple([np.full_like(x, np.nan) for x in found]) if isinstance(found, tuple) else np.full_like(found, np.nan)
+            return (
+                tuple([np.full_like(x, np.nan) for x in found])
+                if isinstance(found, tuple)
+                else np.full_like(found, np.nan)
+            )
         each = [by_matrix(f, *parts) for parts in zip(*stacks)]
         return tuple(map(np.stack, zip(*each))) if isinstance(each[0], tuple) else np.stack(each)
 
@@ -98,7 +103,10 @@ def lu(x: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def triangular_solve(a: Any, b: Any, left: bool, lower: bool, trans: int, unit: bool) -> np.ndarray:
-    """Solve with triangular matrices, their transposes (`trans` 1) or adjoints (2), on the left or the right; no zero is refused."""
+    """Solve with triangular matrices, their transposes (`trans` 1) or adjoints (2), on the left or the right;
+
+    no zero is refused.
+    """
     if b.size == 0:
         return b
     if a.ndim > 2:

@@ -45,7 +45,10 @@ def _plan_of_gradient(grad: GradBound, sigs: tuple[Sig, ...]) -> Callable:
 
 
 def _declared(bound: Bound) -> tuple[Any, tuple]:
-    """The declared form, None if there is none, and the attributes that follow the arrays: the body itself takes its own by keyword."""
+    """The declared form, None if there is none, and the attributes that follow the arrays:
+
+    the body itself takes its own by keyword.
+    """
     form, simple = bound.op.numpy_form, bound.layout == (1,) * len(bound.layout)
     if form is not None and bound.op.numpy_is_body:
         return _body_on_numpy(bound, form.resolved()), ()
@@ -61,10 +64,16 @@ def _declared(bound: Bound) -> tuple[Any, tuple]:
 
 
 def _body_on_numpy(bound: Bound, body: Callable) -> Callable:
-    """The body on NumPy arrays; with its attributes set once where the arrays are its first parameters, which is nearly always."""
+    """The body on NumPy arrays;
+
+    with its attributes set once where the arrays are its first parameters, which is nearly always.
+    """
     given = [n for n, count in zip(bound.op.operand_names, bound.layout) if count == 1]
     first = list(inspect.signature(body).parameters.values())[: len(given)]
-    if any(count not in (1, None) for count in bound.layout) or [p.name for p in first if p.kind is p.POSITIONAL_OR_KEYWORD] != given:
+    if (
+        any(count not in (1, None) for count in bound.layout)
+        or [p.name for p in first if p.kind is p.POSITIONAL_OR_KEYWORD] != given
+    ):
         return lambda *arrays: body(**bound.arguments(arrays))
     left_out = {n: None for n, count in zip(bound.op.operand_names, bound.layout) if count is None}
     fixed = {**left_out, **dict(zip(bound.op.attr_names, bound.attrs))}
@@ -78,7 +87,9 @@ def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
         return functools.partial(grad.by_rule, "numpy", rule=form, xp=np)
     needs = tuple([i in grad.needs for i in range(len(grad.sigs))])
     known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": grad.sigs, "needs": needs}
-    places: dict[str, int | tuple[int, int]] = {"g": (0, count) if base.many else 0}  # one array, or those from here to there
+    places: dict[str, int | tuple[int, int]] = {
+        "g": (0, count) if base.many else 0
+    }  # one array, or those from here to there
     i = 0
     for name, n in zip(base.op.operand_names, base.layout):
         if n is None:
@@ -148,7 +159,15 @@ class NumpyRule:
 
     __slots__ = ("form", "known", "needs", "places", "sigs", "widen")
 
-    def __init__(self, form: Callable, known: dict[str, Any], places: tuple, needs: tuple[int, ...], sigs: tuple[Sig, ...], widen: bool):
+    def __init__(
+        self,
+        form: Callable,
+        known: dict[str, Any],
+        places: tuple,
+        needs: tuple[int, ...],
+        sigs: tuple[Sig, ...],
+        widen: bool,
+    ):
         self.form, self.known, self.places, self.needs, self.sigs, self.widen = form, known, places, needs, sigs, widen
 
     def __call__(self, *arrays: Any) -> list:

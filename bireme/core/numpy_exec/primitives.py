@@ -35,7 +35,11 @@ def _divide(x: Any, y: Any) -> Any:
     if np.issubdtype(x.dtype, np.integer):
         # towards zero, and -1 for a zero divisor, as XLA has it
         safe = np.where(y == 0, 1, y)
-        q = np.abs(x) // np.abs(safe) * (np.sign(x) * np.sign(safe)) if np.issubdtype(x.dtype, np.signedinteger) else x // safe
+        q = (
+            np.abs(x) // np.abs(safe) * (np.sign(x) * np.sign(safe))
+            if np.issubdtype(x.dtype, np.signedinteger)
+            else x // safe
+        )
         return np.where(y == 0, np.array(-1).astype(x.dtype), q).astype(x.dtype)
     return np.divide(x, y)
 
@@ -64,21 +68,80 @@ def _logistic(x: Any) -> Any:
 
 
 _ELEMENTWISE: dict[str, Any] = {
-    "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "div": _divide, "rem": _remainder,
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "tanh": np.tanh, "sqrt": np.sqrt,
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "cbrt": np.cbrt,
-    "max": np.maximum, "min": np.minimum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "pow": np.power, "abs": np.abs, "sign": _sign, "square": np.square, "floor": np.floor, "ceil": np.ceil, "is_finite": np.isfinite,
-    "logistic": _logistic, "erf": special.erf, "erfc": special.erfc, "erf_inv": special.erfinv, "lgamma": special.gammaln,
-    "digamma": special.digamma, "nextafter": np.nextafter, "shift_left": np.left_shift,
-    "shift_right_logical": _shift_right_logical, "shift_right_arithmetic": _shift_right, "real": np.real, "imag": np.imag,
-    "conj": np.conj, "population_count": np.bitwise_count, "regularized_incomplete_beta": special.betainc,
-    "igamma": special.gammainc, "igammac": special.gammaincc, "bessel_i0e": special.i0e, "bessel_i1e": special.i1e,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "one_minus_square": lambda x: 1 - x * x, "stop_gradient": lambda x: x, "copy": np.copy, "copy_p": np.copy,
-    "optimization_barrier": lambda *xs: xs, "complex": _complex, "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
-}  # fmt: skip
+    "add": np.add,
+    "add_any": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "div": _divide,
+    "rem": _remainder,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "max": np.maximum,
+    "min": np.minimum,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "pow": np.power,
+    "abs": np.abs,
+    "sign": _sign,
+    "square": np.square,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "is_finite": np.isfinite,
+    "logistic": _logistic,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "erf_inv": special.erfinv,
+    "lgamma": special.gammaln,
+    "digamma": special.digamma,
+    "nextafter": np.nextafter,
+    "shift_left": np.left_shift,
+    "shift_right_logical": _shift_right_logical,
+    "shift_right_arithmetic": _shift_right,
+    "real": np.real,
+    "imag": np.imag,
+    "conj": np.conj,
+    "population_count": np.bitwise_count,
+    "regularized_incomplete_beta": special.betainc,
+    "igamma": special.gammainc,
+    "igammac": special.gammaincc,
+    "bessel_i0e": special.i0e,
+    "bessel_i1e": special.i1e,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "one_minus_square": lambda x: 1 - x * x,
+    "stop_gradient": lambda x: x,
+    "copy": np.copy,
+    "copy_p": np.copy,
+    "optimization_barrier": lambda *xs: xs,
+    "complex": _complex,
+    "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
+}
 
 
 def _typed(f: Any, dtype: np.dtype) -> Any:
@@ -178,7 +241,9 @@ def scatter_add_rows(x: Any, index: Any, updates: Any) -> np.ndarray:
         order = np.argsort(index, kind="stable")
         index, updates = index[order], updates[order]
         starts = np.flatnonzero(np.r_[True, index[1:] != index[:-1]])
-        out.reshape(len(out), -1)[index[starts]] += np.add.reduceat(updates, starts, axis=0).astype(out.dtype, copy=False)
+        out.reshape(len(out), -1)[index[starts]] += np.add.reduceat(updates, starts, axis=0).astype(
+            out.dtype, copy=False
+        )
     return out
 
 
@@ -251,7 +316,11 @@ def _gather(eqn: Any) -> Any:
     n, x, idx = p["dimension_numbers"], eqn.invars[0].aval, eqn.invars[1].aval
     if n.operand_batching_dims or idx.shape[-1] != 1 or str(p["mode"]).endswith("FILL_OR_DROP"):
         return None
-    whole = n.start_index_map == (0,) and n.collapsed_slice_dims == (0,) and tuple(p["slice_sizes"][1:]) == tuple(x.shape[1:])
+    whole = (
+        n.start_index_map == (0,)
+        and n.collapsed_slice_dims == (0,)
+        and tuple(p["slice_sizes"][1:]) == tuple(x.shape[1:])
+    )
     trailing = n.offset_dims == tuple(range(idx.ndim - 1, idx.ndim - 1 + x.ndim - 1))
     if whole and trailing and x.shape[0]:
         return lambda x, i: np.take(x, i[..., 0], axis=0, mode="clip")
@@ -261,7 +330,12 @@ def _gather(eqn: Any) -> Any:
 def _scatter_add(eqn: Any) -> Any:
     p = eqn.params
     n, x, idx = p["dimension_numbers"], eqn.invars[0].aval, eqn.invars[1].aval
-    rows = n.scatter_dims_to_operand_dims == (0,) and n.inserted_window_dims == (0,) and idx.shape[-1] == 1 and not n.operand_batching_dims
+    rows = (
+        n.scatter_dims_to_operand_dims == (0,)
+        and n.inserted_window_dims == (0,)
+        and idx.shape[-1] == 1
+        and not n.operand_batching_dims
+    )
     trailing = n.update_window_dims == tuple(range(idx.ndim - 1, idx.ndim - 1 + x.ndim - 1))
     if rows and trailing and x.dtype not in _SMALL:
         return lambda x, i, u: scatter_add_rows(x, i[..., 0], u)
@@ -308,7 +382,9 @@ def numpy_form(eqn: Any) -> Any:
         return lambda x: np.asarray(x, order="C").view(dtype)  # ascontiguousarray would give a scalar an axis
     if name == "transpose":
         return lambda x: np.transpose(x, p["permutation"])
-    if name == "reshape" and p.get("dimensions") is not None:  # gradients of products and grouped convolutions turn axes first
+    if (
+        name == "reshape" and p.get("dimensions") is not None
+    ):  # gradients of products and grouped convolutions turn axes first
         return lambda x: np.reshape(np.transpose(x, p["dimensions"]), shape)
     if name in ("reshape", "squeeze", "expand_dims"):
         return lambda x: np.reshape(x, shape)
@@ -326,7 +402,9 @@ def numpy_form(eqn: Any) -> Any:
             return lambda c, a, b: np.where(c, b, a)
         return lambda c, *xs: np.choose(c, xs)
     if name == "iota":
-        return lambda: broadcast_in_dim(np.arange(p["shape"][p["dimension"]]).astype(p["dtype"]), p["shape"], (p["dimension"],))
+        return lambda: broadcast_in_dim(
+            np.arange(p["shape"][p["dimension"]]).astype(p["dtype"]), p["shape"], (p["dimension"],)
+        )
     if name == "slice":
         steps = p["strides"] or [1] * len(p["start_indices"])
         at = tuple(slice(a, b, s) for a, b, s in zip(p["start_indices"], p["limit_indices"], steps))

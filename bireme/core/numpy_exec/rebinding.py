@@ -14,7 +14,8 @@ from bireme.core.numpy_exec.numpy_namespace import numerics
 
 
 class traced_once:
-    """A rule that an operator applies to many operands, as updates of parameters are: traced once for each shape, not for each
+    """A rule that an operator applies to many operands, as updates of parameters are: traced once for each shape, not
+    for each
     operand, which is most of what a compile costs in Python. What it takes by keyword alone is no array.
     """
 
@@ -31,8 +32,8 @@ class traced_once:
 class dual:
     """A function on jax arrays with a form of its own for NumPy arrays, which runs where no argument is a jax array.
 
-        @dual(_take_numpy)
-        def take_axis(x, index, axis=0): ...
+    @dual(_take_numpy)
+    def take_axis(x, index, axis=0): ...
     """
 
     def __init__(self, numpy: Callable):
@@ -77,7 +78,9 @@ def _rebound(fn: Any, seen: dict) -> Callable:
     seen[fn] = new
     for name in _names(fn.__code__):
         other = scope.get(name)
-        other = other.rule if isinstance(other, traced_once) else other.fun if isinstance(other, jax.custom_jvp) else other
+        other = (
+            other.rule if isinstance(other, traced_once) else other.fun if isinstance(other, jax.custom_jvp) else other
+        )
         if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
             scope[name] = _rebound(other, seen)
     return new

@@ -13,9 +13,17 @@ from bireme.core.base.device import Fork
 from bireme.core.numpy_exec import primitives
 
 _INLINE = {
-    "pjit": "jaxpr", "jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "closed_call": "call_jaxpr",
-    "remat": "jaxpr", "checkpoint": "jaxpr", "remat2": "jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "core_call": "call_jaxpr",
-}  # fmt: skip
+    "pjit": "jaxpr",
+    "jit": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "closed_call": "call_jaxpr",
+    "remat": "jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "core_call": "call_jaxpr",
+}
 
 
 def traced(fn: Any, sigs: tuple, many: bool) -> Any:
@@ -83,7 +91,10 @@ def _planned(closed: Any, many: bool) -> Any:
 
 
 class _Planned:
-    """A traced function on NumPy arrays. One object, not a closure: there is one for every shape that was interpreted."""
+    """A traced function on NumPy arrays.
+
+    One object, not a closure: there is one for every shape that was interpreted.
+    """
 
     __slots__ = ("fixed", "many", "program", "results", "size")
 
@@ -116,7 +127,8 @@ def _scanned(eqn: Any) -> Any:
     length, body = p["length"], getattr(p["jaxpr"], "jaxpr", p["jaxpr"])
     if length * len(body.eqns) > 100_000 or not _all_by_numpy(body):
         return None
-    # What runs along the steps has one axis more outside than inside; how jax writes the counts down differs by version.
+    # What runs along the steps has one axis more outside than inside; how jax writes the counts down differs by
+    # version.
     carried = sum(out.aval.ndim == inner.aval.ndim for out, inner in zip(eqn.outvars, body.outvars))
     fixed = sum(given.aval.ndim == inner.aval.ndim for given, inner in zip(eqn.invars, body.invars)) - carried
     step = _planned(p["jaxpr"], True)
@@ -139,7 +151,9 @@ def _scanned(eqn: Any) -> Any:
 def _all_by_numpy(jaxpr: Any) -> bool:
     for eqn in jaxpr.eqns:
         inner = eqn.params.get("jaxpr" if eqn.primitive.name == "scan" else _INLINE.get(eqn.primitive.name))
-        if not (primitives.numpy_form(eqn) is not None if inner is None else _all_by_numpy(getattr(inner, "jaxpr", inner))):
+        if not (
+            primitives.numpy_form(eqn) is not None if inner is None else _all_by_numpy(getattr(inner, "jaxpr", inner))
+        ):
             return False
     return True
 

@@ -7,7 +7,7 @@ from typing import Any
 from bireme.core.base import device as devices
 from bireme.core.graph.graph import SYMBOLIC, Graph, Value, sig_of
 from bireme.core.graph.segment import Segment, announce, local, reads_again
-from bireme.core.record import flush
+from bireme.core.record import flush, guards
 from bireme.core.run import lookup
 
 
@@ -44,4 +44,5 @@ class capture:
         for v in outputs:
             if v.segment is not seg and v.marks != SYMBOLIC:
                 flush.force(v)  # computed outside, perhaps still pending there
+                guards.check_value(v, wait=True)
         return lookup.Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)

@@ -18,7 +18,18 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import errors, flags
 from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
-from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, known, local, nodes, pending, reads_again
+from bireme.core.graph.segment import (
+    OPEN,
+    Segment,
+    announce,
+    debug_mode,
+    guarding,
+    known,
+    local,
+    nodes,
+    pending,
+    reads_again,
+)
 from bireme.core.record import guards
 from bireme.core.run import lookup
 
@@ -68,7 +79,10 @@ def record(bound: Any, operands: list) -> list[Value]:
 
 
 def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
-    """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
+    """Take a step that the tree knows;
+
+    `leaves` are read for the first time. None if another thread cut the segment meanwhile.
+    """
     outs, values = [], seg.values
     try:
         if leaves:
@@ -94,6 +108,8 @@ def read_first(seg: Segment, leaves: Collection[Value]) -> None:
         seg.arrays.append(v.array)
         v.leaf_of, v.leaf = seg, place
         place += 1
+    if guarding.used:
+        guards.add_leaves(seg, leaves)
 
 
 def _add_leaf(seg: Segment, v: Value) -> Sig | None:
@@ -111,6 +127,8 @@ def _add_leaf(seg: Segment, v: Value) -> Sig | None:
     seg.leaves.append(ref(v))
     seg.arrays.append(v.array)
     v.leaf_of, v.leaf = seg, place  # last: an interrupt before it leaves nothing that points at a place not taken
+    if guarding.used:
+        guards.add_leaves(seg, (v,))
     return v.sig
 
 
@@ -119,7 +137,12 @@ def _on_one_device(operands: list) -> list:
     found = {v.device for v in operands if v.__class__ is not tuple}
     far = [d for d in found if not d.is_cpu]
     if len(far) > 1:
-        raise errors.bad("operands", "tensors on one device", described=", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
+        raise errors.bad(
+            "operands",
+            "tensors on one device",
+            described=", ".join(sorted(d.name for d in found)),
+            hint="move one with .to(device)",
+        )
     return [v if v.__class__ is tuple or v.device in far or not far else move(v, far[0]) for v in operands]
 
 
@@ -127,7 +150,7 @@ def move(v: Value, device: Any) -> Value:
     """A copy of a Value on another device."""
     moved = Value(v.sig, lookup.put(force(v), device), device)
     moved.bounds = v.bounds
-    return moved
+    return guards.copy_guards(v, moved)
 
 
 def roll_back(seg: Segment) -> None:
@@ -137,6 +160,8 @@ def roll_back(seg: Segment) -> None:
         v = r()
         if v is not None:
             v.leaf_of = None
+    if seg.leaf_guards:
+        seg.leaf_guards = {place: found for place, found in seg.leaf_guards.items() if place < state.leaves}
     del seg.leaves[state.leaves :], seg.arrays[state.leaves :], seg.numbers[state.numbers :], seg.values[state.end :]
 
 
@@ -198,7 +223,12 @@ def limit(seg: Segment) -> None:
 def run(seg: Segment) -> None:
     """Run a segment: everything somebody still holds becomes real, once."""
     if seg.symbolic:
-        raise errors.bad("value", "a graph that runs", described="a value inside a graph being captured, which has no number yet", kind=RuntimeError)
+        raise errors.bad(
+            "value",
+            "a value outside a graph being captured",
+            described="a symbolic value, which has no data",
+            kind=RuntimeError,
+        )
     with seg.lock:
         if local.segment is seg:
             _open_new()
@@ -206,28 +236,45 @@ def run(seg: Segment) -> None:
         if local.waiting is seg:
             local.waiting = None
         if seg.error is not None:
-            raise seg.error
+            raise errors.with_line(seg.error)
         if seg.state.bound is not None and not seg.results:
             if seg.edges:
                 local.last_edge = seg.edges[-1]
             _drop_lone_views(seg)
             try:
-                lookup.execute(seg, _held_elsewhere(seg))
+                _execute(seg)
             except (MemoryError, RuntimeError, LookupError) as e:
                 _take_back(seg)
                 if not isinstance(e, MemoryError):
-                    guards.check(wait=True)  # it may have stumbled over what an earlier part had found wrong
+                    guards.check_leaves(seg)
                 raise
         fill(seg)
 
 
-def _take_back(seg: Segment) -> None:
-    """A step could not run: parameters and optimizer state are again what they were before it."""
+def _execute(seg: Segment) -> None:
+    """Run what can be run: an invalid call is left out with all that depends on it, which raises when it is read."""
+    while True:
+        try:
+            lookup.execute(seg, _held_elsewhere(seg))
+            return
+        except lookup.GuardFailed as e:
+            if e.guard.failed():  # it was left out before
+                raise e.guard.error() from e.__cause__
+            e.guard.resolve(True)
+            seg.lost = guards.not_computable(seg, e.guard) | seg.lost
+            _take_back(seg, seg.lost)
+
+
+def _take_back(seg: Segment, lost: Collection[int] | None = None) -> None:
+    """A step could not run, or not what is lost of it: parameters and optimizer state are what they were before it."""
     for r, leaf in seg.replaced:
         t, array = r(), seg.arrays[leaf]
         if t is None or t._value.segment is not seg or getattr(array, "is_deleted", bool)():
             continue
+        if lost is not None and t._value.index not in lost:
+            continue
         old = Value(t._value.sig, array, seg.device)
+        old.guards = (seg.leaf_guards or {}).get(leaf, ())
         if t._view is None:
             t._value = old
         else:
@@ -239,7 +286,10 @@ def fill(seg: Segment) -> None:
     if seg.results:
         live = seg.live
         assert live is not None
-        for i, array in zip(live, (*seg.early, *seg.results[0]) if seg.early else seg.results[0]):
+        made = (*seg.early, *seg.results[0]) if seg.early else seg.results[0]
+        if seg.guards or seg.leaf_guards:
+            _fill_guards(seg, dict(zip(live, made)))
+        for i, array in zip(live, made):
             v = seg.values[i]()
             if v is not None and v.segment is seg:
                 v.array = array
@@ -249,6 +299,22 @@ def fill(seg: Segment) -> None:
         seg.arrays, seg.results, seg.replaced, seg.early = [], [()], [], ()
         seg.edges, seg.cells = [], []
         OPEN.pop(id(seg), None)
+
+
+def _fill_guards(seg: Segment, made: dict[int, Any]) -> None:
+    """Fill in the flags, and give values the guards that they depend on, before anybody can read them."""
+    for g in seg.guards:
+        if g.index in seg.lost:
+            g.resolve(False)  # it checks what depends on another one, which has failed
+        elif g.flag is not None and g.flag.segment is seg:
+            g.flag.array, g.flag.segment = made.get(g.index), None
+    found = guards.dependent(seg) | {i: (g,) for i, g in seg.lost.items()}
+    for i, those in found.items():
+        v = seg.values[i]()
+        if v is not None and v.segment is seg:
+            v.guards = those
+            if i in seg.lost:
+                v.segment = None
 
 
 def _open_new() -> Segment:
@@ -287,7 +353,9 @@ def _held_elsewhere(seg: Segment) -> set[int]:
 
 
 def _drop_lone_views(seg: Segment) -> None:
-    for r in {id(r): r for r in seg.cells}.values():  # many rows of one tensor have one cell, and its one weak reference
+    for r in {
+        id(r): r for r in seg.cells
+    }.values():  # many rows of one tensor have one cell, and its one weak reference
         cell = r()
         if cell is not None:
             cell.collapse()
@@ -303,19 +371,28 @@ def force(v: Value) -> Any:
             with seg.lock:
                 fill(seg) if seg.results else run(seg)
         if v.array is None:
+            guards.check(v)
             if v.marks == SYMBOLIC:
-                raise errors.bad("value", "a number", described="an input of a graph being captured, which has none yet", kind=RuntimeError)
+                raise errors.bad(
+                    "value", "a number", described="a symbolic input of a graph being captured", kind=RuntimeError
+                )
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
             elif v.__class__ is Unmade:
                 hint = "call initialize() of each parameter first, or load a state dict"
-                raise errors.bad("value", "numbers", described="a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
+                raise errors.bad(
+                    "value",
+                    "an initialized value",
+                    described="a parameter created inside LazyGuard, which is not initialized yet",
+                    hint=hint,
+                    kind=RuntimeError,
+                )
             elif seg is not None and seg.error is not None:
-                raise seg.error
+                raise errors.with_line(seg.error)
             else:
                 raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
-    if guards.kept:
-        guards.check()
+    if guarding.used:
+        guards.check(v)
     return v.array
 
 
@@ -330,11 +407,13 @@ def flush() -> None:
     """
     run_closed()
     run(local.segment)
+    guards.check()
 
 
 def pin(v: Value) -> Any:
     """The array of a Value that is about to leave the engine: from now on its buffer is never donated."""
     array = force(v)
+    guards.check_value(v, wait=True)  # outside of the engine nobody could raise later
     if v.device.is_cpu or not isinstance(array, np.ndarray):
         lookup.pin(array)
         return array
@@ -370,9 +449,11 @@ def layer_entered() -> None:
 
 
 def backward_starts(frees: bool = False) -> None:
-    """A stable place to cut a forward pass that has outgrown the bounds, or a loop that neither calls layers nor steps an optimizer.
+    """A stable place to cut a forward pass that has outgrown the bounds, or a loop that neither calls layers nor steps
+    an optimizer.
 
-    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step. Of those
+    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step.
+    Of those
     that keep them, such as `grad` for each row of a Jacobian, more may.
     """
     seg = local.segment
@@ -388,7 +469,8 @@ WORTH_A_CUT = 8  # calls; fewer are not worth a program of their own
 def sizes_follow(cut: bool = False) -> None:
     """A size was read from data: what comes now may have another shape in each step, what came before has not.
 
-    So that the part of the backward pass that leads through what came before is a program of its own, the same in each step,
+    So that the part of the backward pass that leads through what came before is a program of its own, the same in each
+    step,
     the pass cuts where it comes to `border` (see `Walk.run`).
     """
     seg = local.segment
@@ -401,7 +483,10 @@ def sizes_follow(cut: bool = False) -> None:
 
 
 def border() -> int:
-    """Where in the order of the tape sizes began to come from data; 0 if they do not, or nothing before that can be differentiated."""
+    """Where in the order of the tape sizes began to come from data;
+
+    0 if they do not, or nothing before that can be differentiated.
+    """
     edge = local.border()
     return 0 if edge is None or edge.inputs is None else edge.order
 
@@ -416,6 +501,7 @@ def cross_border() -> None:
 def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) -> None:
     pos = seg.state.pos
     run(seg)
+    guards.check()
     for watcher in debug_mode.watchers:
         watcher(bound, operands, outs, pos)
     if debug_mode.check_nan:
@@ -423,11 +509,13 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
             if v.sig.dtype.is_inexact:
                 found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
                 if not np.isfinite(found).all():
-                    text = errors.nonfinite(bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape)
+                    text = errors.nonfinite(
+                        bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape
+                    )
                     if flags.check_nan_inf_level.value > 0:
-                        sys.stdout.write(f"{text}, at {errors.place_of(pos)}\n")
+                        sys.stdout.write(f"{text}, at {errors.location(pos)}\n")
                     else:
-                        raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
+                        raise errors.failure(text, kind=errors.NonFiniteError, pos=pos)
 
 
 # ---------------------------------------------------------------- fork
@@ -435,7 +523,8 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
 
 def _before_fork() -> None:
     if not local.segment.symbolic:
-        flush()
+        run_closed()
+        run(local.segment)
     lookup.before_fork()
 
 

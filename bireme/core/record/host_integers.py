@@ -1,6 +1,7 @@
 """Sizes at hand: a few integers that follow from others on the host are read without running what is pending.
 
-`F.interpolate(y, paddle.shape(y)[2:])` reads two integers in the middle of a forward pass. They do not depend on anything
+`F.interpolate(y, paddle.shape(y)[2:])` reads two integers in the middle of a forward pass. They do not depend on
+anything
 that was computed, so the step goes on as one program instead of being cut in two.
 """
 
@@ -20,14 +21,17 @@ MAX_BYTES = 1024  # bytes of everything on the way to it
 
 
 def peek(v: Value) -> np.ndarray | None:
-    """The array of a pending value, if integers alone lead to it from small arrays on the host; they have one answer in every tier."""
+    """The array of a pending value, if integers alone lead to it from small arrays on the host;
+
+    they have one answer in every tier.
+    """
     seg = v.segment
     if v.sig.size > MAX_ELEMENTS or v.sig.dtype.kind not in "ib":
         return None
     if seg is None or seg is not local.segment or seg.symbolic or local.trace is not None:
         return None
     found = _computed(v, seg)
-    if found is None or any(_computed(bad, seg) for bad, *_ in seg.guards if bad.segment is seg):
+    if found is None or any(_computed(g.flag, seg) for g in seg.guards):
         return None  # the run says what is wrong, with the line that it comes from
     v.array, v.segment = found, None  # from now on it is a value like any other on the host
     return found
@@ -42,7 +46,10 @@ def _computed(v: Value, seg: Any) -> np.ndarray | None:
         with np.errstate(all="ignore"):
             for node in nodes:
                 args = [
-                    (made[r] if r >= 0 else seg.arrays[~r]) if r.__class__ is int else np.asarray(seg.numbers[r.place], r.dtype.np) for r in node.args
+                    (made[r] if r >= 0 else seg.arrays[~r])
+                    if r.__class__ is int
+                    else np.asarray(seg.numbers[r.place], r.dtype.np)
+                    for r in node.args
                 ]
                 out = planning.plan(node.bound, node.sigs)(*args)
                 made.update(enumerate(out if node.bound.many else (out,), node.first))
@@ -52,7 +59,10 @@ def _computed(v: Value, seg: Any) -> np.ndarray | None:
 
 
 def _way_to(v: Value, seg: Any) -> list | None:
-    """The calls that lead to a value, in their order; None if they are too many, too large, or not of integers on the host."""
+    """The calls that lead to a value, in their order;
+
+    None if they are too many, too large, or not of integers on the host.
+    """
     wanted, found, node = {v.index}, [], seg.state
     for _ in range(MAX_CALLS):
         if node.bound is None:

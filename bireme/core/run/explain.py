@@ -20,10 +20,28 @@ _recent: deque[ref[Graph]] = deque(maxlen=32)
 class Note:
     """One row of ``explain``."""
 
-    __slots__ = ("first", "last", "ops", "nbytes", "compiles", "compile_ms", "interpreted", "entry", "before", "_runs", "_reason", "_earlier")
+    __slots__ = (
+        "first",
+        "last",
+        "ops",
+        "nbytes",
+        "compiles",
+        "compile_ms",
+        "interpreted",
+        "entry",
+        "before",
+        "_runs",
+        "_reason",
+        "_earlier",
+    )
 
     def __init__(self, graph: Graph):
-        self.first, self.last, self.ops, self.nbytes = graph.nodes[0].pos, graph.nodes[-1].pos, len(graph.nodes), graph.nbytes
+        self.first, self.last, self.ops, self.nbytes = (
+            graph.nodes[0].pos,
+            graph.nodes[-1].pos,
+            len(graph.nodes),
+            graph.nbytes,
+        )
         self.compiles, self.compile_ms, self.interpreted = 0, 0.0, 0
         self.entry: Any = None
         self.before = (0, 0, 0, 0.0, 0)  # the counts at the last reset
@@ -38,7 +56,7 @@ class Note:
 
     @property
     def where(self) -> str:
-        first, last = errors.place_of(self.first), errors.place_of(self.last)
+        first, last = errors.location(self.first), errors.location(self.last)
         return first if first == last else f"{first} .. {last}"
 
     @property
@@ -46,7 +64,9 @@ class Note:
         """What was new about the graph when it was first seen; computed when it is asked for."""
         if self._reason is None:
             earlier = [graph for r in self._earlier if (graph := r()) is not None]
-            self.reason = "forgotten: it did not come back" if self.entry is None else _difference(self.entry.graph, earlier)
+            self.reason = (
+                "forgotten: it did not come back" if self.entry is None else _difference(self.entry.graph, earlier)
+            )
         return self._reason or ""
 
     @reason.setter
@@ -75,7 +95,7 @@ def _difference(graph: Graph, earlier: list[Graph]) -> str:
                     return f"leaf {i} changed from {a} to {b}{_axis(a, b)}"
             for was, now in zip(old.nodes, graph.nodes):
                 if was.bound is not now.bound:
-                    return f"{now.bound} instead of {was.bound} at {errors.place_of(now.pos)}"
+                    return f"{now.bound} instead of {was.bound} at {errors.location(now.pos)}"
             return "the same calls on another device"
     best, same = None, 0
     for old in reversed(earlier):
@@ -85,9 +105,9 @@ def _difference(graph: Graph, earlier: list[Graph]) -> str:
     if best is None:
         return "new"
     if same >= len(graph.nodes):
-        return f"shorter: ends after {graph.nodes[-1].bound.op.name} at {errors.place_of(graph.nodes[-1].pos)}"
+        return f"shorter: ends after {graph.nodes[-1].bound.op.name} at {errors.location(graph.nodes[-1].pos)}"
     node = graph.nodes[same]
-    return f"{node.bound.op.name} at {errors.place_of(node.pos)} is new after {same} known calls"
+    return f"{node.bound.op.name} at {errors.location(node.pos)} is new after {same} known calls"
 
 
 def _common(a: tuple, b: tuple) -> int:
@@ -121,10 +141,8 @@ def compiling(entry: Any, live: tuple, dead: tuple) -> None:
     if entry.compiled:
         entry.note.reason = "other results of the same calls are held than before"
     if _local.forbidden:
-        raise errors.RecompileError(
-            f"no_recompile: expected a known program, got a segment of {len(entry.graph.nodes)} operators: {entry.note.reason}\n"
-            f"  at {entry.note.where}"
-        )
+        message = f"a segment of {len(entry.graph.nodes)} operators: {entry.note.reason}"
+        raise errors.RecompileError(f"no_recompile: expected a known program, got {message}\n  at {entry.note.where}")
 
 
 def compiled(entry: Any, seconds: float) -> None:

@@ -1,10 +1,12 @@
 """Reading ahead: a program that an earlier process compiled is read while the first run of its graph is interpreted.
 
-The second run then need not wait for it. Which tier runs is decided by counts and sizes as ever; only the waiting is shorter.
+The second run then need not wait for it. Which tier runs is decided by counts and sizes as ever; only the waiting is
+shorter.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -13,7 +15,10 @@ from bireme.core.xla_exec import lowered_cache, xla
 
 
 class Reading(threading.Thread):
-    """One program being read. Not a daemon: Python waits for it at the end, so that it is never stopped inside of jax."""
+    """One program being read.
+
+    Not a daemon: Python waits for it at the end, so that it is never stopped inside of jax.
+    """
 
     def __init__(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]):
         super().__init__(name="bireme-reading", daemon=False)
@@ -42,7 +47,10 @@ def begin(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> Readi
         return None
     reading = Reading(graph, live, donate)
     reading.start()
-    _now[:] = [r for r in _now if r.is_alive()] + [reading]
+    for done in [r for r in _now if not r.is_alive()]:
+        with contextlib.suppress(ValueError):  # another thread was faster
+            _now.remove(done)
+    _now.append(reading)
     return reading
 
 

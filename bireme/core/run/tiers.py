@@ -1,7 +1,10 @@
-"""Which tier runs a graph: one pure function of counts and sizes, so that the same script takes the same tiers every time.
+"""Which tier runs a graph: one pure function of counts and sizes, so that the same script takes the same tiers every
+time.
 
-No clock and no state of a cache has a say. `choose` is given what is estimated of the graph (`Size`), what has been met so
-far (`History`) and the settings of the process, and says what to do and by which rule. Times are microseconds, estimated.
+No clock and no state of a cache has a say. `choose` is given what is estimated of the graph (`Size`), what has been met
+so
+far (`History`) and the settings of the process, and says what to do and by which rule. Times are microseconds,
+estimated.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ LOOP_RUNS = 32  # interpreted before it is compiled, at least
 
 # Where shapes change, a compile may take as long as a hundred runs.
 COMPILED_SHAPES = 4  # of a family: compiled as soon as they come back
-FEW_SHAPES, FEW_SHAPES_SLOW = 8, 2  # ... while it has had no more than these; the smaller one where a compile is worth many runs
+FEW_SHAPES, FEW_SHAPES_SLOW = (
+    8,
+    2,
+)  # ... while it has had no more than these; the smaller one where a compile is worth many runs
 BUSY_RUNS, BUSY_RUNS_SLOW, BUSY_SHARE = 8, 48, 16  # further shapes: 8 of the last 8 * 16 runs; 48 of the last 48 * 16
 
 # An accelerator compiles the first shapes of a family at once; small work of further ones goes to the host.
@@ -72,7 +78,11 @@ class Size:
     @property
     def compile_work(self) -> float:
         extra = self.results - self.calls
-        return COMPILE_SIMPLE_CALL * self.simple_calls + COMPILE_CALL * (self.calls - self.simple_calls) + COMPILE_EXTRA_RESULT * extra
+        return (
+            COMPILE_SIMPLE_CALL * self.simple_calls
+            + COMPILE_CALL * (self.calls - self.simple_calls)
+            + COMPILE_EXTRA_RESULT * extra
+        )
 
     @property
     def cheap(self) -> bool:
@@ -90,8 +100,10 @@ class Size:
     def patience(self) -> int:
         """How often it is interpreted before it is compiled.
 
-        Once, as a rule. A loop of tiny operators until its runs have taken as long as the compile would: a script that ends
-        before has not waited for it, and no other takes twice the time of the better choice. Where the wait is short, sooner.
+        Once, as a rule. A loop of tiny operators until its runs have taken as long as the compile would: a script that
+        ends
+        before has not waited for it, and no other takes twice the time of the better choice. Where the wait is short,
+        sooner.
         """
         if self.calls < LOOP_CALLS or not self.tiny_calls:
             return 1
@@ -100,7 +112,10 @@ class Size:
 
     @property
     def slow_to_compile(self) -> bool:
-        """Whether a compile takes as long as many runs, and is no brief wait: where shapes change, it is then seldom worth it."""
+        """Whether a compile takes as long as many runs, and is no brief wait:
+
+        where shapes change, it is then seldom worth it.
+        """
         return self.tiny_calls or self.compile_work >= max(LOOP_RUNS * self.work, BRIEF_COMPILE)
 
 
@@ -138,33 +153,54 @@ class Settings:
 
 def choose(size: Size, history: History, settings: Settings) -> Choice:
     """The tier for this run, by the first rule that holds."""
-    if settings.forked:
-        return Choice(Tier.INTERPRET, "a forked child has no device")
+    first = without_look_up(size, history.met, history.shapes, history.compiled, settings)
+    if first is not None:
+        return first
     if settings.deterministic:
         return Choice(Tier.COMPILE, "FLAGS_deterministic")
-    by_host = history.shapes > ACCELERATOR_SHAPES and size.work < HOST_WORK and not history.compiled
-    may_interpret = settings.interpret and (settings.on_cpu or by_host)
-    if may_interpret and settings.on_cpu and size.cheap:
-        return Choice(Tier.INTERPRET, "less work than a compiled call", lasting=True)
-    if may_interpret and history.met <= size.patience:
-        soon = history.met == size.patience == 1 and history.shapes <= COMPILED_SHAPES
-        return Choice(Tier.INTERPRET, "met for the first time" if size.patience == 1 else "a loop of tiny calls", prefetch=soon)
     if history.served:
         return Choice(Tier.SERVE, "compiled before")
-    return _when_shapes_change(size, history, settings, may_interpret)
+    return _when_shapes_change(size, history, settings)
 
 
-def _when_shapes_change(size: Size, history: History, settings: Settings, may_interpret: bool) -> Choice:
+def without_look_up(size: Size, met: int, shapes: int, compiled: bool, settings: Settings) -> Choice | None:
+    """The rules that need no look at programs: what is interpreted in any case."""
+    if settings.forked:
+        return Choice(Tier.INTERPRET, "a forked child has no device")
+    if not _may_interpret(size, shapes, compiled, settings):
+        return None
+    if settings.on_cpu and size.cheap:
+        return Choice(Tier.INTERPRET, "less work than a compiled call", lasting=True)
+    if met <= size.patience:
+        soon = met == size.patience == 1 and shapes <= COMPILED_SHAPES
+        return Choice(
+            Tier.INTERPRET, "met for the first time" if size.patience == 1 else "a loop of tiny calls", prefetch=soon
+        )
+    return None
+
+
+def _may_interpret(size: Size, shapes: int, compiled: bool, settings: Settings) -> bool:
+    """Whether NumPy may run it: on CPU, and on the host of an accelerator what is small where shapes keep changing."""
+    if not settings.interpret or settings.deterministic:
+        return False
+    return settings.on_cpu or (shapes > ACCELERATOR_SHAPES and size.work < HOST_WORK and not compiled)
+
+
+def _when_shapes_change(size: Size, history: History, settings: Settings) -> Choice:
     """Whether a family may have one more program: a bounded number, replaced only by a clearly busier shape.
 
-    On CPU the first few shapes are compiled when they come back, which is all that most loops have, unless many others came
-    before that, as when a sequence grows word by word; and further ones when they are a good part of the last runs, as the
-    sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used. With shapes drawn
+    On CPU the first few shapes are compiled when they come back, which is all that most loops have, unless many others
+    came
+    before that, as when a sequence grows word by word; and further ones when they are a good part of the last runs, as
+    the
+    sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used. With shapes
+    drawn
     at random neither happens, and no step waits for a compile late in a run.
     """
     if history.compiled:
         return Choice(Tier.COMPILE, "other results are held than before", counted=True)
     recent, clock = history.recent, history.clock
+    may_interpret = _may_interpret(size, history.shapes, history.compiled, settings)
     if history.programs < settings.limit:
         runs, few = (BUSY_RUNS_SLOW, FEW_SHAPES_SLOW) if size.slow_to_compile else (BUSY_RUNS, FEW_SHAPES)
         if history.programs < COMPILED_SHAPES and history.shapes <= few:

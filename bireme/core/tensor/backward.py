@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bireme.core.base import errors, registry
+from bireme.core.graph import segment
 from bireme.core.graph.graph import Zero
-from bireme.core.record import flush
+from bireme.core.record import flush, guards
 from bireme.core.tensor.backward_pass import BackwardPass, add, freed, handle, key_of, leads
 from bireme.core.tensor.grad_mode import GradMode, enable_grad, state
 from bireme.core.tensor.tape import Edge, target_of, zeros
@@ -19,13 +20,25 @@ from bireme.core.tensor.tensor import Tensor, read, wrap
 def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     sig = t._sig
     if g is None:
-        return registry.find("ones_like")(wrap(t._value))
+        made = registry.find("ones_like")(wrap(t._value))
+        if segment.guarding.used:
+            guards.link(made._value, t._value)
+        return made
+    guards.check_value(t._value)
     if not isinstance(g, Tensor):
-        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            where, "a Tensor or None", g, hint="The type of grad_tensor must be Tensor", kind=errors.ArgumentTypeError
+        )
     if g._sig.shape != sig.shape:
         if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
             hint = "Tensor shape not match, Tensor of grad_tensor has another"
-            raise errors.bad(where, f"the output's shape {list(sig.shape)}", described=f"shape {g.shape}", hint=hint, kind=errors.ShapeError)
+            raise errors.bad(
+                where,
+                f"the output's shape {list(sig.shape)}",
+                described=f"shape {g.shape}",
+                hint=hint,
+                kind=errors.ShapeError,
+            )
         g = registry.find("reshape")(g, list(sig.shape))
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
@@ -55,13 +68,23 @@ def backward(
         [4.0]
     """
     roots: list[Any] = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-    seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
+    seeds = (
+        [None] * len(roots)
+        if grad_tensors is None
+        else list(grad_tensors)
+        if isinstance(grad_tensors, (list, tuple))
+        else [grad_tensors]
+    )
     if not roots:
-        raise errors.bad("backward(tensors)", "at least one tensor", described="an empty list", kind=errors.ArgumentError)
+        raise errors.bad(
+            "backward(tensors)", "at least one tensor", described="an empty list", kind=errors.ArgumentError
+        )
     if not isinstance(retain_graph, bool):
         raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.ArgumentTypeError)
     if len(seeds) != len(roots):
-        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
+        raise errors.bad(
+            "backward(grad_tensors)", f"{len(roots)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError
+        )
     if len({id(t) for t in roots}) != len(roots):
         raise errors.bad("backward(tensors)", "no duplicate", described="a tensor twice", kind=errors.ArgumentError)
     flush.backward_starts(frees=not retain_graph)
@@ -93,7 +116,7 @@ final_hooks: list[Callable] = []  # called once, when the next backward pass has
 
 
 class _Adding:
-    """Two threads may come to one leaf: neither's gradient may be lost."""
+    """Two threads may come to one leaf: neither's gradient may be lost. Not held while the sum is recorded."""
 
     lock = threading.RLock()
 
@@ -108,14 +131,20 @@ if hasattr(os, "register_at_fork"):
 
 def accumulate(leaf: Tensor, g: Tensor) -> None:
     """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
-    with _Adding.lock:
-        held = leaf._grad
-        if held is None:
-            leaf._grad = wrap(read(g), stop_gradient=False)  # as in Paddle: what is computed from a gradient may be differentiated
-        elif read(held).__class__ is Zero:
-            held._value = read(g)
-        else:
-            held._assign_value(add(held, g))
+    value, held = read(g), leaf._grad
+    while True:
+        was = None if held is None else read(held)
+        total = g if held is None or was.__class__ is Zero else add(held, g)
+        with _Adding.lock:
+            if leaf._grad is held and (held is None or read(held) is was):  # as it was when the sum was made
+                if held is None:  # as in Paddle, what is computed from a gradient may be differentiated
+                    leaf._grad = wrap(value, stop_gradient=False)
+                elif total is g:
+                    held._value = value
+                else:
+                    held._assign_value(total)
+                return
+            held = leaf._grad
 
 
 @errors.named
@@ -161,12 +190,24 @@ def grad(
             raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.ArgumentError)
         if len({id(t) for t in several}) != len(several):
             raise errors.bad(f"grad({name})", "no duplicate", described="a tensor twice", kind=errors.ShapeError)
-    seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
+    seeds = (
+        [None] * len(outs)
+        if grad_outputs is None
+        else list(grad_outputs)
+        if isinstance(grad_outputs, (list, tuple))
+        else [grad_outputs]
+    )
     if len(seeds) != len(outs):
-        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
+        raise errors.bad(
+            "grad(grad_outputs)", f"{len(outs)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError
+        )
     if only_inputs is not True:
         raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.ArgumentError)
-    for name, switch in (("create_graph", create_graph), ("retain_graph", retain_graph), ("allow_unused", allow_unused)):
+    for name, switch in (
+        ("create_graph", create_graph),
+        ("retain_graph", retain_graph),
+        ("allow_unused", allow_unused),
+    ):
         if not isinstance(switch, bool) and (switch is not None or name != "retain_graph"):
             raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.ArgumentTypeError)
     blocked = set()
@@ -189,7 +230,10 @@ def grad(
     for i, g in enumerate(found):
         if g is None and not allow_unused:
             raise errors.bad(
-                f"grad(inputs[{i}])", "a tensor that the outputs depend on", described="an unused one", hint="pass allow_unused=True to get None"
+                f"grad(inputs[{i}])",
+                "a tensor that the outputs depend on",
+                described="a tensor that is not used in the graph",
+                hint="pass allow_unused=True to get None",
             )
     if not create_graph:
         return [None if g is None else wrap(read(g)) for g in found]
@@ -327,4 +371,4 @@ def _backward_method(self: Tensor, grad_tensor: Tensor | None = None, retain_gra
 
 
 _backward_method.__name__ = _backward_method.__qualname__ = "backward"
-Tensor.backward = _backward_method  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.backward = _backward_method  # type: ignore[assignment, method-assign]  # a method that Tensor gets here

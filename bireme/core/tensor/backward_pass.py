@@ -2,7 +2,8 @@
 
 A training loop walks the same tape again and again. The steps that a pass records depend on nothing but the segment's
 state and the tape's wiring, so a pass met before is not walked: the segment jumps to the state where it ended, and only
-the gradients that leaves receive are made. Anything unusual (hooks, edges of another segment, in-place changes) is walked.
+the gradients that leaves receive are made. Anything unusual (hooks, edges of another segment, in-place changes) is
+walked.
 """
 
 from __future__ import annotations
@@ -45,7 +46,14 @@ class BackwardPass:
             else:
                 slot[1] = add(slot[1], g)
 
-    def run(self, retain: bool, useful: set | None, wanted: dict[Any, Tensor | None], blocked: set, path: RememberedPass | None = None) -> None:
+    def run(
+        self,
+        retain: bool,
+        useful: set | None,
+        wanted: dict[Any, Tensor | None],
+        blocked: set,
+        path: RememberedPass | None = None,
+    ) -> None:
         border = flush.border()
         while self.heap:
             edge = heapq.heappop(self.heap)[2]
@@ -63,7 +71,11 @@ class BackwardPass:
                 continue
             if edge.inputs is None:
                 raise freed(edge)
-            needs = [i for i, t in enumerate(edge.inputs) if t is not None and key_of(t) not in blocked and leads(t, useful, wanted)]
+            needs = [
+                i
+                for i, t in enumerate(edge.inputs)
+                if t is not None and key_of(t) not in blocked and leads(t, useful, wanted)
+            ]
             if not needs:
                 continue
             inputs = edge.inputs
@@ -117,10 +129,18 @@ class BackwardPass:
                 if changed is None:
                     continue
                 if not isinstance(changed, Tensor):
-                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=errors.ArgumentTypeError)
+                    raise errors.bad(
+                        "register_hook(hook)",
+                        "a hook that returns a Tensor or None",
+                        changed,
+                        kind=errors.ArgumentTypeError,
+                    )
                 if changed._sig.shape != g._sig.shape:
                     raise errors.bad(
-                        "register_hook(hook)", f"one that returns shape {g.shape}", described=f"shape {changed.shape}", kind=errors.ShapeError
+                        "register_hook(hook)",
+                        f"a hook that returns shape {g.shape}",
+                        described=f"shape {changed.shape}",
+                        kind=errors.ShapeError,
                     )
                 g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
         return g
@@ -147,14 +167,16 @@ def handle(g: Tensor) -> Tensor:
     return t
 
 
-def freed(edge: Any) -> RuntimeError:
-    told = f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward"
-    return errors.FreedGraphError(f"{told}\n  at {errors.place_of(errors.position())}")
+def freed(edge: Any) -> Exception:
+    message = f"backward: the graph through {edge.name} has been freed"
+    return errors.failure(message, hint="pass retain_graph=True to the first backward", kind=errors.FreedGraphError)
 
 
 # ---------------------------------------------------------------- passes that were walked before
 
-changed = [0]  # when an in-place operator last changed a tensor, in the order of the tape: saved values are checked then
+changed = [
+    0
+]  # when an in-place operator last changed a tensor, in the order of the tape: saved values are checked then
 _PENDING = 1 << 40  # tells a value that is pending itself from an array that the segment reads
 _GONE: ref = ref(Value.__new__(Value))  # stands for a value that nobody holds
 
@@ -187,7 +209,14 @@ class Wiring:
         code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
         for place, edge in enumerate(self.edges):
-            if not edge.plain or edge.first < 0 or edge.hooks or edge.unpack is not None or edge.inputs is None or edge.order < changed[0]:
+            if (
+                not edge.plain
+                or edge.first < 0
+                or edge.hooks
+                or edge.unpack is not None
+                or edge.inputs is None
+                or edge.order < changed[0]
+            ):
                 return None
             places[edge] = place
             code.append(edge.first)
@@ -225,7 +254,19 @@ class Wiring:
 class RememberedPass:
     """A pass as it was walked: where the segment ended, where its numbers came from, which value each leaf received."""
 
-    __slots__ = ("end", "leaves", "numbers", "over", "places", "reads", "seeds", "segment", "start", "visited", "_before")
+    __slots__ = (
+        "end",
+        "leaves",
+        "numbers",
+        "over",
+        "places",
+        "reads",
+        "seeds",
+        "segment",
+        "start",
+        "visited",
+        "_before",
+    )
 
     def __init__(self, wiring: Wiring):
         seg = wiring.segment
@@ -249,7 +290,11 @@ class RememberedPass:
         self.visited.append(place)
         seg, reads = self.segment, edge.bound.reads
         new = seg.numbers[self.start.numbers + len(self.numbers) :]
-        saved = [i for i, s in enumerate(edge.saved) if s.__class__ is tuple and (reads is None or i in reads)] if new else []
+        saved = (
+            [i for i, s in enumerate(edge.saved) if s.__class__ is tuple and (reads is None or i in reads)]
+            if new
+            else []
+        )
         if len(saved) == len(new):
             self.numbers += [(place, i) for i in saved]
         else:
@@ -273,7 +318,12 @@ class RememberedPass:
                 return False
             self.over = self.over or node.over
             node = node.parent
-        owners = {id(t): (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t is not None and t.__class__ is not tuple}
+        owners = {
+            id(t): (self.places[e], i)
+            for e in self.places
+            for i, t in enumerate(e.inputs)
+            if t is not None and t.__class__ is not tuple
+        }
         for leaf, g in current.leaves.values():
             v = g._value
             if v.segment is not seg or v.index < start.end or id(leaf) not in owners:

@@ -44,7 +44,12 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         raise errors.bad("register_hook(hook)", "a callable", hook, kind=errors.ArgumentTypeError)
     read(self)
     if self.stop_gradient:
-        raise errors.bad("register_hook()", "a tensor that requires gradients", described="one with stop_gradient=True", kind=RuntimeError)
+        raise errors.bad(
+            "register_hook()",
+            "a tensor that requires gradients",
+            described="a tensor with stop_gradient=True",
+            kind=RuntimeError,
+        )
     hooks = _hooks_of(self)
     key = now()
     hooks[key] = hook
@@ -57,7 +62,7 @@ def _register_backward_hook(self: Tensor, hook: Callable) -> None:
         raise errors.bad("_register_backward_hook(hook)", "a callable", hook, kind=errors.ArgumentTypeError)
     read(self)
     if self.stop_gradient or self._edge is not None:
-        raise errors.bad("_register_backward_hook()", "a leaf that requires gradients", described="another tensor")
+        raise errors.bad("_register_backward_hook()", "a leaf Tensor that requires grad", described="another tensor")
     self._after = {**(self._after or {}), now(): hook}
 
 
@@ -98,6 +103,6 @@ def retain_grads(self: Tensor) -> None:
     _hooks_of(self)[now()] = keep
 
 
-Tensor.register_hook = Tensor._register_grad_hook = register_hook  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor._register_backward_hook = _register_backward_hook  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.register_hook = Tensor._register_grad_hook = register_hook  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor._register_backward_hook = _register_backward_hook  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor.retain_grads = retain_grads  # type: ignore[assignment, method-assign]  # a method that Tensor gets here

@@ -28,7 +28,10 @@ def write_out(out: Any, result: Any, name: str) -> Any:
 
 
 def become(x: Tensor, new: Tensor, name: str, since: int) -> Tensor:
-    """What an in-place operator does whose result has another shape, which `x` takes as in Paddle; `since` is as in `assign_inplace`."""
+    """What an in-place operator does whose result has another shape, which `x` takes as in Paddle;
+
+    `since` is as in `assign_inplace`.
+    """
     _must_not_be_leaf(x, _changed(name))
     read(x).marks, backward_pass.changed[0] = marked(x, since), tape.now()
     return _replaced(x, new)
@@ -57,7 +60,11 @@ def _is_leaf(x: Tensor) -> bool:
 
 def _must_not_be_leaf(x: Tensor, where: str) -> None:
     if _is_leaf(x):
-        raise errors.bad(where, "a tensor that is no leaf, or no_grad()", described="a leaf that requires gradients")
+        raise errors.bad(
+            where,
+            "a non-leaf Tensor or no_grad() for an inplace operation",
+            described="a leaf Tensor that requires grad",
+        )
 
 
 def _changed(name: str) -> str:
@@ -74,7 +81,9 @@ class Mark(int):
     def __str__(self) -> str:
         changed = self.tensor()
         now = self.version + 1 if changed is None else changed.inplace_version
-        return f"received tensor_version:{now} != wrapper_version_snapshot:{self.version}"  # what tests of Paddle look for
+        return (
+            f"received tensor_version:{now} != wrapper_version_snapshot:{self.version}"  # what tests of Paddle look for
+        )
 
 
 def marked(x: Tensor, since: int) -> Mark:
@@ -95,7 +104,8 @@ def bump(x: Tensor) -> None:
 
 
 def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, retype: bool = False) -> Tensor:
-    """Make `new` the value of `x`, as an in-place operator does: same object, history rebased, dtype kept unless `retype`.
+    """Make `new` the value of `x`, as an in-place operator does: same object, history rebased, dtype kept unless
+    `retype`.
 
     Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
     """
@@ -104,7 +114,9 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
         segment.local.trace.spoiled = True
     _must_not_be_leaf(x, _changed(name))
     if new._value.sig.shape != value.sig.shape:
-        raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", described=f"shape {new.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            _changed(name), f"a result of x's shape {x.shape}", described=f"shape {new.shape}", kind=errors.ShapeError
+        )
     if new._value.sig.dtype is not value.sig.dtype and not retype:
         new = registry.find("cast")(new, value.sig.dtype)
     if new is x:
@@ -124,15 +136,26 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 
 
 def retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
-    """Whether an in-place operator gives `x` the type of its result: a wider one, as Paddle's arithmetic does, or any with `retype`."""
+    """Whether an in-place operator gives `x` the type of its result:
+
+    a wider one, as Paddle's arithmetic does, or any with `retype`.
+    """
     old, kind = x._value.sig.dtype, new._value.sig.dtype
     options = made.options
     if old is kind or not (options.get("promote") or options.get("floats") or options.get("retype")):
         return False
-    wider = options.get("retype") or dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
+    wider = (
+        options.get("retype")
+        or dtypes.promote(old, kind) is kind
+        or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
+    )
     if not wider or x._view is not None:
         raise errors.bad(
-            f"{name}(x)", f"a result of x's type {old.name}", described=kind.name, hint=f"use x = x.{made.name}(...)", kind=errors.ArgumentTypeError
+            f"{name}(x)",
+            f"a result of x's dtype {old.name}",
+            described=kind.name,
+            hint=f"use x = x.{made.name}(...)",
+            kind=errors.ArgumentTypeError,
         )
     return True
 

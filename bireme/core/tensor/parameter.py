@@ -82,7 +82,10 @@ class Parameter(Tensor):
         fill = self.__dict__.pop("_init_func", None)
         if fill is None:
             raise errors.bad(
-                "initialize()", "a parameter made inside LazyGuard, once", described="one that has its values", kind=errors.ArgumentError
+                "initialize()",
+                "a parameter created inside LazyGuard that is not initialized yet",
+                described="an initialized parameter",
+                kind=errors.ArgumentError,
             )
         fill(self)
 

@@ -32,7 +32,7 @@ def set_printoptions(precision: int | None = None, threshold: int | None = None,
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     for name, n in given.items():
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0):
-            raise errors.bad(f"set_printoptions({name})", "an integer of 0 or more", n, kind=errors.ArgumentTypeError)
+            raise errors.bad(f"set_printoptions({name})", "a non-negative integer", n, kind=errors.ArgumentTypeError)
     if sci_mode is not None and not isinstance(sci_mode, bool):
         raise errors.bad("set_printoptions(sci_mode)", "True or False", sci_mode, kind=errors.ArgumentTypeError)
     _options.update({k: v for k, v in (given | {"sci_mode": sci_mode}).items() if v is not None})

@@ -1,7 +1,8 @@
 """Recomputation: a function's results are kept, what it computed on the way is recorded again when gradients come.
 
 The function itself runs once. Its calls are in the segment's tree, so a second pass over them needs no Python of the
-user: random numbers, mixed precision and branches are what they were, and buffers that it changed are not changed twice.
+user: random numbers, mixed precision and branches are what they were, and buffers that it changed are not changed
+twice.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ class Region:
             again = Recomputation(self, made)
         except LookupError:  # a gradient of the user's own, with every call run at once: nothing is recomputed
             return results
-        edge = backward.CustomEdge("recompute", tuple(again.targets), tuple(again.sigs), tuple([t._sig for t in made]), again)
+        edge = backward.CustomEdge(
+            "recompute", tuple(again.targets), tuple(again.sigs), tuple([t._sig for t in made]), again
+        )
         segment.local.segment.edges.append(ref(edge))
         new: dict[int, Tensor] = {}
         for i, t in enumerate(made):
@@ -136,12 +139,14 @@ def _leaf(seg: segment.Segment, place: int) -> Value:
             node = node.parent
         v = Value(node.sigs[node.args.index(~place)], seg.arrays[place], seg.device)
         v.leaf_of, v.leaf = seg, place
+        v.guards = (seg.leaf_guards or {}).get(place, ())
         seg.leaves[place] = ref(v)
     return v
 
 
 class Recomputation:
-    """Gradients of a region's results by recording its calls again; it keeps what the region read, nothing that it made.
+    """Gradients of a region's results by recording its calls again; it keeps what the region read, nothing that it
+    made.
 
     A target is None, an int (a place in `targets`, where gradients leave the region) or (number of an edge, output).
     """
@@ -156,7 +161,9 @@ class Recomputation:
         self._custom: dict[int, tuple] = {}  # edges whose gradient is a Python function
         self._call_of = {edge: call for call, edge in zip(region.calls, region.edges) if edge is not None}
         self._wanted: set[int] = set()
-        self._about: dict[int, tuple] = {}  # by a call's first result: targets of its operands, number of its edge, hooks
+        self._about: dict[
+            int, tuple
+        ] = {}  # by a call's first result: targets of its operands, number of its edge, hooks
         self._roots = [(place := self._want(read(t)), self._target(tape.target_of(t), t._sig, place)) for t in results]
         needed: list[Call] = []
         for i in reversed(range(len(region.calls))):
@@ -217,7 +224,9 @@ class Recomputation:
             pairs = [(again.tensor(*root), g) for root, g in zip(self._roots, gs) if g is not None]
         entries = [(place, t) for place, ts in again.entries.items() for t in ts]
         ys, seeds = [y for y, _ in pairs], [g for _, g in pairs]
-        found = backward.pulled(ys, seeds, [t for _, t in entries], create_graph, create_graph, set()) if entries else []
+        found = (
+            backward.pulled(ys, seeds, [t for _, t in entries], create_graph, create_graph, set()) if entries else []
+        )
         sums: list[Any] = [None] * len(self.targets)
         for (place, _), g in zip(entries, found):
             if g is not None:
@@ -249,7 +258,10 @@ class _Again:
     def _operands(self, call: Call) -> list:
         targets, _, _ = self._plan._about[call.first]
         number = self._plan.recording.number
-        return [self.tensor(r, target) if r.__class__ is int else self._numbers.get(r.place, number(r)) for r, target in zip(call.args, targets)]
+        return [
+            self.tensor(r, target) if r.__class__ is int else self._numbers.get(r.place, number(r))
+            for r, target in zip(call.args, targets)
+        ]
 
     def _done(self, call: Call, made: list[Tensor]) -> None:
         for i, t in enumerate(made):
@@ -262,7 +274,9 @@ class _Again:
                 edge.hooks = hooks
 
     def _tie(self, g: Tensor, create_graph: bool) -> None:
-        """Pass what the steps read, and the numbers of those that read nothing else, through one barrier with the gradient."""
+        """Pass what the steps read, and the numbers of those that read nothing else, through one barrier with the
+        gradient.
+        """
         plan = self._plan
         reads: dict[tuple[int, Any], None] = {(r, None): None for r, _ in plan._roots if r < 0}
         numbers: list[Number] = []
@@ -284,7 +298,10 @@ class _Again:
                 self._enter(r, p, tape.restored(v, target) if create_graph else wrap(v, stop_gradient=False))
             else:
                 places.append((r, p))
-        sources = [tape.restored(plan._outside[~r], None if p is None or not create_graph else plan.targets[p]) for r, p in places]
+        sources = [
+            tape.restored(plan._outside[~r], None if p is None or not create_graph else plan.targets[p])
+            for r, p in places
+        ]
         operands = [*sources, *map(plan.recording.number, numbers), g]
         with GradMode(create_graph):
             tied = tape.apply(registry.find("tie").bind((1 - len(operands), 1), ()), operands)

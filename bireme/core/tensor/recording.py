@@ -1,6 +1,8 @@
-"""Recordings: calls that are recorded again, on other tensors. Remembered composites and recomputation are made of them.
+"""Recordings: calls that are recorded again, on other tensors. Remembered composites and recomputation are made of
+them.
 
-A backward pass that is remembered (`backward_pass.RememberedPass`) is not: it takes the segment straight to the state where it ended,
+A backward pass that is remembered (`backward_pass.RememberedPass`) is not: it takes the segment straight to the state
+where it ended,
 which is 40 times as fast as recording its calls one by one.
 """
 
@@ -15,7 +17,8 @@ from bireme.core.tensor.tensor import Tensor
 
 
 class Call(NamedTuple):
-    """One call, in the language of `Node`: an argument is a result of an earlier call (its index, >= 0), an input (~ its index), or
+    """One call, in the language of `Node`: an argument is a result of an earlier call (its index, >= 0), an input (~
+    its index), or
     a Number, which says where its value stands among the recording's numbers."""
 
     bound: Any

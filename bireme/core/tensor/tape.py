@@ -1,4 +1,7 @@
-"""Autograd: edges recorded beside the calls; backward.py walks them and records gradient nodes into the same segment."""
+"""Autograd:
+
+edges recorded beside the calls; backward.py walks them and records gradient nodes into the same segment.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,7 @@ class Edge(_Seldom):
             if v.marks > self.order and not unread:  # changed in place by an operator that came later
                 raise errors.bad(
                     "backward()",
-                    f"the tensor that {self.name} read to be unchanged",
+                    f"the tensor that {self.name} saved for backward to be unchanged",
                     described=f"a tensor of shape {list(v.sig.shape)} that an inplace operator has modified since: {v.marks}",
                     hint="use the operator without the trailing underscore, or clone() before changing it",
                     kind=errors.InplaceError,
@@ -194,7 +197,9 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 key = None
             else:
                 key.append(r)
-    if key is not None and len(numbers) < len(operands):  # made of nothing, it belongs on the current device, which `record` looks at
+    if key is not None and len(numbers) < len(
+        operands
+    ):  # made of nothing, it belongs on the current device, which `record` looks at
         node = seg.state.get(tuple(key))
         if node is not None and not node.over and not segment.debug_mode.at_once:
             outs = step(seg, node, operands, numbers, leaves, needs)
@@ -205,17 +210,23 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     if not needs or not state.grad or not bound.differentiable:
         return [wrap(v) for v in made]
     sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
-    first = made[0].index if made and made[0].segment is segment.local.segment else -1  # recording it may have cut the segment
+    first = (
+        made[0].index if made and made[0].segment is segment.local.segment else -1
+    )  # recording it may have cut the segment
     return _tracked(bound, operands, sigs, made, tuple([v.sig for v in made]), first)
 
 
-def step(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool) -> list[Tensor] | None:
+def step(
+    seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool
+) -> list[Tensor] | None:
     """Take a step that the tree of segments knows; None if another thread cut the segment meanwhile."""
     made = flush.follow(seg, node, numbers, leaves)
     if made is None:
         return None
     if needs and state.grad and node.bound.differentiable:
-        return _tracked(node.bound, paired(node, operands) if numbers else operands, node.sigs, made, node.outs, node.first)
+        return _tracked(
+            node.bound, paired(node, operands) if numbers else operands, node.sigs, made, node.outs, node.first
+        )
     new, outs = Tensor.__new__, []
     for v in made:
         t = new(Tensor)
@@ -224,10 +235,24 @@ def step(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, le
     return outs
 
 
-def step_to_one(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool) -> Tensor | None:
-    """The same where the step has one result, which nearly all have: without lists, because it is what most calls come to."""
+def step_to_one(
+    seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool
+) -> Tensor | None:
+    """The same where the step has one result, which nearly all have:
+
+    without lists, because it is what most calls come to.
+    """
     v = Value.__new__(Value)  # as `segment.pending` does: that call would be 3 % of an `x + y`
-    v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = node.outs[0], None, seg, node.first, None, seg.device, 0, None
+    v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = (
+        node.outs[0],
+        None,
+        seg,
+        node.first,
+        None,
+        seg.device,
+        0,
+        None,
+    )
     try:
         if leaves:
             flush.read_first(seg, leaves)
@@ -245,31 +270,49 @@ def step_to_one(seg: segment.Segment, node: Node, operands: list, numbers: Seque
     if needs and state.grad and bound.differentiable:
         plain = node.plain
         if plain is None:
-            tensors = [s for s, r in zip(node.sigs, node.key[1:]) if r.__class__ is not DType]  # numbers take no gradient anyway
+            tensors = [
+                s for s, r in zip(node.sigs, node.key[1:]) if r.__class__ is not DType
+            ]  # numbers take no gradient anyway
             plain = node.plain = not bound.constants and all(s.dtype.kind in "fc" for s in (*tensors, *node.outs))
         if plain and state.pack is None:
             reads = bound.reads
             if numbers:
                 operands = paired(node, operands)
                 inputs = [None if x.__class__ is tuple or x.stop_gradient else x._edge or x for x in operands]
-                saved: Any = [x if x.__class__ is tuple else x._value if reads is None or i in reads else None for i, x in enumerate(operands)]
+                saved: Any = [
+                    x if x.__class__ is tuple else x._value if reads is None or i in reads else None
+                    for i, x in enumerate(operands)
+                ]
             else:
                 inputs = [None if x.stop_gradient else x._edge or x for x in operands]
                 if reads is None:
                     saved = [x._value for x in operands]
                 else:
-                    saved = [x._value if i in reads else None for i, x in enumerate(operands)] if reads else (None,) * len(operands)
+                    saved = (
+                        [x._value if i in reads else None for i, x in enumerate(operands)]
+                        if reads
+                        else (None,) * len(operands)
+                    )
             if bound.op.bilinear:
                 saved = _read_factors(inputs, saved)
             edge: Any = Edge.__new__(Edge)
-            edge.bound, edge.inputs, edge.sigs, edge.out_sigs, edge.saved, edge.first = bound, inputs, node.sigs, node.outs, saved, node.first
+            edge.bound, edge.inputs, edge.sigs, edge.out_sigs, edge.saved, edge.first = (
+                bound,
+                inputs,
+                node.sigs,
+                node.outs,
+                saved,
+                node.first,
+            )
             edge.order = next(_order)
             if bound.reads_out:
                 edge.outs = (v,)
             seg.edges.append(ref(edge))
             t._value, t._edge, t._view, t.stop_gradient = v, (edge, 0), None, False
             return t
-        edge, carries = _edge(bound, paired(node, operands) if numbers else operands, node.sigs, [v], node.outs, node.first)
+        edge, carries = _edge(
+            bound, paired(node, operands) if numbers else operands, node.sigs, [v], node.outs, node.first
+        )
         if carries or (edge is not None and v.sig.dtype.kind in "fc"):
             t._value, t._edge, t._view, t.stop_gradient = v, (edge, 0), None, False
             return t
@@ -296,8 +339,13 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
     return outs
 
 
-def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int) -> tuple[Edge | None, bool]:
-    """The edge of a call, None if no operand takes a gradient after all; and whether results of whole numbers carry one too."""
+def _edge(
+    bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int
+) -> tuple[Edge | None, bool]:
+    """The edge of a call, None if no operand takes a gradient after all;
+
+    and whether results of whole numbers carry one too.
+    """
     inputs: list[Any] = []
     saved: list[Any] = []
     reads, constants, whole, left = bound.reads, bound.constants, False, False
@@ -343,7 +391,8 @@ def _read_factors(inputs: list, saved: Any) -> Any:
 
 
 def _carried(bound: Any, kind: str, outs: tuple) -> bool:
-    """Whether an operand of whole numbers is what the results are made of: then, as in Paddle, gradients go to it where somebody asks.
+    """Whether an operand of whole numbers is what the results are made of: then, as in Paddle, gradients go to it where
+    somebody asks.
 
     What is counted, compared or looked up by integers is not made of them.
     """
@@ -359,13 +408,19 @@ def _only_scales(bound: Any, saved: list) -> bool:
 def _pack(edge: Edge) -> None:
     """Give what the rule reads to the user's function that packs it."""
     pack, edge.unpack = state.pack
-    edge.saved = [v if v is None or v.__class__ is tuple else packed(pack, v, source is None) for v, source in zip(edge.saved, edge.inputs)]
+    edge.saved = [
+        v if v is None or v.__class__ is tuple else packed(pack, v, source is None)
+        for v, source in zip(edge.saved, edge.inputs)
+    ]
     if edge.outs is not None:
         edge.outs = [packed(pack, v, False) for v in edge.outs]
 
 
 def packed(pack: Callable, v: Value, stop_gradient: bool) -> Any:
-    """What the user's function makes of a saved value, which it sees as the tensor was; what it computes is no part of the graph."""
+    """What the user's function makes of a saved value, which it sees as the tensor was;
+
+    what it computes is no part of the graph.
+    """
     grad, state.grad = state.grad, False
     try:
         return pack(wrap(v, stop_gradient))

@@ -17,6 +17,7 @@ from bireme.core.base.device import Place
 from bireme.core.base.dtype import DType
 from bireme.core.base.host_arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.graph.graph import Sig, Value, Zero, sig_of
+from bireme.core.graph.segment import guarding
 from bireme.core.record import flush, guards
 from bireme.core.record.host_integers import peek
 from bireme.core.run import lookup, loss_reads
@@ -25,7 +26,13 @@ from bireme.core.tensor.printing import describe
 _serial = [0]
 
 
-class Tensor(OnHost):
+if TYPE_CHECKING:  # what operators and other modules install when they are imported; `make api` writes it down
+    from bireme.core.tensor.methods import Methods
+else:
+    Methods = OnHost
+
+
+class Tensor(Methods):
     """A multi-dimensional array on a device, through which gradients can be computed.
 
     Use ``bireme.to_tensor`` to create one. The constructor is Paddle's: several ints are a shape, and a list gives
@@ -66,33 +73,32 @@ class Tensor(OnHost):
     _name: str | None = None
     persistable = False
 
-    if TYPE_CHECKING:  # `ops` installs these when it is imported
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, item: Any, /) -> Tensor: ...
-        def __setitem__(self, item: Any, value: Any, /) -> None: ...
-        def _unary(self) -> Tensor: ...
-        def _binary(self, other: Any, /) -> Tensor: ...
-
-        __abs__ = __neg__ = __pos__ = __invert__ = _unary
-        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _binary
-        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _binary
-        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
-        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _binary
-        __eq__ = __ne__ = _binary  # type: ignore[assignment]  # elementwise
-
-    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, *more: Any, stop_gradient: bool = True,
-                 name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None,
-                 data: Any = None, device: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        value: Any = None,
+        dtype: Any = None,
+        place: Any = None,
+        *more: Any,
+        stop_gradient: bool = True,
+        name: str | None = None,
+        persistable: bool = False,
+        zero_copy: bool = False,
+        dims: Any = None,
+        type: Any = None,
+        data: Any = None,
+        device: Any = None,
+    ):
         # memory is never shared with `value`, whatever `zero_copy` says: arrays of the engine do not change
         value, place = value if data is None else data, place if device is None else device
         if value.__class__ is int and data is None:  # extents, one after the other
             extents = (value, *[n for n in (dtype, place, *more) if n.__class__ is int])
             if min(extents) < 0:
-                raise errors.bad("Tensor()", "extents of 0 or more", list(extents))
+                raise errors.bad("Tensor()", "non-negative sizes", list(extents))
             more, dtype, place = (), dtypes.float32, None if place.__class__ is int else place
             value = np.zeros(extents, np.float32)
-        elif dtype is None and (value.__class__ is list or value.__class__ is tuple or (data is not None and isinstance(data, (int, float)))):
+        elif dtype is None and (
+            value.__class__ is list or value.__class__ is tuple or (data is not None and isinstance(data, (int, float)))
+        ):
             dtype = dtypes.float32  # whatever the numbers are; `to_tensor` looks at them
         if isinstance(dtype, Place) or isinstance(value, DType) or dims is not None or len(more) > 1:
             given = _as_paddle_has_them(value, dtype, place, stop_gradient, more, name, persistable, dims)
@@ -221,7 +227,8 @@ class Tensor(OnHost):
             else:
                 if found is not array:
                     loss_reads.was_read(array)
-                    guards.check()  # those of the same program are there now
+                if guarding.used:
+                    guards.check(v, wait=True)  # those of the same program are there now
         return found
 
     def numpy(self, *_: Any) -> np.ndarray:
@@ -236,7 +243,9 @@ class Tensor(OnHost):
         return np.array(dtypes.as_paddle_shows(self._host()))
 
     # a flag of old that Paddle takes, and that means nothing any more, is no part of it
-    numpy.__signature__ = inspect.signature(lambda self: None)  # type: ignore[attr-defined]  # functions may have one
+    numpy.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions may have one
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)], return_annotation="np.ndarray"
+    )
 
     def item(self, *args: int) -> Any:
         """Return one element as a Python number; waits until it is computed.
@@ -255,15 +264,25 @@ class Tensor(OnHost):
         host = self._host()
         if not args and host.size != 1:
             raise errors.bad(
-                "item()", "a tensor of one element", described=f"shape {self.shape}", hint="give an index: item(i)", kind=errors.ShapeError
+                "item()",
+                "a tensor of one element",
+                described=f"shape {self.shape}",
+                hint="give an index: item(i)",
+                kind=errors.ShapeError,
             )
         for i in args[0] if len(args) == 1 and isinstance(args[0], tuple) else args:
             if isinstance(i, bool) or not isinstance(i, (int, np.integer, Tensor)):
                 raise errors.bad("item(index)", "an integer", i, kind=errors.ArgumentTypeError)
         try:
-            return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
+            return _python(
+                host.item(*args)
+                if host.dtype.kind in "biufc" and host.dtype.isbuiltin
+                else host.astype(np.float32).item(*args)
+            )
         except (IndexError, ValueError, TypeError, OverflowError):
-            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRangeError) from None
+            raise errors.bad(
+                "item(index)", f"an index in range for shape {self.shape}", list(args), kind=errors.OutOfRangeError
+            ) from None
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers; waits until they are computed.
@@ -278,7 +297,13 @@ class Tensor(OnHost):
     def _number(self, kind: type, hint: str | None = None) -> Any:
         """The one element as a Python number of a type."""
         if self._value.sig.size != 1:
-            raise errors.bad(f"{kind.__name__}(x)", "a tensor of one element", described=f"shape {self.shape}", hint=hint, kind=errors.ShapeError)
+            raise errors.bad(
+                f"{kind.__name__}(x)",
+                "a tensor of one element",
+                described=f"shape {self.shape}",
+                hint=hint,
+                kind=errors.ShapeError,
+            )
         return kind(self.item())
 
     def __bool__(self) -> bool:
@@ -295,16 +320,22 @@ class Tensor(OnHost):
 
     def __index__(self) -> int:
         if self._value.sig.size != 1:
-            raise errors.bad("index", "a tensor of one element", described=f"shape {self.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "index", "a tensor of one element", described=f"shape {self.shape}", kind=errors.ShapeError
+            )
         found = self.item() if self._value.sig.dtype.kind in "ibf" else None
         if found is None or found != int(found):
             got = self.dtype.name if found is None else found
-            raise errors.bad("index", "an integer tensor, or one with a whole number", got, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "index", "an integer tensor, or one with an integral value", got, kind=errors.ArgumentTypeError
+            )
         return int(found)
 
     def __len__(self) -> int:
         if self._value.sig.ndim == 0:
-            raise errors.bad("len(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "len(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.ArgumentTypeError
+            )
         return self._value.sig.shape[0]
 
     def __iter__(self) -> Any:
@@ -318,7 +349,13 @@ class Tensor(OnHost):
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
         if not self.stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
             hint = "pass x.detach()"
-            raise errors.bad("__dlpack__", "a tensor without gradients", described="one with stop_gradient=False", hint=hint, kind=RuntimeError)
+            raise errors.bad(
+                "__dlpack__",
+                "a tensor that does not require gradients",
+                described="a tensor with stop_gradient=False",
+                hint=hint,
+                kind=RuntimeError,
+            )
         return self._exported().__dlpack__(stream=stream, **kwargs)
 
     def _to_dlpack(self) -> Any:
@@ -348,7 +385,11 @@ class Tensor(OnHost):
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if (spec and self._value.sig.size == 1) or self._value.sig.ndim == 0 else str(self)
+        return (
+            format(self.item(), spec)
+            if (spec and self._value.sig.size == 1) or self._value.sig.ndim == 0
+            else str(self)
+        )
 
     def __hash__(self) -> int:
         return id(self)
@@ -389,7 +430,9 @@ class Tensor(OnHost):
             except errors.TELLING as e:
                 raise errors.renamed(e, where.partition("(")[0], ())  # noqa: B904  # the same error, by the name that the user called
         if new.sig.shape != self._value.sig.shape:
-            raise errors.bad(where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError
+            )
         if new.sig.dtype is not self.dtype:
             raise errors.bad(where, self.dtype.name, described=new.sig.dtype.name, kind=errors.ArgumentError)
         store(self, new)
@@ -404,8 +447,16 @@ class Tensor(OnHost):
         Returns:
             The tensor itself.
         """
-        if isinstance(other, Tensor) and other._value.sig.dtype is self.dtype and other._value.sig.shape != self._value.sig.shape:
-            self._value, self._edge, self._view = copy_value(read(other)), None, None  # as in Paddle, it takes the other's shape
+        if (
+            isinstance(other, Tensor)
+            and other._value.sig.dtype is self.dtype
+            and other._value.sig.shape != self._value.sig.shape
+        ):
+            self._value, self._edge, self._view = (
+                copy_value(read(other)),
+                None,
+                None,
+            )  # as in Paddle, it takes the other's shape
         else:
             self._replace(other, "copy_(other)")
         return self
@@ -424,7 +475,8 @@ class Tensor(OnHost):
         if value is None or value is self._grad:
             self._grad = value
             return
-        # the numbers are taken, not the tensor: what is done to either later is not done to the other, and a held gradient sees them
+        # the numbers are taken, not the tensor: what is done to either later is not done to the other, and a held
+        # gradient sees them
         held, new = self._grad, read(value)
         if held is None or held._value.sig is not new.sig:
             self._grad = wrap(new)
@@ -486,7 +538,7 @@ class Tensor(OnHost):
             return self._to_device(devices.parse(device_id, "cuda(device_id)"), "cuda(device_id)")
         number = 0 if device_id is None else device_id
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise errors.bad("cuda(device_id)", "the number of a GPU", device_id, kind=errors.ArgumentTypeError)
+            raise errors.bad("cuda(device_id)", "a non-negative GPU index", device_id, kind=errors.ArgumentTypeError)
         return self._to_device(devices.Device("gpu", number), "cuda(device_id)")
 
     def pin_memory(self, blocking: bool = True) -> Tensor:
@@ -532,18 +584,37 @@ class Tensor(OnHost):
         return _rebuild, (type(self), np.array(plain), self.dtype.name, self.stop_gradient, extra)
 
 
-def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, more: tuple, name: Any, persistable: Any, dims: Any) -> tuple:
-    """Arguments in Paddle's own order: value, place, persistable or name, zero_copy, name, stop_gradient; or dtype, dims, name, type, persistable."""
+def _as_paddle_has_them(
+    value: Any, dtype: Any, place: Any, stop_gradient: Any, more: tuple, name: Any, persistable: Any, dims: Any
+) -> tuple:
+    """Arguments in Paddle's own order:
+
+    value, place, persistable or name, zero_copy, name, stop_gradient; or dtype, dims, name, type, persistable.
+    """
     if isinstance(value, DType) or dims is not None:
         kind, extents = (value, dtype) if isinstance(value, DType) else (dtype, dims)
         zeros = np.zeros(list(extents), dtypes.of(kind).np)
-        return zeros, None, None, True, place if isinstance(place, str) else name, persistable or bool(more[1:2] and more[1])
+        return (
+            zeros,
+            None,
+            None,
+            True,
+            place if isinstance(place, str) else name,
+            persistable or bool(more[1:2] and more[1]),
+        )
     if not isinstance(dtype, Place) or len(more) > 3:
         raise errors.bad(
-            "Tensor()", "a value, a dtype, a place and stop_gradient", described=f"{3 + len(more)} arguments", kind=errors.ArgumentTypeError
+            "Tensor()",
+            "a value, a dtype, a place and stop_gradient",
+            described=f"{3 + len(more)} arguments",
+            kind=errors.ArgumentTypeError,
         )
     by_name = isinstance(place, str)
-    keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
+    keeps = (
+        persistable
+        or (isinstance(place, bool) and place)
+        or (isinstance(value, Tensor) and value.persistable and not by_name)
+    )
     stays = more[2] if len(more) > 2 else stop_gradient
     return value, None, dtype, stays, place if by_name else more[1] if len(more) > 1 else name, keeps
 
@@ -640,13 +711,19 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     else:
         host = host_array(data, want)
     if host.dtype.kind not in "biufc" and host.dtype not in KNOWN:
-        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {host.dtype}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "to_tensor(data)",
+            "numeric data",
+            described=f"an array of dtype {host.dtype}",
+            kind=errors.ArgumentTypeError,
+        )
     if host.dtype == np.uint16 and want in (None, dtypes.bfloat16):
         host = host.view(dtypes.bfloat16.np)  # NumPy has no bfloat16: Paddle's arrays carry its bits
     if want is not None and host.dtype != want.np:
         host = convert(host, want)
     else:
-        # a copy: jax aliases aligned NumPy memory, and a loader that reuses its buffer must not change us. In our own dtype object:
+        # a copy: jax aliases aligned NumPy memory, and a loader that reuses its buffer must not change us. In our own
+        # dtype object:
         # that of an unpickled array is equal to NumPy's, but says that it is not built in
         host = host.astype(dtypes.from_numpy(host.dtype).np, order="C", subok=False)
     return Value(sig_of(host.shape, dtypes.from_numpy(host.dtype)), host, device)

@@ -25,7 +25,17 @@ class Cell:
     `version` counts every change (views compare it); `inplace_version` counts in-place operators by the user.
     """
 
-    __slots__ = ("value", "edge", "stop_gradient", "root", "version", "inplace_version", "handles", "room", "__weakref__")
+    __slots__ = (
+        "value",
+        "edge",
+        "stop_gradient",
+        "root",
+        "version",
+        "inplace_version",
+        "handles",
+        "room",
+        "__weakref__",
+    )
 
     def __init__(self, root: Tensor):
         self.value, self.edge, self.stop_gradient = root._value, root._edge, root.stop_gradient
@@ -37,7 +47,9 @@ class Cell:
     def leaf(self) -> Tensor | None:
         """The root, if it is a leaf that wants gradients: they go to that very tensor."""
         root = self.root()
-        return root if root is not None and self.edge is None and root._edge is None and not root.stop_gradient else None
+        return (
+            root if root is not None and self.edge is None and root._edge is None and not root.stop_gradient else None
+        )
 
     def add(self, t: Tensor) -> None:
         handles = self.handles
@@ -199,7 +211,10 @@ _known: dict[tuple, bool] = {}
 
 
 def _shares(view: View, bound: Any, numbers: list) -> bool:
-    """Whether the elements lie in the storage as a further view needs them: a reshape of a transposed tensor is a copy."""
+    """Whether the elements lie in the storage as a further view needs them:
+
+    a reshape of a transposed tensor is a copy.
+    """
     key = (view.cell.value.sig, bound, *[b for b, _ in view.path])
     found = _known.get(key)
     if found is None:
@@ -233,7 +248,10 @@ def in_a_row(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def layout(t: Tensor) -> tuple[tuple[int, ...], int]:
-    """Where the elements of `t` lie in its storage: from one index to the next along each axis, and the first; in elements."""
+    """Where the elements of `t` lie in its storage:
+
+    from one index to the next along each axis, and the first; in elements.
+    """
     view = t._view
     found = None if view is None else _layout(view.cell.value.sig, view.path)
     return (in_a_row(t._value.sig.shape), 0) if found is None else found
@@ -295,6 +313,6 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-Tensor.detach = detach  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.detach_ = detach_  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.data = property(detach, _set_data, doc="The same storage without history.")  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.detach = detach  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor.detach_ = detach_  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor.data = property(detach, _set_data, doc="The same storage without history.")  # type: ignore[assignment, method-assign]  # a method that Tensor gets here

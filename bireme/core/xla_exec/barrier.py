@@ -11,7 +11,8 @@ from jax import lax
 def once(x: Any, platform: str) -> Any:
     """The same array, in memory, from where all of its readers take it.
 
-    XLA computes a value anew inside of each kernel that reads it, and a product with a sum behind it is rounded once in one
+    XLA computes a value anew inside of each kernel that reads it, and a product with a sum behind it is rounded once in
+    one
     kernel, twice in another. The largest of a row would then not be found in the row.
     """
     if x.size < 2 or not jnp.issubdtype(x.dtype, jnp.inexact):
@@ -22,4 +23,6 @@ def once(x: Any, platform: str) -> Any:
     first = jnp.real(x.reshape(-1)[0])
     width = 8 * first.dtype.itemsize
     bits = lax.bitcast_convert_type(first, f"uint{width}")
-    return lax.while_loop(lambda state: state[0], lambda state: (state[0], -state[1]), ((bits >> (width - 1)) > 1, x))[1]
+    return lax.while_loop(lambda state: state[0], lambda state: (state[0], -state[1]), ((bits >> (width - 1)) > 1, x))[
+        1
+    ]

@@ -1,8 +1,11 @@
 """Traced graphs on disk: what an earlier process has traced and lowered is read instead of being traced again.
 
-jax's cache keeps programs under the text that they were compiled from, and making that text of a training step takes longer
-than reading its program. So the text of a large graph is kept too, under a name that is a digest of all that it depends on:
-the calls of the graph, the source of this package, versions, settings and the machine. What is compiled is always the text
+jax's cache keeps programs under the text that they were compiled from, and making that text of a training step takes
+longer
+than reading its program. So the text of a large graph is kept too, under a name that is a digest of all that it depends
+on:
+the calls of the graph, the source of this package, versions, settings and the machine. What is compiled is always the
+text
 that came back from its bytes, so a program is the same whether it was traced in this process or in an earlier one.
 """
 
@@ -32,7 +35,7 @@ from bireme.core.base.dtype import DType
 from bireme.core.graph.bound import Bound, GradBound
 from bireme.core.graph.graph import Graph, Sig
 from bireme.core.numpy_exec import blas
-from bireme.core.xla_exec import compile_cache
+from bireme.core.xla_exec import compile_cache, private
 
 MIN_CALLS = 64  # calls: fewer are traced in some 20 ms
 HEAD = b"a graph traced by bireme, 2\n"
@@ -40,12 +43,17 @@ _BEGAN = time.time()
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
-class Untold(Exception):
-    """A part of a graph has no name that another process could know it by."""
+class NoStableName(Exception):
+    """A part of a graph has no name that is the same in another process."""
 
 
-def lower(jitted: Any, donated: tuple, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the compiler's options for it; by its name on disk, if it has one."""
+def lower(
+    jitted: Any, donated: tuple, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]
+) -> tuple[Any, dict]:
+    """A function lowered for arguments of these shapes, and the compiler's options for it;
+
+    by its name on disk, if it has one.
+    """
     if name is None:
         traced = jitted.trace(*args)
         return traced.lower(), options_of(traced.jaxpr)
@@ -70,19 +78,18 @@ def _text_of(jitted: Any, args: tuple, platform: str) -> bytes:
 # ------------------------------------------------------------ files
 
 
-def _folder() -> Path:
-    return compile_cache.directory() / "traced"
-
-
 def _read(name: str) -> tuple[dict, bytes] | None:
-    path = _folder() / name
     try:
-        whole = path.read_bytes()
+        with compile_cache.opened(whole=False) as root:
+            if root is None:
+                return None
+            path = root / compile_cache.TRACED / name
+            found = private.read(path)
+            with contextlib.suppress(OSError):
+                os.utime(path)  # used last are kept longest
     except OSError:
         return None
-    with contextlib.suppress(OSError):
-        os.utime(path)  # used last are kept longest
-    head, digest, rest = whole[: len(HEAD)], whole[len(HEAD) :][:32], whole[len(HEAD) + 32 :]
+    head, digest, rest = found[: len(HEAD)], found[len(HEAD) :][:32], found[len(HEAD) + 32 :]
     if head != HEAD or _digest(name, rest) != digest:
         return None  # half written, of another name, or by another version: it is traced, and written again
     options, _, text = rest.partition(b"\n")
@@ -99,19 +106,22 @@ def _digest(name: str, rest: bytes) -> bytes:
 
 
 def _write(name: str, options: dict, text: bytes) -> None:
-    rest = json.dumps(options).encode() + b"\n" + text
-    folder, part = _folder(), None
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _make_room(folder)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            part = Path(file.name)
-            file.write(HEAD + _digest(name, rest) + rest)
-        part.replace(folder / name)
-    except OSError:  # a full disk is no reason to stop: the next process traces it
-        with contextlib.suppress(OSError):
-            if part is not None:
-                part.unlink(missing_ok=True)
+    rest, part = json.dumps(options).encode() + b"\n" + text, None
+    with compile_cache.opened() as root:
+        if root is None:
+            return
+        folder = root / compile_cache.TRACED
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _make_room(folder)
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                part = Path(file.name)
+                file.write(HEAD + _digest(name, rest) + rest)
+            part.replace(folder / name)
+        except OSError:  # a full disk is no reason to stop: the next process traces it
+            with contextlib.suppress(OSError):
+                if part is not None:
+                    part.unlink(missing_ok=True)
 
 
 def _make_room(folder: Path) -> None:
@@ -127,8 +137,13 @@ def _make_room(folder: Path) -> None:
 # ------------------------------------------------------------ names
 
 
-def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole") -> str | None:
-    """The digest of a graph or a part and of all that its text depends on; None where it is small, has no name, or nothing is kept."""
+def name(
+    graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole"
+) -> str | None:
+    """The digest of a graph or a part and of all that its text depends on;
+
+    None where it is small, has no name, or nothing is kept.
+    """
     if len(graph.nodes) < MIN_CALLS or not _writable() or not compile_cache.at_hand():
         return None
     bounds: dict[Any, str] = {}
@@ -139,7 +154,7 @@ def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: D
             if told is None:
                 told = bounds[node.bound] = _call(node.bound)
             parts.append(f"{told} {_value(node.key[1:])}")
-    except (Untold, OSError):  # OSError: the source cannot be read
+    except (NoStableName, OSError):  # OSError: the source cannot be read
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -154,7 +169,7 @@ def _call(bound: Any) -> str:
     if bound.__class__ is GradBound:
         return f"grad {_value((bound.given, bound.needs, bound.sigs, bound.outs))} of {_call(bound.base)}"
     if bound.__class__ is not Bound or not _ours(bound.op):
-        raise Untold
+        raise NoStableName
     return f"{bound.op.name} {_value((bound.layout, bound.attrs))}"
 
 
@@ -167,14 +182,16 @@ def _value(x: Any) -> str:
         return f"({', '.join(map(_value, x))})"
     if isinstance(x, DType):
         return x.name
-    raise Untold
+    raise NoStableName
 
 
 @functools.cache
 def _ours(op: Any) -> bool:
     """Whether an operator is what this package's source says: another's may be a different one tomorrow."""
     rules = [op.body, op.grad_rule, *op.lowerings.values(), *op.grad_lowerings.values()]
-    return registry.OPS.get(op.name) is op and all(r is None or getattr(r, "__module__", "").startswith("bireme.") for r in rules)
+    return registry.OPS.get(op.name) is op and all(
+        r is None or getattr(r, "__module__", "").startswith("bireme.") for r in rules
+    )
 
 
 @functools.cache
@@ -183,14 +200,25 @@ def _package() -> tuple[str, ...]:
     digest, root = hashlib.sha256(), Path(__file__).parents[2]
     for path in sorted(root.rglob("*.py")):
         if path.stat().st_ctime > _BEGAN:  # edited or replaced since: what runs is no longer what it says
-            raise Untold
+            raise NoStableName
         digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode() + path.read_bytes())
-    return digest.hexdigest(), jax.__version__, jaxlib.__version__, np.__version__, platform.machine(), str(blas.processors())
+    return (
+        digest.hexdigest(),
+        jax.__version__,
+        jaxlib.__version__,
+        np.__version__,
+        platform.machine(),
+        str(blas.processors()),
+    )
 
 
 def surroundings(device: Device) -> list[str]:
-    """Where it runs, and what lowering may look at."""
-    of_jax = [(option, getattr(jax.config, option, value)) for option, value in sorted(jax.config.values.items())]
+    """Where it runs, and what lowering may look at;
+
+    not where programs are kept: that changes while another compiles.
+    """
+    seen = sorted(jax.config.values.keys() - compile_cache.SETTINGS.keys())
+    of_jax = [(option, getattr(jax.config, option, jax.config.values[option])) for option in seen]
     ours = list(flags.get_flags(flags.known()).items())
     at = [device.platform, device.jax.device_kind, device.jax.client.platform_version]
     return [*at, *[f"{option} {value!r}" for option, value in of_jax + ours if value.__class__ in _PLAIN]]

@@ -10,7 +10,13 @@ from bireme.core.graph.graph import Graph, Node, Number
 from bireme.core.xla_exec.barrier import once
 
 
-def function(graph: Graph, live: tuple[int, ...], platform: str, nodes: tuple[Node, ...] | None = None, given: tuple[int, ...] = ()) -> Callable:
+def function(
+    graph: Graph,
+    live: tuple[int, ...],
+    platform: str,
+    nodes: tuple[Node, ...] | None = None,
+    given: tuple[int, ...] = (),
+) -> Callable:
     """A graph as a function of (leaves, number vectors) on jax arrays: what is compiled.
 
     Or a part of it: some of its calls, with what others have computed of the values in `given` as a third argument.

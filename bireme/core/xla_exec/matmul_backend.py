@@ -8,15 +8,22 @@ from typing import Any
 
 from bireme.core.numpy_exec import blas
 
-# On ARM the products of Eigen are a sixth faster than those of YNNPACK, which is the compiler's choice: 35 against 30 GFLOP/s
-# on each core of a Neoverse N1. On x86 with AVX-512 they are at most a tenth ahead. But the products of a batch Eigen makes one by one.
+# On ARM the products of Eigen are a sixth faster than those of YNNPACK, which is the compiler's choice: 35 against 30
+# GFLOP/s
+# on each core of a Neoverse N1. On x86 with AVX-512 they are at most a tenth ahead. But the products of a batch Eigen
+# makes one by one.
 ARM = platform.machine() in ("aarch64", "arm64")
-BY_EIGEN = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_REDUCE"}
+BY_EIGEN = {
+    "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_REDUCE"
+}
 GAIN = 0.15  # of the time of products that are in no batch
 
 
 def options(program: Any) -> dict[str, Any]:
-    """Options of the compiler for this jaxpr: Eigen, where single products gain more than batches lose, which then have one core of all."""
+    """Options of the compiler for this jaxpr:
+
+    Eigen, where single products gain more than batches lose, which then have one core of all.
+    """
     if not ARM:
         return {}
     single, batched = multiplications(program)

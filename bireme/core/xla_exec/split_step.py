@@ -1,8 +1,10 @@
 """A step in two programs: what the forward pass gives, as a loss, is there before the gradients are.
 
-A loop that reads the loss of every step on an accelerator would wait for the whole step, and the accelerator then for the next one
+A loop that reads the loss of every step on an accelerator would wait for the whole step, and the accelerator then for
+the next one
 to be recorded. With the forward pass as a program of its own the loss can be read while the rest still runs. That takes
-more memory and some percent more of the accelerator's time, so it is done for loops that do read: `run.loss_reads` knows.
+more memory and some percent more of the accelerator's time, so it is done for loops that do read: `run.loss_reads`
+knows.
 """
 
 from __future__ import annotations
@@ -29,22 +31,36 @@ def first_gradient(graph: Graph) -> int:
 
 
 def parts(graph: Graph, live: tuple[int, ...]) -> Parts | None:
-    """The calls before the first gradient, and the others; None where nobody holds a result of the first, or there is no gradient."""
+    """The calls before the first gradient, and the others;
+
+    None where nobody holds a result of the first, or there is no gradient.
+    """
     nodes, border = graph.nodes, first_gradient(graph)
     first = sum(node.first < border for node in nodes)
     early = tuple([i for i in live if i < border])
     if not early:
         return None
     # a number in more bits than it was computed in is made again: twice the bytes would have to be kept for it
-    widened = {node.first: node for node in nodes[:first] if node.bound.op.name == "cast" and node.sigs[0].nbytes < node.outs[0].nbytes}
+    widened = {
+        node.first: node
+        for node in nodes[:first]
+        if node.bound.op.name == "cast" and node.sigs[0].nbytes < node.outs[0].nbytes
+    }
     read = sorted({r for node in nodes[first:] for r in node.args if r.__class__ is int and 0 <= r < border})
     again = tuple([widened[r] for r in read if r in widened])
-    crossing = {r for r in read if r not in widened} | {r for node in again for r in node.args if r.__class__ is int and r >= 0}
-    return Parts(nodes[:first], (*again, *nodes[first:]), early, tuple([i for i in live if i >= border]), tuple(sorted(crossing)))
+    crossing = {r for r in read if r not in widened} | {
+        r for node in again for r in node.args if r.__class__ is int and r >= 0
+    }
+    return Parts(
+        nodes[:first], (*again, *nodes[first:]), early, tuple([i for i in live if i >= border]), tuple(sorted(crossing))
+    )
 
 
 class Front:
-    """The first program, called with what a program of the whole would be given: its results, and the second one's arguments."""
+    """The first program, called with what a program of the whole would be given:
+
+    its results, and the second one's arguments.
+    """
 
     __slots__ = ("_call", "_count", "_leaves", "_places")
 

@@ -19,15 +19,19 @@ from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
 from bireme.core.xla_exec import compile_cache, lowered_cache, lowering, matmul_backend, split_step
 
-# Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")` would be 0 and
-# on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for
+# Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")`
+# would be 0 and
+# on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against cuBLAS's takes
+# some 7 s for
 # each shape and gains about 1 %, that of other kernels a fifth of the compile and gains nothing.
 EXACT = {"xla_allow_excess_precision": False}
 OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"xla_backend_optimization_level": 1, **EXACT},
     "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_experimental_enable_fusion_autotuner": False, **EXACT},
 }
-_NO_SUCH_OPTION = re.compile("No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid")
+_NO_SUCH_OPTION = re.compile(
+    "No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid"
+)
 
 
 def x64():
@@ -73,7 +77,13 @@ class Xla:
     name = "xla"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        return _made(lowering.function(graph, live, device.platform), graph, donate, device, lowered_cache.name(graph, live, donate, device))
+        return _made(
+            lowering.function(graph, live, device.platform),
+            graph,
+            donate,
+            device,
+            lowered_cache.name(graph, live, donate, device),
+        )
 
 
 def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
@@ -100,8 +110,13 @@ def prepare_early(
     return split_step.Front(before, found, gives, places), after
 
 
-def _made(fn: Any, graph: Graph, donate: tuple[int, ...], device: Device, name: str | None, more: list | None = None) -> Any:
-    """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then the others."""
+def _made(
+    fn: Any, graph: Graph, donate: tuple[int, ...], device: Device, name: str | None, more: list | None = None
+) -> Any:
+    """A function of leaves and numbers, and of more, compiled:
+
+    it takes the leaves that it may write over first, then the others.
+    """
     n = len(graph.leaf_sigs)
     given = set(donate)
     kept = [i for i in range(n) if i not in given]
@@ -159,7 +174,9 @@ def call(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
     arrays, device = seg.arrays, seg.device
     host = _move_to_device(seg, arrays, device)
-    donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
+    donated = [
+        arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate
+    ]
     args = (donated, [arrays[i] for i in program.kept], vectors)
     in_x64(_call, seg, program, args, host)
 
@@ -169,7 +186,9 @@ def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
     try:
         jax.default_device.set_local(seg.device.jax)
         if program.front is not None:
-            seg.early, args = program.front(args)  # it takes nothing away: an interrupt before the rest begins loses nothing
+            seg.early, args = program.front(
+                args
+            )  # it takes nothing away: an interrupt before the rest begins loses nothing
         if host in program.warm:
             seg.results.extend(starmap(program.call, (args,)))
         else:
@@ -230,7 +249,10 @@ class PerOp:
             env: dict[int, Any] = {}
             for node, unread in steps:
                 args = [
-                    (env[r] if r >= 0 else leaves[~r]) if r.__class__ is int else vectors[places[r.place][0]][places[r.place][1]] for r in node.args
+                    (env[r] if r >= 0 else leaves[~r])
+                    if r.__class__ is int
+                    else vectors[places[r.place][0]][places[r.place][1]]
+                    for r in node.args
                 ]
                 out = node.bound.jitted(device.platform)(*args)
                 for i, o in enumerate(out if node.bound.many else [out]):

@@ -155,7 +155,7 @@ class Hessian(Jacobian):
 def _flattened(outputs: list[Tensor], inputs: list[Tensor], batched: bool) -> tuple:
     """Return the arguments of the lazy matrix of all outputs by all inputs."""
     if batched and any(t.ndim == 0 for t in [*outputs, *inputs]):
-        raise errors.bad("is_batched", "tensors with a batch axis", described="a 0-d Tensor")
+        raise errors.bad("is_batched", "tensors with a batch dimension", described="a 0-D Tensor")
     flat = [reshape(y, [*y.shape[:batched], math.prod(y.shape[batched:])]) for y in outputs]
     y = flat[0] if len(flat) == 1 else concat(flat, axis=-1)
     full = [*y.shape, sum([math.prod(x.shape[batched:]) for x in inputs])]

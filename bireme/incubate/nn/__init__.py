@@ -13,6 +13,14 @@ from bireme.incubate.nn.layer.fused_transformer import (
 )  # fmt: skip
 
 __all__ = [
-    "attn_bias", "functional", "memory_efficient_attention", "FusedBiasDropoutResidualLayerNorm", "FusedDropoutAdd", "FusedFeedForward",
-    "FusedLinear", "FusedMultiHeadAttention", "FusedMultiTransformer", "FusedTransformerEncoderLayer",
-]  # fmt: skip
+    "attn_bias",
+    "functional",
+    "memory_efficient_attention",
+    "FusedBiasDropoutResidualLayerNorm",
+    "FusedDropoutAdd",
+    "FusedFeedForward",
+    "FusedLinear",
+    "FusedMultiHeadAttention",
+    "FusedMultiTransformer",
+    "FusedTransformerEncoderLayer",
+]

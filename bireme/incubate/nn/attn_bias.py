@@ -15,7 +15,9 @@ from bireme.ops import concat, to_tensor
 
 def _filled(keeps: np.ndarray, shape: Any, dtype: Any) -> Tensor:
     """0 where a mask keeps and -inf elsewhere, as a tensor of the given shape; the mask is its last two axes."""
-    return to_tensor(np.broadcast_to(np.where(keeps, 0.0, -np.inf).astype(np.float32), tuple(shape)).copy()).astype(dtype)
+    return to_tensor(np.broadcast_to(np.where(keeps, 0.0, -np.inf).astype(np.float32), tuple(shape)).copy()).astype(
+        dtype
+    )
 
 
 class AttentionBias:
@@ -31,7 +33,7 @@ class AttentionBias:
         Returns:
             Tensor of this shape, to be added to the scores.
         """
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "materialize")
 
 
 class LowerTriangularMask(AttentionBias):
@@ -98,7 +100,11 @@ class BlockDiagonalMask(AttentionBias):
 
     def __init__(self, q_lens: list[int], k_lens: list[int], batches: list[int] | None = None):
         if len(q_lens) != len(k_lens) or any(not isinstance(n, int) or n < 0 for n in (*q_lens, *k_lens)):
-            raise errors.bad("BlockDiagonalMask()", "as many lengths of keys as of queries", described=f"{q_lens} and {k_lens}")
+            raise errors.bad(
+                "BlockDiagonalMask()",
+                "as many key lengths as query lengths, non-negative integers",
+                described=f"{q_lens} and {k_lens}",
+            )
         self._q_lens, self._k_lens, self._batches = list(q_lens), list(k_lens), batches
 
     @classmethod
@@ -139,7 +145,9 @@ class BlockDiagonalMask(AttentionBias):
         return cls(lens, list(lens), [t.shape[0] for t in tensors]), concat(rows, 1)
 
     @classmethod
-    def from_tensor_lists_qkv(cls, tensors_q: list[Tensor], tensors_k: list[Tensor], tensors_v: list[Tensor] | None = None) -> tuple:
+    def from_tensor_lists_qkv(
+        cls, tensors_q: list[Tensor], tensors_k: list[Tensor], tensors_v: list[Tensor] | None = None
+    ) -> tuple:
         """Concatenate batches of queries, keys and values and create their mask.
 
         Args:
@@ -164,7 +172,7 @@ class BlockDiagonalMask(AttentionBias):
         rows, columns = tuple(shape)[-2:]
         if (rows, columns) != (sum(self._q_lens), sum(self._k_lens)):
             wanted = [sum(self._q_lens), sum(self._k_lens)]
-            raise errors.bad(f"{type(self).__name__}.materialize(shape)", f"last axes of {wanted}", list(shape))
+            raise errors.bad(f"{type(self).__name__}.materialize(shape)", f"last dimensions {wanted}", list(shape))
         keeps, i, j = np.zeros((rows, columns), bool), 0, 0
         for n, m in zip(self._q_lens, self._k_lens, strict=True):
             keeps[i : i + n, j : j + m] = np.tril(np.ones((n, m), bool)) if self._causal else True

@@ -14,8 +14,12 @@ from bireme.incubate.nn.attn_bias import (
 from bireme.ops import scaled_dot_product_attention
 
 __all__ = [
-    "BlockDiagonalCausalMask", "BlockDiagonalMask", "LowerTriangularMask", "LowerTriangularMaskWithTensorBias", "memory_efficient_attention",
-]  # fmt: skip
+    "BlockDiagonalCausalMask",
+    "BlockDiagonalMask",
+    "LowerTriangularMask",
+    "LowerTriangularMaskWithTensorBias",
+    "memory_efficient_attention",
+]
 
 
 def memory_efficient_attention(
@@ -48,10 +52,18 @@ def memory_efficient_attention(
         [1, 2, 1, 4]
     """
     if attn_bias is not None and not isinstance(attn_bias, (Tensor, AttentionBias)):
-        raise errors.bad("memory_efficient_attention(attn_bias)", "a Tensor, a mask of attn_bias, or None", attn_bias, kind=errors.NotATensorError)
+        raise errors.bad(
+            "memory_efficient_attention(attn_bias)",
+            "a Tensor, a mask of attn_bias, or None",
+            attn_bias,
+            kind=errors.NotATensorError,
+        )
     if query.ndim != 4 or key.ndim != 4:
         raise errors.bad(
-            "memory_efficient_attention(query)", "shape [batch, length, heads, width]", described=f"shape {query.shape}", kind=errors.ShapeError
+            "memory_efficient_attention(query)",
+            "shape [batch, length, heads, width]",
+            described=f"shape {query.shape}",
+            kind=errors.ShapeError,
         )
     if scale is not None:
         query = query * (scale * query.shape[-1] ** 0.5)

@@ -11,6 +11,7 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.incubate.optimizer.wrapper import Wrapper
 from bireme.ops import where, zeros_like
+from bireme.ops.optimizer.updates import unless_invalid
 from bireme.optimizer.optimizer import Optimizer, Pairs
 
 
@@ -39,9 +40,16 @@ class GradientMergeOptimizer(Wrapper):
 
     def __init__(self, inner_optimizer: Optimizer, k_steps: int = 1, avg: bool = True):
         if not isinstance(inner_optimizer, Optimizer):
-            raise errors.bad("GradientMergeOptimizer(inner_optimizer)", "an optimizer", inner_optimizer, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "GradientMergeOptimizer(inner_optimizer)",
+                "an optimizer",
+                inner_optimizer,
+                kind=errors.ArgumentTypeError,
+            )
         if isinstance(k_steps, bool) or not isinstance(k_steps, int) or k_steps <= 0:
-            raise errors.bad("GradientMergeOptimizer(k_steps)", "an int above 0", k_steps, kind=errors.for_integer(k_steps))
+            raise errors.bad(
+                "GradientMergeOptimizer(k_steps)", "a positive integer", k_steps, kind=errors.for_integer(k_steps)
+            )
         super().__init__(1.0, inner_optimizer._parameter_list)
         self.inner_optimizer, self.k_steps, self.avg = inner_optimizer, k_steps, bool(avg)
         self._count = 0
@@ -61,7 +69,7 @@ class GradientMergeOptimizer(Wrapper):
         for p, g in pairs:
             merged = self._slot(p).state["gradient_merge"]
             total = merged + g.astype(merged.dtype)
-            merged._assign_value(total if skip is None else where(skip, merged, total))
+            merged._assign_value(*unless_invalid([merged], [total if skip is None else where(skip, merged, total)]))
         if self._count % self.k_steps:
             close_step()
             return pairs

@@ -42,9 +42,9 @@ class LookAhead(Wrapper):
         if not isinstance(inner_optimizer, Optimizer):
             raise errors.bad("LookAhead(inner_optimizer)", "an optimizer", inner_optimizer, kind=errors.ArgumentError)
         if not 0.0 <= alpha <= 1.0:
-            raise errors.bad("LookAhead(alpha)", "a part between 0 and 1", alpha, kind=errors.ArgumentError)
+            raise errors.bad("LookAhead(alpha)", "a number in [0, 1]", alpha, kind=errors.ArgumentError)
         if isinstance(k, bool) or not isinstance(k, int) or k <= 0:
-            raise errors.bad("LookAhead(k)", "an int above 0", k, kind=errors.for_integer(k))
+            raise errors.bad("LookAhead(k)", "a positive integer", k, kind=errors.for_integer(k))
         super().__init__(float(alpha), inner_optimizer._parameter_list, name=name)
         self.inner_optimizer, self.alpha, self.k = inner_optimizer, alpha, k
         self._count = 0

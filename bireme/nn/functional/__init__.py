@@ -22,7 +22,9 @@ from bireme.ops import (  # written by `make api`
     square_error_cost, swish, tanh, tanh_, tanhshrink, temporal_shift, thresholded_relu, thresholded_relu_,
     triplet_margin_loss, triplet_margin_with_distance_loss, unfold_columns as unfold, upsample, zeropad2d,
 )  # fmt: skip
-from bireme.ops.linalg.diagonal import diag_embed as diag_embed  # these two are tensor functions that Paddle has here as well
+from bireme.ops.linalg.diagonal import (
+    diag_embed as diag_embed,
+)  # these two are tensor functions that Paddle has here as well
 from bireme.ops.nn.linear import embedding_renorm_ as embedding_renorm_
 from bireme.ops.linalg.norms import pdist as pdist
 

@@ -17,15 +17,24 @@ from bireme.ops import (
 )
 
 __all__ = [
-    "flash_attention", "flash_attention_v3_varlen", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_varlen_func",
-    "flash_attn_varlen_qkvpacked", "flashmask_attention", "scaled_dot_product_attention", "sdp_kernel",
-]  # fmt: skip
+    "flash_attention",
+    "flash_attention_v3_varlen",
+    "flash_attn_qkvpacked",
+    "flash_attn_unpadded",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_qkvpacked",
+    "flashmask_attention",
+    "scaled_dot_product_attention",
+    "sdp_kernel",
+]
 
 flash_attn_varlen_func = flash_attention_v3_varlen
 
 
 @contextlib.contextmanager
-def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
+def sdp_kernel(
+    enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True
+) -> Iterator[None]:
     """Context manager that names the kernels attention may use.
 
     It has no effect: the implementation follows from the shapes, and all give the same numbers.
@@ -46,8 +55,8 @@ def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_
     if not (enable_math or enable_flash or enable_mem_efficient):
         raise errors.bad(
             "sdp_kernel()",
-            "one kernel at least for scaled_dot_product_attention",
-            described="all three switched off",
+            "at least one enabled kernel for scaled_dot_product_attention",
+            described="all three disabled",
             kind=errors.ArgumentError,
         )
     yield

@@ -5,5 +5,11 @@ from bireme.nn.utils.vectors import parameters_to_vector, vector_to_parameters
 from bireme.nn.utils.weight_norm_hook import remove_weight_norm, spectral_norm, weight_norm
 
 __all__ = [
-    "weight_norm", "remove_weight_norm", "spectral_norm", "parameters_to_vector", "vector_to_parameters", "clip_grad_norm_", "clip_grad_value_",
-]  # fmt: skip
+    "weight_norm",
+    "remove_weight_norm",
+    "spectral_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+]

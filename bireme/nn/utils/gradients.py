@@ -47,13 +47,15 @@ def clip_grad_norm_(
         return to_tensor(0.0)
     limit = max_norm.reshape([]) if isinstance(max_norm, Tensor) else float(max_norm)
     if isinstance(limit, float) and not limit >= 0:
-        raise errors.bad("clip_grad_norm_(max_norm)", "a norm of 0 or more", max_norm)
+        raise errors.bad("clip_grad_norm_(max_norm)", "a non-negative number", max_norm)
     wide = dtypes.float64 if any(g.dtype is dtypes.float64 for g in held) else dtypes.float32
     *new, total = clip_to_norm(held, limit, float(norm_type), wide)
     # read only if asked for: the step stays one program otherwise
     if error_if_nonfinite and not math.isfinite(total.item()):
         hint = "error_if_nonfinite=False scales them anyway"
-        raise errors.bad("clip_grad_norm_(parameters)", "gradients with a finite norm", total.item(), hint=hint, kind=RuntimeError)
+        raise errors.bad(
+            "clip_grad_norm_(parameters)", "gradients with a finite norm", total.item(), hint=hint, kind=RuntimeError
+        )
     for g, clipped in zip(held, new):
         g._assign_value(clipped)
     return total
@@ -76,12 +78,16 @@ def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float) -
     """
     limit = float(clip_value)
     if limit < 0:
-        raise errors.bad("clip_grad_value_(clip_value)", "a number of 0 or more", clip_value, kind=errors.for_number(clip_value))
+        raise errors.bad(
+            "clip_grad_value_(clip_value)", "a non-negative number", clip_value, kind=errors.for_number(clip_value)
+        )
     for g in _held("clip_grad_value_", parameters):
         g._assign_value(clip(g, -limit, limit))
 
 
 def _held(where: str, parameters: Iterable[Tensor] | Tensor) -> list[Tensor]:
     if not isinstance(parameters, (Tensor, Iterable)):
-        raise errors.bad(f"{where}(parameters)", "a parameter or a list of them", parameters, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(parameters)", "a parameter or a list of them", parameters, kind=errors.ArgumentTypeError
+        )
     return [p.grad for p in ([parameters] if isinstance(parameters, Tensor) else parameters) if p.grad is not None]

@@ -16,7 +16,7 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
 
     Args:
         parameters: Iterable of parameters of one data type, at least one.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tensor with one axis, which has no gradient history.
@@ -27,10 +27,16 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
     """
     given = list(parameters)
     if not given:
-        raise errors.bad("parameters_to_vector(parameters)", "at least one parameter", described="none", kind=IndexError)
+        raise errors.bad(
+            "parameters_to_vector(parameters)", "at least one parameter", described="none", kind=errors.OutOfRangeError
+        )
     for p in given:
         if p.dtype is not given[0].dtype:
-            raise errors.bad("parameters_to_vector(parameters)", f"parameters of one type, {given[0].dtype.name}", described=p.dtype.name)
+            raise errors.bad(
+                "parameters_to_vector(parameters)",
+                f"parameters of one dtype, {given[0].dtype.name}",
+                described=p.dtype.name,
+            )
     out = concat([p.reshape([-1]) for p in given])
     out.stop_gradient = False
     return out
@@ -43,7 +49,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | 
     Args:
         vec: The vector; elements beyond the size of all parameters are not used.
         parameters: Iterable of parameters, which are changed inplace.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> p, q = bireme.ones([2]), bireme.zeros([1])
@@ -54,7 +60,12 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | 
     given = list(parameters)
     needed = sum(p.size for p in given)
     if vec.size < needed:
-        raise errors.bad("vector_to_parameters(vec)", f"at least {needed} elements", described=f"shape {vec.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "vector_to_parameters(vec)",
+            f"at least {needed} elements",
+            described=f"shape {vec.shape}",
+            kind=errors.ShapeError,
+        )
     flat, start = vec.reshape([-1]), 0
     for p in given:
         part = flat[start : start + p.size].reshape(p.shape)

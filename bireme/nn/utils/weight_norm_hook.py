@@ -64,7 +64,12 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
     """
     weight = _taken("weight_norm", layer, name, _WeightNorm)
     if dim is not None and dim != -1 and not -weight.ndim <= dim < weight.ndim:
-        raise errors.bad("weight_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim}) or None", dim, kind=errors.ArgumentError)
+        raise errors.bad(
+            "weight_norm(dim)",
+            f"an axis in [{-weight.ndim}, {weight.ndim - 1}] or None",
+            dim,
+            kind=errors.ArgumentError,
+        )
     # in Paddle -1 means the whole weight
     hook = _WeightNorm(name, None if dim is None or dim == -1 else dim % weight.ndim)
     with no_grad():
@@ -135,7 +140,9 @@ class _SpectralNorm:
         setattr(layer, self.name, self.weight(layer, layer.training))
 
 
-def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Layer:
+def spectral_norm(
+    layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Layer:
     """Divide a weight by its largest singular value before each ``forward``.
 
     The singular value is estimated by power iteration, which continues from the vectors of the last call in training
@@ -159,11 +166,18 @@ def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 
     """
     weight = _taken("spectral_norm", layer, name, _SpectralNorm)
     if n_power_iterations <= 0:
-        raise errors.bad("spectral_norm(n_power_iterations)", "a number above 0", n_power_iterations, kind=errors.for_number(n_power_iterations))
+        raise errors.bad(
+            "spectral_norm(n_power_iterations)",
+            "a positive integer",
+            n_power_iterations,
+            kind=errors.for_number(n_power_iterations),
+        )
     if dim is None:
         dim = 1 if any(cls.__name__ in _SECOND for cls in type(layer).__mro__) else 0
     if not -weight.ndim <= dim < weight.ndim:
-        raise errors.bad("spectral_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim})", dim, kind=errors.OutOfRangeError)
+        raise errors.bad(
+            "spectral_norm(dim)", f"an axis in [{-weight.ndim}, {weight.ndim - 1}]", dim, kind=errors.OutOfRangeError
+        )
     hook = _SpectralNorm(name, n_power_iterations, eps, dim % weight.ndim)
     delattr(layer, name)
     layer.add_parameter(f"{name}_orig", weight)
@@ -179,10 +193,17 @@ def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 
 def _taken(where: str, layer: Layer, name: str, kind: type) -> Parameter:
     for hook, _ in layer._forward_pre_hooks.values():
         if isinstance(hook, kind) and hook.name == name:
-            raise errors.bad(f"{where}(layer)", f"a layer without {where} on {name}", described="one that has it", kind=RuntimeError)
+            raise errors.bad(
+                f"{where}(layer)",
+                f"a layer without {where} on {name}",
+                described="a layer that has it",
+                kind=RuntimeError,
+            )
     weight = layer._parameters.get(name)
     if weight is None:
-        raise errors.bad(f"{where}(name)", f"one of {', '.join(layer._parameters)}", name, kind=KeyError)
+        raise errors.bad(
+            f"{where}(name)", f"one of {', '.join(map(repr, layer._parameters))}", name, kind=errors.MissingKeyError
+        )
     return weight
 
 

@@ -29,7 +29,9 @@ def _(x, after):
 @tie.check
 def _(x, after):
     if after.dtype.kind not in "fc":
-        raise errors.bad("tie(after)", "a floating tensor", described=after.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "tie(after)", "a floating-point tensor", described=after.dtype.name, kind=errors.ArgumentTypeError
+        )
 
 
 @tie.infer

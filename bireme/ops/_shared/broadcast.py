@@ -23,7 +23,10 @@ def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         if len(extents) > 1:
             shown = " and ".join(str(list(s)) for s in shapes)
             raise errors.bad(
-                f"{op}()", "shapes that broadcast together", described=f"shapes {shown}, which differ in axis {-i}", kind=errors.ShapeError
+                f"{op}()",
+                "shapes that broadcast together",
+                described=f"shapes {shown}, which differ in axis {-i}",
+                kind=errors.ShapeError,
             )
         out.append(extents.pop() if extents else 1)
     return tuple(reversed(out))

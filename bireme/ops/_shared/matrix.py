@@ -15,6 +15,7 @@ from bireme.core.graph import segment
 from bireme.core.numpy_exec import lapack
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
+from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import conj_of
 
 LAPACK = frozenset((float32, float64)) | COMPLEX  # the dtypes that factorizations are made in
@@ -26,14 +27,21 @@ LAPACK = frozenset((float32, float64)) | COMPLEX  # the dtypes that factorizatio
 def needs_matrix(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
     """Raise unless there are two axes or more."""
     if len(shape) < 2:
-        raise errors.bad(f"{name}({argument})", "a matrix or a stack of them", described=f"shape {list(shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}({argument})",
+            "a matrix or a batch of matrices",
+            described=f"shape {list(shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 def needs_square(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
     """Raise unless the last two axes have the same size."""
     needs_matrix(name, shape, argument)
     if shape[-1] != shape[-2]:
-        raise errors.bad(f"{name}({argument})", "square matrices", described=f"shape {list(shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}({argument})", "square matrices", described=f"shape {list(shape)}", kind=errors.ShapeError
+        )
 
 
 def square(name: str) -> Callable:
@@ -55,7 +63,8 @@ def broke_down(x: Tensor, found: Tensor) -> Tensor:
 def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tensor:
     """`out`, and an error when it is asked for if it is not finite though `x` is."""
     if out._value.sig.size and not segment.local.segment.symbolic:
-        guards.guard(broke_down(x.detach(), out.detach())._value, f"{where}: expected {expected}, got {got}", ValueError)
+        broken = broke_down(x.detach(), out.detach())
+        guards.guard(broken._value, None, f"{where}: expected {expected}, got {got}", ValueError, result=read(out))
     return out
 
 
@@ -110,7 +119,9 @@ def triangular(a, b, lower: bool, trans: str = "N", unit: bool = False):
     a, b = _same_batch(a, b, jnp)
     if b.size == 0:
         return b
-    return lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, transpose_a=trans != "N", conjugate_a=trans == "C", unit_diagonal=unit)
+    return lax.linalg.triangular_solve(
+        a, b, left_side=True, lower=lower, transpose_a=trans != "N", conjugate_a=trans == "C", unit_diagonal=unit
+    )
 
 
 def permutation(order, dtype):

@@ -23,8 +23,14 @@ def _made(name: str, dtype: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         )
     if all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in args):
         return placed(empty(list(args) or [0], dtype), device, requires_grad)
-    if len(args) != 1 or not (isinstance(args[0], (list, tuple, Tensor)) or hasattr(args[0], "__array__")) or isinstance(args[0], np.generic):
-        raise errors.bad(f"{name}()", "sizes, or data as a list, an array or a Tensor", args[0] if len(args) == 1 else list(args))
+    if (
+        len(args) != 1
+        or not (isinstance(args[0], (list, tuple, Tensor)) or hasattr(args[0], "__array__"))
+        or isinstance(args[0], np.generic)
+    ):
+        raise errors.bad(
+            f"{name}()", "sizes, or data as a list, an array or a Tensor", args[0] if len(args) == 1 else list(args)
+        )
     return to_tensor(args[0], dtype, device, not requires_grad)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import number
-from bireme.core.declare.op import DTypeArg, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import count_up, placed
 
@@ -64,21 +64,22 @@ def _operand(x: Any, where: str, kind: Any) -> Any:
 def _count(num: Any, where: str, least: int) -> int:
     n = num.item() if isinstance(num, (Tensor, np.ndarray)) and num.size == 1 else num
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)):
-        raise errors.bad(where, "a count", num, kind=errors.ArgumentTypeError)
+        raise errors.bad(where, "an integer", num, kind=errors.ArgumentTypeError)
     if not n >= least:
-        raise errors.bad(where, f"a count of {least} or more", n)
+        raise errors.bad(where, "a positive integer" if least else "a non-negative integer", n)
     return int(n)
 
 
 def _number_type(dtype: Any, where: str) -> Any:
     kind = dtype or dtypes.get_default()
     if kind.kind not in "if":
-        raise errors.bad(where, "an integer or floating type", described=kind.name, kind=errors.DtypeError)
+        raise errors.bad(where, "an integer or floating-point dtype", described=kind.name, kind=errors.DtypeError)
     return kind
 
 
 @composite()
-def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
+def linspace(start: Attr[float | Tensor], stop: Attr[float | Tensor], num: Attr[int | Tensor],
+             dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Create a vector of ``num`` evenly spaced numbers from ``start`` to ``stop``, both included.
 
     Args:
@@ -101,7 +102,8 @@ def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg = None) -> Tensor:
+def logspace(start: Attr[float | Tensor], stop: Attr[float | Tensor], num: Attr[int | Tensor],
+             base: Attr[float | Tensor] = 10.0, dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Create a vector of ``num`` powers of a base whose exponents are evenly spaced from ``start`` to ``stop``.
 
     Args:
@@ -125,8 +127,9 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg 
 
 
 @composite()
-def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
-          requires_grad: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
+def range(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, step: Attr[float | Tensor] = 1,
+          dtype: DTypeArg = None, *, out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+          name: Extra[str] = None) -> Tensor:  # fmt: skip
     """Create a vector of evenly spaced numbers from ``start`` to ``end``, both included.
 
     ``arange`` stops before ``end``. With a single argument that is ``end``, and ``start`` is 0.
@@ -140,7 +143,7 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         1-D tensor of size ``floor((end - start) / step) + 1``.
@@ -163,9 +166,11 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None
         values.append(int(x) if kind.is_integer else x)
     first, last, by = values
     if by == 0:
-        raise errors.bad("range(step)", "a step other than 0", step)
+        raise errors.bad("range(step)", "a nonzero step", step)
     if (last - first) * by < 0:
-        raise errors.bad("range(end)", f"a number that steps of {by} from {first} lead to", last, kind=errors.for_number(last))
+        raise errors.bad(
+            "range(end)", f"an end that steps of {by} from {first} can reach", last, kind=errors.for_number(last)
+        )
     wide = int if kind.is_integer else np.float32 if kind.itemsize < 8 else np.float64
     count = math.floor((wide(last) - wide(first)) / wide(by)) if wide is not int else (last - first) // by
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64

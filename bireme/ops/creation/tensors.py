@@ -14,7 +14,7 @@ from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import number
-from bireme.core.declare.op import Attr, DTypeArg, Extra, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import marked
@@ -22,7 +22,7 @@ from bireme.core.tensor.tensor import read, value_of
 
 
 @composite(name_arg=False)
-def to_tensor(data: Any, dtype: DTypeArg = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
+def to_tensor(data: Any, dtype: DTypeArg = None, place: DeviceArg = None, stop_gradient: bool = True) -> Tensor:
     """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor; the data is copied.
 
     Args:
@@ -45,7 +45,8 @@ def to_tensor(data: Any, dtype: DTypeArg = None, place: Any = None, stop_gradien
 
 
 @composite(name_arg=False)
-def as_tensor(data: Any, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def as_tensor(data: Any, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor, with PyTorch's keywords.
 
     The data is copied. ``to_tensor`` is the same with Paddle's keywords.
@@ -126,8 +127,9 @@ full_of.prepare(_pair_or_operand)
 
 
 @composite(alias={"shape": "size"})
-def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
-         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+def full(shape: Shape, fill_value: Attr[float | complex | Tensor], dtype: DTypeArg = None, name: Extra[str] = None, *,
+         out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+         pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor filled with a number.
 
     Args:
@@ -136,7 +138,7 @@ def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = No
             wraps around.
         dtype: Dtype of the tensor. ``None`` means bool or complex128 if the number is a Python bool or complex number,
             and the default floating-point dtype for all others, integers too. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -155,14 +157,14 @@ def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = No
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
+def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor filled with zeros.
 
     Args:
         shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -179,14 +181,14 @@ def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extr
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def ones(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-         pin_memory: bool = False) -> Tensor:  # fmt: skip
+def ones(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+         device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor filled with ones.
 
     Args:
         shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -203,8 +205,8 @@ def ones(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
+def empty(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor whose values are to be written later.
 
     They are zeros: uninitialized memory is never exposed.
@@ -212,7 +214,7 @@ def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extr
     Args:
         shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -229,15 +231,15 @@ def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extr
 
 
 @composite(alias={"x": "input"})
-def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-              pin_memory: bool = False) -> Tensor:  # fmt: skip
+def full_like(x: Tensor, fill_value: Attr[float | complex | Tensor], dtype: DTypeArg = None, name: Extra[str] = None, *,
+              device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of the shape of another, filled with a number.
 
     Args:
         x: Tensor whose shape is taken.
         fill_value: Number, or tensor of one element.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -262,9 +264,17 @@ def _must_hold(kind: Any, value: Any) -> None:
     """`full` wraps a number that its dtype cannot hold, `full_like` refuses it, as in Paddle."""
     if kind.is_complex or isinstance(value, builtins.complex) or not math.isfinite(value):
         return
-    low, high = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.np).min, np.iinfo(kind.np).max) if kind.is_integer else _limits(kind)
+    low, high = (
+        (0, 1)
+        if kind is dtypes.bool_
+        else (np.iinfo(kind.np).min, np.iinfo(kind.np).max)
+        if kind.is_integer
+        else _limits(kind)
+    )
     if not low <= value <= high:
-        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value, kind=errors.for_number(value))
+        raise errors.bad(
+            "full_like(fill_value)", f"a number in the range of {kind.name}", value, kind=errors.for_number(value)
+        )
 
 
 def _limits(kind: Any) -> tuple[float, float]:
@@ -273,14 +283,14 @@ def _limits(kind: Any) -> tuple[float, float]:
 
 
 @composite(alias={"x": "input"})
-def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-               pin_memory: bool = False) -> Tensor:  # fmt: skip
+def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, device: DeviceArg = None,
+               requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of the shape of another, whose values are to be written later; they are zeros.
 
     Args:
         x: Tensor whose shape is taken.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -296,14 +306,14 @@ def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device:
 
 
 @composite(alias={"x": "input"})
-def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-               pin_memory: bool = False) -> Tensor:  # fmt: skip
+def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, device: DeviceArg = None,
+               requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of the shape of another, filled with zeros.
 
     Args:
         x: Tensor whose shape is taken.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -319,14 +329,14 @@ def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device:
 
 
 @composite(alias={"x": "input"})
-def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-              pin_memory: bool = False) -> Tensor:  # fmt: skip
+def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, device: DeviceArg = None,
+              requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of the shape of another, filled with ones.
 
     Args:
         x: Tensor whose shape is taken.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -342,7 +352,8 @@ def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: 
 
 
 @composite(method=True, varargs="size", name_arg=False)
-def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of another shape, whose values are to be written later; they are zeros.
 
     Args:
@@ -363,8 +374,8 @@ def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = N
 
 
 @composite(method=True, name_arg=False)
-def new_full(x: Tensor, size: Shape, fill_value: Any, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False,
-             pin_memory: bool = False) -> Tensor:  # fmt: skip
+def new_full(x: Tensor, size: Shape, fill_value: Attr[float | complex | Tensor], *, dtype: DTypeArg = None,
+             device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of another shape, filled with a number.
 
     Args:
@@ -386,7 +397,8 @@ def new_full(x: Tensor, size: Shape, fill_value: Any, *, dtype: DTypeArg = None,
 
 
 @composite(method=True, varargs="size", name_arg=False)
-def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+             pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of another shape, filled with ones.
 
     Args:
@@ -407,7 +419,8 @@ def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = No
 
 
 @composite(method=True, varargs="size", name_arg=False)
-def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of another shape, filled with zeros.
 
     Args:
@@ -441,7 +454,9 @@ def count_up(start: Tensor | float, step: Tensor | float, size: int, dtype: DTyp
 
 
 count_up.infer(lambda size, dtype: sig_of((size,), dtype))
-count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).astype(start.dtype) * step).astype(dtype.np)
+count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).astype(start.dtype) * step).astype(
+    dtype.np
+)
 
 
 def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
@@ -453,8 +468,9 @@ def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
 
 
 @composite()
-def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
-           requires_grad: bool = False, pin_memory: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
+def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, step: Attr[float | Tensor] = 1,
+           dtype: DTypeArg = None, *, out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+           pin_memory: bool = False, name: Extra[str] = None) -> Tensor:  # fmt: skip
     """Create a vector of evenly spaced numbers from ``start`` to before ``end``.
 
     With a single argument that is ``end``, and ``start`` is 0.
@@ -469,7 +485,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         1-D tensor of size ``ceil((end - start) / step)``, empty if that is negative.
@@ -504,10 +520,13 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         values = [int(v) for v in values]
     first, last, by = values
     if by == 0:
-        raise errors.bad("arange(step)", "a step other than 0", step)
+        raise errors.bad("arange(step)", "a nonzero step", step)
     size = builtins.max(0, _count(first, last, by, kind))
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64
-    arguments = {"start": (exact, number(first, exact, "arange(start)")), "step": (exact, number(by, exact, "arange(step)"))}
+    arguments = {
+        "start": (exact, number(first, exact, "arange(start)")),
+        "step": (exact, number(by, exact, "arange(step)")),
+    }
     return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
 
 
@@ -521,15 +540,16 @@ eye_of.infer(lambda num_rows, num_columns, dtype: sig_of((num_rows, num_columns)
 
 
 @composite(alias={"num_rows": "n", "num_columns": "m"})
-def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None,
-        device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+def eye(num_rows: Attr[int], num_columns: Attr[int] = None, dtype: DTypeArg = None, name: Extra[str] = None, *,
+        out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+        pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a matrix with ones on the diagonal and zeros elsewhere.
 
     Args:
         num_rows: Number of rows.
         num_columns: Number of columns; ``None`` means as many as rows. Default: None.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -548,9 +568,13 @@ def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: 
 
 
 def _extent(n: Any, where: str) -> int:
-    plain = int(n) if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer) else -1
+    plain = (
+        int(n)
+        if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer)
+        else -1
+    )
     if plain < 0:
-        raise errors.bad(where, "a count of 0 or more", n, kind=errors.ArgumentTypeError)
+        raise errors.bad(where, "a non-negative integer", n, kind=errors.ArgumentTypeError)
     return plain
 
 

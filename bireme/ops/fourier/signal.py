@@ -12,7 +12,6 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, INT
 from bireme.core.declare.conversion import ints
 from bireme.core.declare.op import Attr, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
@@ -90,7 +89,9 @@ def frame(x: Tensor, frame_length: int, hop_length: int, axis: int = -1) -> Tens
 
 
 frame.numpy_form = lambda x, frame_length, hop_length, axis: (
-    x[_places(x.shape[0], frame_length, hop_length).T] if axis == 0 else x[..., _places(x.shape[-1], frame_length, hop_length)]
+    x[_places(x.shape[0], frame_length, hop_length).T]
+    if axis == 0
+    else x[..., _places(x.shape[-1], frame_length, hop_length)]
 )
 
 
@@ -102,7 +103,7 @@ def _(arguments):
     _side("frame", axis)
     if isinstance(x, Tensor):
         if x.ndim == 0:
-            raise errors.bad("frame(x)", "a tensor with at least one axis", x)
+            raise errors.bad("frame(x)", "a tensor with at least 1 dimension", x)
         if n > x.shape[axis]:
             raise errors.bad("frame(frame_length)", f"at most the length of the signal, {x.shape[axis]}", n)
 
@@ -152,7 +153,9 @@ def overlap_add(x: Tensor, hop_length: int, axis: int = -1) -> Tensor:
 
 
 overlap_add.numpy_form = lambda x, hop_length, axis: (
-    np.moveaxis(_added_numpy(np.moveaxis(x, (0, 1), (-1, -2)), hop_length), -1, 0) if axis == 0 else _added_numpy(x, hop_length)
+    np.moveaxis(_added_numpy(np.moveaxis(x, (0, 1), (-1, -2)), hop_length), -1, 0)
+    if axis == 0
+    else _added_numpy(x, hop_length)
 )
 
 
@@ -163,9 +166,11 @@ def _(arguments):
     _side("overlap_add", axis)
     if isinstance(x, Tensor):
         if x.ndim < 2:
-            raise errors.bad("overlap_add(x)", "a tensor with at least two axes", x)
+            raise errors.bad("overlap_add(x)", "a tensor with at least 2 dimensions", x)
         if hop > x.shape[1 if axis == 0 else -2]:
-            raise errors.bad("overlap_add(hop_length)", f"at most the length of a frame, {x.shape[1 if axis == 0 else -2]}", hop)
+            raise errors.bad(
+                "overlap_add(hop_length)", f"at most the length of a frame, {x.shape[1 if axis == 0 else -2]}", hop
+            )
 
 
 @overlap_add.infer
@@ -206,7 +211,9 @@ def _sizes(name: str, n_fft: Any, hop_length: Any, win_length: Any, window: Tens
     if hop < 1:
         raise errors.bad(f"{name}(hop_length)", "a positive integer", hop, kind=errors.for_integer(hop))
     if not 0 < length <= n_fft:
-        raise errors.bad(f"{name}(win_length)", f"a number from 1 to n_fft, {n_fft}", length, kind=errors.for_number(length))
+        raise errors.bad(
+            f"{name}(win_length)", f"an integer in [1, {n_fft}], at most n_fft", length, kind=errors.for_number(length)
+        )
     if window is not None and window.shape != [length]:
         raise errors.bad(f"{name}(window)", f"shape [{length}]", window, kind=errors.ArgumentError)
     return n_fft, hop, length
@@ -225,7 +232,10 @@ def _numbers(name: str, x: Tensor) -> Tensor:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
     if x.dtype not in allowed:
         raise errors.bad(
-            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=x.dtype.name, kind=errors.DtypeError
+            f"{name}(x)",
+            f"integers or one of {', '.join(sorted(d.name for d in allowed))}",
+            described=x.dtype.name,
+            kind=errors.DtypeError,
         )
     return x
 
@@ -237,8 +247,9 @@ def _spread(window: Tensor, n_fft: int) -> Tensor:
 
 
 @composite(method=True)
-def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
-         pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None) -> Tensor:  # fmt: skip
+def stft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: Attr[int] = None,
+         window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
+         onesided: bool | None = None) -> Tensor:  # fmt: skip
     """Short-time Fourier transform: the Fourier transforms of overlapping, windowed frames of a signal.
 
     Args:
@@ -268,11 +279,16 @@ def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = Non
     """
     n_fft, hop, length = _sizes("stft", n_fft, hop_length, win_length, window)
     if x.ndim not in (1, 2):
-        raise errors.bad("stft(x)", "a tensor with one or two axes", x, kind=errors.ArgumentError)
+        raise errors.bad("stft(x)", "a 1-D or 2-D tensor", x, kind=errors.ArgumentError)
     if pad_mode not in ("reflect", "constant"):
         raise errors.bad("stft(pad_mode)", "'reflect' or 'constant'", pad_mode, kind=errors.ArgumentError)
     if not 0 < n_fft <= x.shape[-1]:
-        raise errors.bad("stft(n_fft)", f"a number from 1 to the length of the signal, {x.shape[-1]}", n_fft, kind=errors.for_number(n_fft))
+        raise errors.bad(
+            "stft(n_fft)",
+            f"an integer in [1, {x.shape[-1]}], at most the length of the signal",
+            n_fft,
+            kind=errors.for_number(n_fft),
+        )
     x = _numbers("stft", x)
     is_complex = x.dtype.is_complex or (window is not None and window.dtype.is_complex)
     if onesided is None:
@@ -293,8 +309,9 @@ def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = Non
 
 
 @composite(method=True)
-def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
-          normalized: bool = False, onesided: bool = True, length: Attr = None, return_complex: bool = False) -> Tensor:  # fmt: skip
+def istft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: Attr[int] = None,
+          window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool = True,
+          length: Attr[int] = None, return_complex: bool = False) -> Tensor:  # fmt: skip
     """Inverse short-time Fourier transform: the signal from the transforms of its overlapping frames.
 
     The windowed frames are added up and divided by the sum of the squared windows, which gives the signal whose
@@ -327,7 +344,9 @@ def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = No
     n_fft, hop, width = _sizes("istft", n_fft, hop_length, win_length, window)
     _check_spectrum(x, n_fft, onesided, return_complex, window)
     if hop > width:
-        raise errors.bad("istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.ArgumentError)
+        raise errors.bad(
+            "istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.ArgumentError
+        )
     x = _numbers("istft", x)
     rows = (x if x.ndim == 3 else x.unsqueeze(0)).transpose([0, 2, 1])
     norm = "ortho" if normalized else "backward"
@@ -354,7 +373,7 @@ def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = No
 
 def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool, window: Tensor | None) -> None:
     if x.ndim not in (2, 3):
-        raise errors.bad("istft(x)", "a tensor with two or three axes", x, kind=errors.ArgumentError)
+        raise errors.bad("istft(x)", "a 2-D or 3-D tensor", x, kind=errors.ArgumentError)
     if x._value.sig.size == 0:
         raise errors.bad("istft(x)", "at least one element", x, kind=errors.ArgumentError)
     if x.shape[-2] != (n_fft // 2 + 1 if onesided else n_fft):
@@ -363,18 +382,29 @@ def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool,
     if return_complex and onesided:
         raise errors.bad("istft(onesided)", "False where the result is complex", onesided, kind=errors.ArgumentError)
     if not return_complex and window is not None and window.dtype.is_complex:
-        raise errors.bad("istft(window)", "a real window, or return_complex=True", described=window.dtype.name, kind=errors.ArgumentError)
+        raise errors.bad(
+            "istft(window)",
+            "a real window, or return_complex=True",
+            described=window.dtype.name,
+            kind=errors.ArgumentError,
+        )
 
 
 def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int, int, int]) -> None:
-    """Every sample must be under a window: host values are checked now, others by a flag of the program."""
-    value = read(window)
-    expected, got = "windows that cover every sample: the sum of their squares is not 0", "one that leaves samples out"
-    if value.array is not None and value.device.is_cpu:
+    """Raise unless every sample is under a window."""
+
+    def left_out(array: np.ndarray) -> bool:
         hop, count, first, last = plan
-        host, left = np.asarray(value.array), (n_fft - window.shape[0]) // 2
-        square = np.pad(host * host, (left, n_fft - host.size - left))
-        if (np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any():
-            raise errors.bad("istft(window)", expected, described=got)
-    elif not segment.local.segment.symbolic:
-        guards.guard((weight.abs() < 1e-11).any()._value, f"istft(window): expected {expected}, got {got}", ValueError)
+        left = (n_fft - window.shape[0]) // 2
+        square = np.pad(array * array, (left, n_fft - array.size - left))
+        return bool((np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any())
+
+    guards.require(
+        read(window),
+        "istft(window)",
+        "windows that cover every sample with a nonzero sum of squares",
+        host=left_out,
+        device=lambda: (weight.abs() < 1e-11).any(),
+        got="windows that leave samples out",
+        of=read(weight),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -148,7 +149,7 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
     if norm not in _ADJOINT:
         raise errors.bad(f"{name}(norm)", "'backward', 'ortho' or 'forward'", norm)
     if x.ndim == 0:
-        raise errors.bad(f"{name}(x)", "a tensor with at least one axis", x)
+        raise errors.bad(f"{name}(x)", "a tensor with at least 1 dimension", x)
     sizes = None if s is None else _sizes(f"{name}({'n' if name[-1] == 't' else 's'})", s)
     if axes is None:
         found = range(x.ndim)[-len(sizes) :] if sizes is not None else range(x.ndim)
@@ -157,7 +158,7 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
     else:
         found = [one_axis(a, x.ndim, f"{name}({'axis' if name[-1] == 't' else 'axes'})") for a in axes]
         if not found or len(set(found)) != len(found):
-            raise errors.bad(f"{name}(axes)", "one axis or several different ones", list(axes))
+            raise errors.bad(f"{name}(axes)", "one or more different axes", list(axes))
         if sizes is not None and len(sizes) != len(found):
             raise errors.bad(f"{name}(s)", f"{len(found)} sizes, one for each of axes", list(sizes))
     if sizes is None:
@@ -165,14 +166,14 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
         if made is fft_c2r:
             sizes[-1] = 2 * (sizes[-1] - 1)
             if sizes[-1] < 0:
-                raise errors.bad(f"{name}(x)", f"an element along axis {found[-1]}", x)
+                raise errors.bad(f"{name}(x)", f"at least one element along axis {found[-1]}", x)
     return made(_numbers(name, x, made), tuple(found), tuple(sizes), norm, forward)
 
 
 def _sizes(where: str, s: Any) -> list[int]:
     found = ints(s, 0, where)
     if not found or min(found) < 1:
-        raise errors.bad(where, "sizes of 1 or more", s)
+        raise errors.bad(where, "positive sizes", s)
     return list(found)
 
 
@@ -186,7 +187,10 @@ def _numbers(name: str, x: Tensor, made: Any) -> Tensor:
     allowed = _KINDS - dtypes.COMPLEX if made is fft_r2c else _KINDS
     if kind not in allowed:
         raise errors.bad(
-            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=kind.name, kind=errors.DtypeError
+            f"{name}(x)",
+            f"integers or one of {', '.join(sorted(d.name for d in allowed))}",
+            described=kind.name,
+            kind=errors.DtypeError,
         )
     return x
 
@@ -199,7 +203,7 @@ def _one(name: str, made: Any, x: Tensor, n: Any, axis: Any, norm: Any, forward:
 
 def _two(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, forward: bool) -> Tensor:
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "a tensor with at least two axes", x)
+        raise errors.bad(f"{name}(x)", "a tensor with at least 2 dimensions", x)
     for word, given in (("s", s), ("axes", axes)):
         if given is not None and (not hasattr(given, "__len__") or len(given) != 2):
             raise errors.bad(f"{name}({word})", "two integers", given)
@@ -217,7 +221,7 @@ def _many(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, forward
 
 
 @composite()
-def fft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def fft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform along one axis.
 
     Args:
@@ -242,7 +246,7 @@ def fft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> T
 
 
 @composite()
-def ifft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def ifft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Inverse discrete Fourier transform along one axis.
 
     Args:
@@ -267,7 +271,7 @@ def ifft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> 
 
 
 @composite()
-def rfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def rfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of real numbers along one axis.
 
     Only the non-negative frequencies are returned: the others are their complex conjugates.
@@ -294,7 +298,7 @@ def rfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> 
 
 
 @composite()
-def irfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def irfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Inverse of ``rfft``: real numbers from the non-negative frequencies.
 
     The size of the result is even by default; pass ``n`` to get back an odd one.
@@ -321,7 +325,7 @@ def irfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") ->
 
 
 @composite()
-def hfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def hfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of a signal with Hermitian symmetry, given by its first half.
 
     Such a signal equals its own conjugate in reverse, so its spectrum is real.
@@ -348,7 +352,7 @@ def hfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> 
 
 
 @composite()
-def ihfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def ihfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Inverse of ``hfft``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
     Args:
@@ -376,7 +380,8 @@ def ihfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") ->
 
 
 @composite()
-def fft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def fft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+         norm: str = "backward") -> Tensor:  # fmt: skip
     """Discrete Fourier transform along two axes.
 
     Args:
@@ -401,7 +406,8 @@ def fft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward
 
 
 @composite()
-def ifft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def ifft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+          norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse discrete Fourier transform along two axes.
 
     Args:
@@ -426,7 +432,8 @@ def ifft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwar
 
 
 @composite()
-def rfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def rfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+          norm: str = "backward") -> Tensor:  # fmt: skip
     """Discrete Fourier transform of real numbers along two axes.
 
     Along the last of the axes only the non-negative frequencies are returned: the others follow from them.
@@ -453,7 +460,8 @@ def rfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwar
 
 
 @composite()
-def irfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def irfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``rfft2``: real numbers from half a spectrum, along two axes.
 
     Args:
@@ -479,7 +487,8 @@ def irfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwa
 
 
 @composite()
-def hfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def hfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+          norm: str = "backward") -> Tensor:  # fmt: skip
     """Discrete Fourier transform of a signal with Hermitian symmetry along two axes, given by its first half.
 
     Such a signal equals its own conjugate reversed along the axes, so its spectrum is real.
@@ -507,7 +516,8 @@ def hfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwar
 
 
 @composite()
-def ihfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def ihfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``hfft2``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
     Args:
@@ -535,7 +545,7 @@ def ihfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwa
 
 
 @composite()
-def fftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def fftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform along several axes.
 
     Args:
@@ -560,7 +570,7 @@ def fftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -
 
 
 @composite()
-def ifftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def ifftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Inverse discrete Fourier transform along several axes.
 
     Args:
@@ -585,7 +595,7 @@ def ifftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") 
 
 
 @composite()
-def rfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def rfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of real numbers along several axes.
 
     Along the last of the axes only the non-negative frequencies are returned: the others follow from them.
@@ -612,7 +622,8 @@ def rfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") 
 
 
 @composite()
-def irfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def irfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None,
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``rfftn``: real numbers from half a spectrum, along several axes.
 
     Args:
@@ -638,7 +649,7 @@ def irfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward")
 
 
 @composite()
-def hfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def hfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of a signal with Hermitian symmetry along several axes, given by its first half.
 
     Such a signal equals its own conjugate reversed along the axes, so its spectrum is real.
@@ -666,7 +677,8 @@ def hfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") 
 
 
 @composite()
-def ihfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def ihfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None,
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``hfftn``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
     Args:

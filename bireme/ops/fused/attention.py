@@ -23,7 +23,9 @@ from bireme.ops.nn.attention import attention, attention_weights
 
 
 @op(dtypes=FLOAT, promote="query key value", amp="low")
-def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, valid: Tensor, scale: Tensor | float) -> Tensor:
+def attend_valid(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, valid: Tensor, scale: Tensor | float
+) -> Tensor:
     """Attention on [batch, heads, length, width] to valid keys alone, 0 where none is; heads of keys may be shared."""
     b, h, n, d = query.shape
     shared = key.shape[1]
@@ -53,19 +55,32 @@ def check_heads(where: str, query: Any, key: Any, value: Any) -> None:
     """Queries, keys and values [batch, heads, length, width] that fit each other."""
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim != 4:
-            raise errors.bad(f"{where}({name})", "shape [batch, heads, length, width]", described=f"shape {list(t.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{where}({name})",
+                "shape [batch, heads, length, width]",
+                described=f"shape {list(t.shape)}",
+                kind=errors.ShapeError,
+            )
     if key.shape[:3] != value.shape[:3] or key.shape[0] != query.shape[0] or key.shape[3] != query.shape[3]:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of equal length that match the query", described=got)
     if not key.shape[1] or query.shape[1] % key.shape[1]:
         raise errors.bad(
-            f"{where}(key)", f"a number of heads that divides the query's {query.shape[1]}", key.shape[1], kind=errors.for_number(key.shape[1])
+            f"{where}(key)",
+            f"a number of heads that divides the query's {query.shape[1]}",
+            key.shape[1],
+            kind=errors.for_number(key.shape[1]),
         )
 
 
 def check_mask(where: str, mask: Any, full: tuple) -> None:
     if mask is not None and (mask.ndim != 4 or any(m not in (1, n) for m, n in zip(mask.shape, full, strict=True))):
-        raise errors.bad(where, f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"a mask that broadcasts to {list(full)}",
+            described=f"shape {list(mask.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 @attend_valid.check
@@ -83,9 +98,17 @@ def lengths_of(where: str, t: Tensor, batch: int) -> Tensor:
 
 
 @composite(plain=True, name_arg=False)
-def variable_length_memory_efficient_attention(query: Tensor, key: Tensor, value: Tensor, seq_lens: Tensor, kv_seq_lens: Tensor,
-                                               mask: Tensor | None = None, scale: float | None = None, causal: bool = False,
-                                               pre_cache_length: int = 0) -> Tensor:  # fmt: skip
+def variable_length_memory_efficient_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_lens: Tensor,
+    kv_seq_lens: Tensor,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    causal: bool = False,
+    pre_cache_length: int = 0,
+) -> Tensor:
     """Attention on a batch of sequences of different lengths, padded to one length.
 
     Args:
@@ -111,7 +134,9 @@ def variable_length_memory_efficient_attention(query: Tensor, key: Tensor, value
     check_heads(where, query, key, value)
     batch, heads, n, width = query.shape
     rows, columns = arange(n, dtype="int32"), arange(key.shape[2], dtype="int32")
-    valid = rows.reshape([1, 1, n, 1]) < lengths_of(f"{where}(seq_lens)", seq_lens, batch).reshape([batch, 1, 1, 1]).astype("int32")
+    valid = rows.reshape([1, 1, n, 1]) < lengths_of(f"{where}(seq_lens)", seq_lens, batch).reshape(
+        [batch, 1, 1, 1]
+    ).astype("int32")
     kept = lengths_of(f"{where}(kv_seq_lens)", kv_seq_lens, batch).reshape([batch, 1, 1, 1]).astype("int32")
     valid = valid & (columns.reshape([1, 1, 1, -1]) < kept)
     if causal:
@@ -125,7 +150,7 @@ def variable_length_memory_efficient_attention(query: Tensor, key: Tensor, value
 
 def one_process(name: str, ring_id: int) -> None:
     if ring_id != -1:
-        raise errors.bad(f"{name}(ring_id)", "-1: the weights are whole", ring_id)
+        raise errors.bad(f"{name}(ring_id)", "-1, since the weights are not sharded", ring_id)
 
 
 def keeping(mask: Tensor | None) -> Tensor | None:
@@ -139,7 +164,10 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
     if transposed:
         if heads <= 0 or width % heads:
             raise errors.bad(
-                f"{name}(num_heads)", f"a number that divides the width {width}, as transpose_qkv_wb is True", heads, kind=errors.for_number(heads)
+                f"{name}(num_heads)",
+                f"a number that divides the width {width}, as transpose_qkv_wb is True",
+                heads,
+                kind=errors.for_number(heads),
             )
         wanted, head = [width, 3 * width], width // heads
     else:
@@ -147,7 +175,12 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
         heads, head = (weight.shape[1], weight.shape[2]) if fits else (0, 0)
         wanted = [3, heads, head, width] if fits else ["3", "heads", "head width", width]  # type: ignore[list-item]  # words for the message
     if weight.shape != wanted:
-        raise errors.bad(f"{name}(qkv_weight)", f"shape [{', '.join(map(str, wanted))}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(qkv_weight)",
+            f"shape [{', '.join(map(str, wanted))}]",
+            described=f"shape {weight.shape}",
+            kind=errors.ShapeError,
+        )
     out = matmul(x, weight) if transposed else matmul(x, weight.reshape([3 * heads * head, width]), False, True)
     if bias is not None:
         if bias.size != 3 * heads * head:
@@ -158,12 +191,15 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
 
 @composite(plain=True)
 def fused_multi_head_attention(x: Tensor, qkv_weight: Tensor, linear_weight: Tensor, pre_layer_norm: bool = False,
-                               pre_ln_scale: Tensor | None = None, pre_ln_bias: Tensor | None = None, ln_scale: Tensor | None = None,
-                               ln_bias: Tensor | None = None, pre_ln_epsilon: float = 1e-05, qkv_bias: Tensor | None = None,
-                               linear_bias: Tensor | None = None, cache_kv: Tensor | None = None, attn_mask: Tensor | None = None,
-                               dropout_rate: float = 0.5, attn_dropout_rate: float = 0.5, ln_epsilon: float = 1e-05, training: bool = True,
-                               mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True, num_heads: int = -1,
-                               transpose_qkv_wb: bool = False) -> Any:  # fmt: skip
+                               pre_ln_scale: Tensor | None = None, pre_ln_bias: Tensor | None = None,
+                               ln_scale: Tensor | None = None, ln_bias: Tensor | None = None,
+                               pre_ln_epsilon: float = 1e-05, qkv_bias: Tensor | None = None,
+                               linear_bias: Tensor | None = None, cache_kv: Tensor | None = None,
+                               attn_mask: Tensor | None = None, dropout_rate: float = 0.5,
+                               attn_dropout_rate: float = 0.5, ln_epsilon: float = 1e-05, training: bool = True,
+                               mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True,
+                               num_heads: int = -1,
+                               transpose_qkv_wb: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Block of self-attention: projections, attention, dropout, residual, and layer normalization before or after it.
 
     Args:
@@ -206,20 +242,36 @@ def fused_multi_head_attention(x: Tensor, qkv_weight: Tensor, linear_weight: Ten
     one_process(name, ring_id)
     floating(f"{name}(x)", x)
     if x.ndim != 3:
-        raise errors.bad(f"{name}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
-    out = normed(name, x, pre_ln_scale, pre_ln_bias, pre_ln_epsilon, "pre_ln_scale", "pre_ln_bias") if pre_layer_norm else x
+        raise errors.bad(
+            f"{name}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
+    out = (
+        normed(name, x, pre_ln_scale, pre_ln_bias, pre_ln_epsilon, "pre_ln_scale", "pre_ln_bias")
+        if pre_layer_norm
+        else x
+    )
     query, key, value = _project(name, out, qkv_weight, qkv_bias, num_heads, transpose_qkv_wb)
     if cache_kv is not None:
         heads, head = query.shape[2:]
         if cache_kv.ndim != 5 or [*cache_kv.shape[:3], cache_kv.shape[4]] != [2, x.shape[0], heads, head]:
             raise errors.bad(
-                f"{name}(cache_kv)", f"shape [2, {x.shape[0]}, {heads}, steps, {head}]", described=f"shape {cache_kv.shape}", kind=errors.ShapeError
+                f"{name}(cache_kv)",
+                f"shape [2, {x.shape[0]}, {heads}, steps, {head}]",
+                described=f"shape {cache_kv.shape}",
+                kind=errors.ShapeError,
             )
         cache_kv = concat([cache_kv, stack([key, value]).transpose([0, 1, 3, 2, 4])], 3)
         key, value = cache_kv.transpose([0, 1, 3, 2, 4]).unbind(0)
     attn_mask = keeping(attn_mask)
     if attn_dropout_rate and (training or mode == "downscale_in_infer"):
-        weights = dropped(name, "attn_dropout_rate", attention_weights(query, key, attn_mask, False), attn_dropout_rate, training, mode)
+        weights = dropped(
+            name,
+            "attn_dropout_rate",
+            attention_weights(query, key, attn_mask, False),
+            attn_dropout_rate,
+            training,
+            mode,
+        )
         out = (weights @ value.transpose([0, 2, 1, 3])).transpose([0, 2, 1, 3])
     else:
         out = attention(query, key, value, attn_mask, False)
@@ -232,11 +284,27 @@ def fused_multi_head_attention(x: Tensor, qkv_weight: Tensor, linear_weight: Ten
 
 
 @composite(plain=True)
-def fused_feedforward(x: Tensor, linear1_weight: Tensor, linear2_weight: Tensor, linear1_bias: Tensor | None = None,
-                      linear2_bias: Tensor | None = None, ln1_scale: Tensor | None = None, ln1_bias: Tensor | None = None,
-                      ln2_scale: Tensor | None = None, ln2_bias: Tensor | None = None, dropout1_rate: float = 0.5, dropout2_rate: float = 0.5,
-                      activation: str = "relu", ln1_epsilon: float = 1e-05, ln2_epsilon: float = 1e-05, pre_layer_norm: bool = False,
-                      training: bool = True, mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True) -> Tensor:  # fmt: skip
+def fused_feedforward(
+    x: Tensor,
+    linear1_weight: Tensor,
+    linear2_weight: Tensor,
+    linear1_bias: Tensor | None = None,
+    linear2_bias: Tensor | None = None,
+    ln1_scale: Tensor | None = None,
+    ln1_bias: Tensor | None = None,
+    ln2_scale: Tensor | None = None,
+    ln2_bias: Tensor | None = None,
+    dropout1_rate: float = 0.5,
+    dropout2_rate: float = 0.5,
+    activation: str = "relu",
+    ln1_epsilon: float = 1e-05,
+    ln2_epsilon: float = 1e-05,
+    pre_layer_norm: bool = False,
+    training: bool = True,
+    mode: str = "upscale_in_train",
+    ring_id: int = -1,
+    add_residual: bool = True,
+) -> Tensor:
     """Feed-forward block: two linear maps and an activation, dropout, residual, and layer normalization before or after
     it.
 
@@ -278,6 +346,8 @@ def fused_feedforward(x: Tensor, linear1_weight: Tensor, linear2_weight: Tensor,
     out = matmul(out, linear1_weight)
     out = act(out if linear1_bias is None else out + linear1_bias)
     out = matmul(dropped(name, "dropout1_rate", out, dropout1_rate, training, mode), linear2_weight)
-    out = dropped(name, "dropout2_rate", out if linear2_bias is None else out + linear2_bias, dropout2_rate, training, mode)
+    out = dropped(
+        name, "dropout2_rate", out if linear2_bias is None else out + linear2_bias, dropout2_rate, training, mode
+    )
     out = x + out if add_residual else out
     return out if pre_layer_norm else normed(name, out, ln2_scale, ln2_bias, ln2_epsilon, "ln2_scale", "ln2_bias")

@@ -16,7 +16,7 @@ from bireme.ops.reduction.reductions import max as largest
 
 
 @composite(name_arg=False)
-def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_size: Tensor) -> tuple:
+def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_size: Tensor) -> tuple[Tensor, Tensor]:
     """Greatest lengths of a batch, which ``block_multihead_attention`` takes.
 
     Args:
@@ -34,7 +34,12 @@ def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_s
     """
     for name, t in (("seq_lens_encoder", seq_lens_encoder), ("seq_lens_decoder", seq_lens_decoder)):
         if t.dtype.kind != "i" or not t._value.sig.size:
-            raise errors.bad(f"blha_get_max_len({name})", "integers, one for each sequence", t)
+            raise errors.bad(
+                f"blha_get_max_len({name})",
+                "an integer tensor, one element per sequence",
+                t,
+                kind=errors.for_integer(t),
+            )
     return tuple([largest(t).reshape([1]).astype("int32") for t in (seq_lens_encoder, seq_lens_decoder)])
 
 
@@ -56,20 +61,39 @@ def _written(cache, rows, scale, tables, sequence, position, most, least, away):
         q = rows * scale.reshape(-1, 1) * np.float32(most)
         q = jnp.sign(q) * jnp.floor(jnp.abs(q) + np.float32(0.5)) if away else jnp.round(q)
         rows = jnp.clip(q, least, most) + 128
-    return cache.at[jnp.where(lost, cache.shape[0], block), :, position % places].set(rows.astype(cache.dtype), mode="drop")
+    return cache.at[jnp.where(lost, cache.shape[0], block), :, position % places].set(
+        rows.astype(cache.dtype), mode="drop"
+    )
 
 
 def _whole(cache, scale, tables, kind):
     """The steps of each sequence in one piece, [batch, heads, steps, width]."""
     found = jnp.moveaxis(cache[jnp.clip(tables, 0, cache.shape[0] - 1)], 2, 1)
-    found = found.reshape(tables.shape[0], cache.shape[1], tables.shape[1] * cache.shape[2], cache.shape[3]).astype(kind)
+    found = found.reshape(tables.shape[0], cache.shape[1], tables.shape[1] * cache.shape[2], cache.shape[3]).astype(
+        kind
+    )
     return found if scale is None else (found - 128) * scale.reshape(-1, 1, 1).astype(kind)
 
 
 @op(differentiable=False)
-def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder: Tensor, decoder: Tensor, starts: Tensor, tables: Tensor,
-                    pre_key: Tensor | None, pre_value: Tensor | None, scales: list[Tensor], rope: Tensor | None, mask: Tensor | None,
-                    tgt_mask: Tensor | None, most: int, halves: bool, limits: tuple) -> list[Tensor]:  # fmt: skip
+def block_attention(
+    qkv: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    encoder: Tensor,
+    decoder: Tensor,
+    starts: Tensor,
+    tables: Tensor,
+    pre_key: Tensor | None,
+    pre_value: Tensor | None,
+    scales: list[Tensor],
+    rope: Tensor | None,
+    mask: Tensor | None,
+    tgt_mask: Tensor | None,
+    most: int,
+    halves: bool,
+    limits: tuple,
+) -> list[Tensor]:
     """Results of tokens [tokens, heads, width] and the two caches after them; use `block_multihead_attention`."""
     shared, width = key_cache.shape[1], key_cache.shape[3]
     tokens, heads, batch = qkv.shape[0], qkv.shape[1] - 2 * shared, tables.shape[0]
@@ -82,7 +106,9 @@ def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder
     wide = widen(qkv)
     query, key, value = wide[:, :heads], wide[:, heads : heads + shared], wide[:, heads + shared :]
     if rope is not None:
-        at = rope[:, jnp.clip(sequence, 0, rope.shape[1] - 1), jnp.clip(position, 0, rope.shape[2] - 1)][:, :, None].astype(wide.dtype)
+        at = rope[:, jnp.clip(sequence, 0, rope.shape[1] - 1), jnp.clip(position, 0, rope.shape[2] - 1)][
+            :, :, None
+        ].astype(wide.dtype)
         query, key = [_turn(t, at[0], at[1], halves) for t in (query, key)]
     prompt = (encoder > 0)[sequence]
     position = position + jnp.where(prompt, before, 0)  # what comes before a prompt takes its first steps
@@ -91,7 +117,11 @@ def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder
     for cache, rows, pre, scale in ((key_cache, key, pre_key, quant[0]), (value_cache, value, pre_value, quant[1])):
         if pre is not None:
             owner = jnp.repeat(jnp.arange(batch, dtype=np.int32), before)
-            spot = jnp.where((encoder > 0)[owner], jnp.tile(jnp.arange(before, dtype=np.int32), batch), tables.shape[1] * cache.shape[2])
+            spot = jnp.where(
+                (encoder > 0)[owner],
+                jnp.tile(jnp.arange(before, dtype=np.int32), batch),
+                tables.shape[1] * cache.shape[2],
+            )
             flat = jnp.moveaxis(pre, 1, 2).reshape(batch * before, shared, width).astype(wide.dtype)
             cache = _written(cache, flat, scale, tables, owner, spot, *limits)
         caches.append(_written(cache, rows, scale, tables, sequence, position, *limits))
@@ -123,7 +153,11 @@ def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder
 
 @block_attention.infer
 def _(qkv, key_cache, value_cache):
-    return [sig_of((qkv.shape[0], (qkv.shape[1] - 2 * key_cache.shape[1]) * key_cache.shape[3]), qkv.dtype), key_cache, value_cache]
+    return [
+        sig_of((qkv.shape[0], (qkv.shape[1] - 2 * key_cache.shape[1]) * key_cache.shape[3]), qkv.dtype),
+        key_cache,
+        value_cache,
+    ]
 
 
 NAME = "block_multihead_attention"
@@ -133,8 +167,19 @@ def _rope(table: Tensor | None, batch: int, width: int, halves: bool) -> Tensor 
     """A rotary table [2, batch, steps, 1, width or half of it] in full width, as [2, batch, steps, width]."""
     if table is None:
         return None
-    if table.ndim != 5 or table.shape[0] != 2 or table.shape[1] not in (1, batch) or table.shape[3] != 1 or table.shape[4] not in (width, width // 2):
-        raise errors.bad(f"{NAME}(rope_emb)", f"shape [2, {batch}, steps, 1, {width // 2}]", described=f"shape {table.shape}", kind=errors.ShapeError)
+    if (
+        table.ndim != 5
+        or table.shape[0] != 2
+        or table.shape[1] not in (1, batch)
+        or table.shape[3] != 1
+        or table.shape[4] not in (width, width // 2)
+    ):
+        raise errors.bad(
+            f"{NAME}(rope_emb)",
+            f"shape [2, {batch}, steps, 1, {width // 2}]",
+            described=f"shape {table.shape}",
+            kind=errors.ShapeError,
+        )
     dims = [2, table.shape[1], table.shape[2]]
     flat = table.reshape([*dims, table.shape[4]])
     if table.shape[4] == width:
@@ -142,10 +187,16 @@ def _rope(table: Tensor | None, batch: int, width: int, halves: bool) -> Tensor 
     return concat([flat, flat], -1) if halves else stack([flat, flat], -1).reshape([*dims, width])
 
 
-def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, block_size: int, **lengths: Tensor) -> None:
+def _check(
+    qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, block_size: int, **lengths: Tensor
+) -> None:
     if key_cache.ndim != 4 or key_cache.shape != value_cache.shape or key_cache.shape[2] != block_size:
         got = f"shapes {key_cache.shape} and {value_cache.shape}"
-        raise errors.bad(f"{NAME}(key_cache, value_cache)", f"two of one shape [blocks, heads, {block_size}, width]", described=got)
+        raise errors.bad(
+            f"{NAME}(key_cache, value_cache)",
+            f"two tensors of equal shape [blocks, heads, {block_size}, width]",
+            described=got,
+        )
     _, shared, _, width = key_cache.shape
     columns = qkv.shape[1] if qkv.ndim == 2 else 0
     if not width or columns % width or columns // width <= 2 * shared or (columns // width) % shared:
@@ -156,7 +207,12 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
             kind=errors.ShapeError,
         )
     if tables.ndim != 2 or tables.dtype.kind != "i" or not tables.shape[1]:
-        raise errors.bad(f"{NAME}(block_tables)", "integers of shape [batch, blocks of a sequence]", tables)
+        raise errors.bad(
+            f"{NAME}(block_tables)",
+            "an integer tensor of shape [batch, blocks of a sequence]",
+            tables,
+            kind=errors.for_integer(tables),
+        )
     for name, t in lengths.items():
         wanted = tables.shape[0] + (name == "cu_seqlens_q")
         if t.dtype.kind != "i" or t._value.sig.size != wanted:
@@ -164,18 +220,22 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
 
 
 @composite(name_arg=False)
-def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, seq_lens_encoder: Tensor, seq_lens_decoder: Tensor,
-                              seq_lens_this_time: Tensor, padding_offsets: Tensor, cum_offsets: Tensor, cu_seqlens_q: Tensor,
-                              cu_seqlens_k: Tensor, block_tables: Tensor, pre_key_cache: Tensor | None = None,
-                              pre_value_cache: Tensor | None = None, cache_k_quant_scales: Tensor | None = None,
-                              cache_v_quant_scales: Tensor | None = None, cache_k_dequant_scales: Tensor | None = None,
-                              cache_v_dequant_scales: Tensor | None = None, qkv_out_scale: Tensor | None = None, qkv_bias: Tensor | None = None,
-                              out_shift: Tensor | None = None, out_smooth: Tensor | None = None, max_enc_len_this_time: Tensor | None = None,
-                              max_dec_len_this_time: Tensor | None = None, rope_emb: Tensor | None = None, mask: Tensor | None = None,
-                              tgt_mask: Tensor | None = None, max_seq_len: int = -1, block_size: int = 64, use_neox_style: bool = False,
-                              use_dynamic_cachekv_quant: bool = False, quant_round_type: int = 1, quant_max_bound: float = 127.0,
-                              quant_min_bound: float = -127.0, out_scale: float = -1, compute_dtype: str = "default",
-                              rope_theta: float = 10000.0) -> tuple:  # fmt: skip
+def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, seq_lens_encoder: Tensor,
+                              seq_lens_decoder: Tensor, seq_lens_this_time: Tensor, padding_offsets: Tensor,
+                              cum_offsets: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, block_tables: Tensor,
+                              pre_key_cache: Tensor | None = None, pre_value_cache: Tensor | None = None,
+                              cache_k_quant_scales: Tensor | None = None, cache_v_quant_scales: Tensor | None = None,
+                              cache_k_dequant_scales: Tensor | None = None,
+                              cache_v_dequant_scales: Tensor | None = None, qkv_out_scale: Tensor | None = None,
+                              qkv_bias: Tensor | None = None, out_shift: Tensor | None = None,
+                              out_smooth: Tensor | None = None, max_enc_len_this_time: Tensor | None = None,
+                              max_dec_len_this_time: Tensor | None = None, rope_emb: Tensor | None = None,
+                              mask: Tensor | None = None, tgt_mask: Tensor | None = None, max_seq_len: int = -1,
+                              block_size: int = 64, use_neox_style: bool = False,
+                              use_dynamic_cachekv_quant: bool = False, quant_round_type: int = 1,
+                              quant_max_bound: float = 127.0, quant_min_bound: float = -127.0, out_scale: float = -1,
+                              compute_dtype: str = "default",
+                              rope_theta: float = 10000.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Attention with paged caches: prompts and single steps of many sequences in one call.
 
     Tokens of all sequences follow each other without padding. The caches are divided into blocks, and ``block_tables``
@@ -242,30 +302,72 @@ def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tenso
         ([[1.0]], [1.0, 0.0])
     """
     if use_dynamic_cachekv_quant:
-        raise errors.bad(f"{NAME}(use_dynamic_cachekv_quant)", "False: scales of the caches are given", True)
-    _check(qkv, key_cache, value_cache, block_tables, block_size, seq_lens_encoder=seq_lens_encoder, seq_lens_decoder=seq_lens_decoder,
-           cu_seqlens_q=cu_seqlens_q)  # fmt: skip
+        raise errors.bad(f"{NAME}(use_dynamic_cachekv_quant)", "False, since scales of the caches are given", True)
+    _check(
+        qkv,
+        key_cache,
+        value_cache,
+        block_tables,
+        block_size,
+        seq_lens_encoder=seq_lens_encoder,
+        seq_lens_decoder=seq_lens_decoder,
+        cu_seqlens_q=cu_seqlens_q,
+    )
     batch, shared, width = block_tables.shape[0], key_cache.shape[1], key_cache.shape[3]
     scales = [cache_k_quant_scales, cache_v_quant_scales, cache_k_dequant_scales, cache_v_dequant_scales]
     given = [t for t in scales if t is not None]
     if given and (len(given) != 4 or any(t.size != shared for t in given)):
-        raise errors.bad(f"{NAME}(cache_k_quant_scales)", f"four scales of {shared} heads, or none", described=f"{len(given)} of them")
+        raise errors.bad(
+            f"{NAME}(cache_k_quant_scales)",
+            f"four scales of {shared} heads, or none",
+            described=f"{len(given)} of them",
+        )
     if (pre_key_cache is None) != (pre_value_cache is None):
-        raise errors.bad(f"{NAME}(pre_value_cache)", "both pre_key_cache and pre_value_cache, or neither", described="one of them")
+        raise errors.bad(
+            f"{NAME}(pre_value_cache)", "both pre_key_cache and pre_value_cache, or neither", described="one of them"
+        )
     for which, t in (("pre_key_cache", pre_key_cache), ("pre_value_cache", pre_value_cache)):
         if t is not None and (t.ndim != 4 or [*t.shape[:2], t.shape[3]] != [batch, shared, width]):
-            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, {shared}, length, {width}]", described=f"shape {t.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{NAME}({which})",
+                f"shape [{batch}, {shared}, length, {width}]",
+                described=f"shape {t.shape}",
+                kind=errors.ShapeError,
+            )
     for which, t in (("mask", mask), ("tgt_mask", tgt_mask)):
         if t is not None and (t.ndim != 4 or t.shape[0] != batch or t.shape[1] != 1):
-            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, 1, queries, keys]", described=f"shape {t.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{NAME}({which})",
+                f"shape [{batch}, 1, queries, keys]",
+                described=f"shape {t.shape}",
+                kind=errors.ShapeError,
+            )
     rows = dequantised(NAME, qkv, None if qkv_out_scale is None else qkv_out_scale.reshape([-1]), compute_dtype)
     rows = rows if qkv_bias is None else rows + qkv_bias.reshape([-1]).astype(rows.dtype)
     tokens = qkv.shape[0]
     out, keys, values = block_attention(
-        rows.reshape([tokens, qkv.shape[1] // width, width]), key_cache, value_cache, seq_lens_encoder, seq_lens_decoder, cu_seqlens_q, block_tables,
-        pre_key_cache, pre_value_cache, given, _rope(rope_emb, batch, width, use_neox_style), mask, tgt_mask,
-        min(tokens, max_seq_len) if max_seq_len > 0 else tokens, use_neox_style, (quant_max_bound, quant_min_bound, quant_round_type != 0),
-    )  # fmt: skip
+        rows.reshape([tokens, qkv.shape[1] // width, width]),
+        key_cache,
+        value_cache,
+        seq_lens_encoder,
+        seq_lens_decoder,
+        cu_seqlens_q,
+        block_tables,
+        pre_key_cache,
+        pre_value_cache,
+        given,
+        _rope(rope_emb, batch, width, use_neox_style),
+        mask,
+        tgt_mask,
+        min(tokens, max_seq_len) if max_seq_len > 0 else tokens,
+        use_neox_style,
+        (quant_max_bound, quant_min_bound, quant_round_type != 0),
+    )
     key_cache._assign_value(keys)
     value_cache._assign_value(values)
-    return finished(out, out_shift, out_smooth, out_scale, quant_round_type, quant_max_bound, quant_min_bound), qkv, key_cache, value_cache
+    return (
+        finished(out, out_shift, out_smooth, out_scale, quant_round_type, quant_max_bound, quant_min_bound),
+        qkv,
+        key_cache,
+        value_cache,
+    )

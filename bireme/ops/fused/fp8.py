@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import FLOAT
+from bireme.core.base.dtype import FLOAT, DTypeLike
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.fused.matmul import E4M3_MAX, floating, halves, swiglu
@@ -66,9 +67,10 @@ def quantised_rows(x: Tensor, pow2: bool) -> list[Tensor]:
 
 
 @composite(plain=True)
-def fp8_quant_blockwise(x: Tensor, epsilon: float = 0.0, input_transpose: bool = False, output_scale_transpose: bool = True,
-                        return_transpose_only: bool = False, using_pow2_scale: bool = True, quant_method: str = "1x128",
-                        output_type: str = "e4m3") -> tuple:  # fmt: skip
+def fp8_quant_blockwise(x: Tensor, epsilon: float = 0.0, input_transpose: bool = False,
+                        output_scale_transpose: bool = True, return_transpose_only: bool = False,
+                        using_pow2_scale: bool = True, quant_method: str = "1x128",
+                        output_type: str = "e4m3") -> tuple[Tensor, ...]:  # fmt: skip
     """Quantize a matrix to float8 with a scale for each block of 128 elements.
 
     A number is recovered by multiplying it by the scale of its block.
@@ -109,8 +111,9 @@ def fp8_quant_blockwise(x: Tensor, epsilon: float = 0.0, input_transpose: bool =
 
 
 @composite(name_arg=False)
-def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_scale: Tensor, out_dtype: Attr, out: Tensor | None = None,
-                       bias: Tensor | None = None, accumulate: bool = False, use_split_accumulator: bool = True, is_a_1d_scaled: bool = True,
+def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_scale: Tensor, out_dtype: Attr[DTypeLike],
+                       out: Tensor | None = None, bias: Tensor | None = None, accumulate: bool = False,
+                       use_split_accumulator: bool = True, is_a_1d_scaled: bool = True,
                        is_b_1d_scaled: bool = True) -> Tensor:  # fmt: skip
     """Product ``a @ b.T`` of two float8 matrices with scales for their blocks.
 
@@ -139,17 +142,24 @@ def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_sc
     wide = []
     for name, t, scale, flat in (("a", a, a_decode_scale, is_a_1d_scaled), ("b", b, b_decode_scale, is_b_1d_scaled)):
         if t.ndim != 2 or t.shape[1] != a.shape[-1] or t.dtype not in EIGHTHS:
-            raise errors.bad(f"fp8_gemm_blockwise({name})", f"a matrix of float8 with {a.shape[-1]} columns", t)
+            raise errors.bad(f"fp8_gemm_blockwise({name})", f"a float8 matrix with {a.shape[-1]} columns", t)
         wanted = [_blocks(t.shape[1]), t.shape[0]] if flat else [_blocks(t.shape[0]), _blocks(t.shape[1])]
         if scale.shape != wanted:
-            raise errors.bad(f"fp8_gemm_blockwise({name}_decode_scale)", f"shape {wanted}", described=f"shape {scale.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"fp8_gemm_blockwise({name}_decode_scale)",
+                f"shape {wanted}",
+                described=f"shape {scale.shape}",
+                kind=errors.ShapeError,
+            )
         wide.append(from_eighths(t, scale.transpose([1, 0]) if flat else scale, 1 if flat else BLOCK, "float32"))
     made = wide[0].matmul(wide[1], transpose_y=True)
     made = made if bias is None else made + bias.astype("float32")
     if out is None:
         return made.astype(dtypes.of(out_dtype, "fp8_gemm_blockwise(out_dtype)"))
     if out.shape != made.shape:
-        raise errors.bad("fp8_gemm_blockwise(out)", f"shape {made.shape}", described=f"shape {out.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "fp8_gemm_blockwise(out)", f"shape {made.shape}", described=f"shape {out.shape}", kind=errors.ShapeError
+        )
     out._assign_value((made + out.astype("float32") if accumulate else made).astype(out.dtype))
     return out
 
@@ -172,13 +182,16 @@ def fused_act_dequant(x: Tensor, x_scale: Tensor) -> Tensor:
     """
     if x.ndim != 2 or x.dtype not in EIGHTHS or x_scale.shape != [x.shape[0], _blocks(x.shape[1])]:
         raise errors.bad(
-            "fused_act_dequant(x)", "a matrix of float8, and a scale for every 128 of a row", described=f"{x.dtype.name}{x.shape}, {x_scale.shape}"
+            "fused_act_dequant(x)",
+            "a float8 matrix, and a scale for every 128 elements of a row",
+            described=f"{x.dtype.name}{x.shape}, {x_scale.shape}",
         )
     return from_eighths(x, x_scale, 1, "bfloat16")
 
 
 @composite(plain=True)
-def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None, using_pow2_scaling: bool = False) -> tuple:
+def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None,
+                                    using_pow2_scaling: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """``swiglu`` with a weight for each row, quantized to float8 with a scale for every 128 elements of a row.
 
     Args:
@@ -197,16 +210,22 @@ def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None, using
     """
     floating("fused_weighted_swiglu_act_quant(x)", x)
     halves("fused_weighted_swiglu_act_quant(x)", x)
-    rows = swiglu(x.detach().astype("float32").reshape([-1, x.shape[-1]]) if x._value.sig.size else x.detach().astype("float32").flatten(0, -2))
+    rows = swiglu(
+        x.detach().astype("float32").reshape([-1, x.shape[-1]])
+        if x._value.sig.size
+        else x.detach().astype("float32").flatten(0, -2)
+    )
     if prob is not None:
         if prob._value.sig.size != rows.shape[0]:
-            raise errors.bad("fused_weighted_swiglu_act_quant(prob)", f"{rows.shape[0]} weights, one for each row", prob)
+            raise errors.bad(
+                "fused_weighted_swiglu_act_quant(prob)", f"{rows.shape[0]} weights, one for each row", prob
+            )
         rows = rows * prob.detach().reshape([-1, 1]).astype("float32")
     return tuple(quantised_rows(rows, using_pow2_scaling))
 
 
 @composite(name_arg=False)
-def fused_stack_transpose_quant(x: Attr, transpose: bool = True) -> tuple:
+def fused_stack_transpose_quant(x: Attr[Sequence[Tensor]], transpose: bool = True) -> tuple[Tensor, Tensor]:
     """Stack matrices, transpose each of them, and quantize to float8 with a scale for every block of 128 x 128.
 
     Args:
@@ -223,11 +242,20 @@ def fused_stack_transpose_quant(x: Attr, transpose: bool = True) -> tuple:
         ([256, 256], [2, 2])
     """
     name = "fused_stack_transpose_quant"
-    if not isinstance(x, (list, tuple)) or not x or not all(isinstance(t, Tensor) and t.ndim == 2 and t.shape == x[0].shape for t in x):
+    if (
+        not isinstance(x, (list, tuple))
+        or not x
+        or not all(isinstance(t, Tensor) and t.ndim == 2 and t.shape == x[0].shape for t in x)
+    ):
         raise errors.bad(f"{name}(x)", "a list of matrices of one shape", x, kind=errors.ArgumentTypeError)
     m, k = x[0].shape
     if m % BLOCK or k % BLOCK:
-        raise errors.bad(f"{name}(x)", "matrices whose extents are multiples of 128", described=f"shape {x[0].shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)",
+            "matrices whose sizes are multiples of 128",
+            described=f"shape {x[0].shape}",
+            kind=errors.ShapeError,
+        )
     rows = stack([t.detach() for t in x])
     rows = rows.transpose([0, 2, 1]).reshape([-1, m]) if transpose else rows.reshape([-1, k])
     return tuple(to_eighths(rows, 0.0, BLOCK, False))
@@ -251,7 +279,8 @@ def _split(name: str, x: Tensor, counts: Any, pow2: bool) -> tuple:
 
 
 @composite(name_arg=False)
-def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_per_expert: Attr, pow_2_scales: bool = False) -> tuple:
+def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_per_expert: Attr[Sequence[int]],
+                                pow_2_scales: bool = False) -> tuple[list[Tensor], list[Tensor]]:  # fmt: skip
     """Split tokens by expert, transpose each part, and quantize it to float8 with a scale for every 128 tokens.
 
     Args:
@@ -272,11 +301,18 @@ def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_p
     """
     name = "fused_transpose_split_quant"
     if x.ndim != 2 or (x.dtype in EIGHTHS) != (input_scales is not None):
-        raise errors.bad(f"{name}(input_scales)", "scales for a matrix of float8, and for no other", described=f"{x.dtype.name}{x.shape}")
+        raise errors.bad(
+            f"{name}(input_scales)",
+            "scales for a float8 matrix, and None for any other",
+            described=f"{x.dtype.name}{x.shape}",
+        )
     if input_scales is not None:
         if input_scales.shape != [x.shape[0], _blocks(x.shape[1])]:
             raise errors.bad(
-                f"{name}(input_scales)", f"shape {[x.shape[0], _blocks(x.shape[1])]}", described=f"shape {input_scales.shape}", kind=errors.ShapeError
+                f"{name}(input_scales)",
+                f"shape {[x.shape[0], _blocks(x.shape[1])]}",
+                described=f"shape {input_scales.shape}",
+                kind=errors.ShapeError,
             )
         x = from_eighths(x, input_scales, 1, "float32")
     floating(f"{name}(x)", x)
@@ -284,7 +320,8 @@ def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_p
 
 
 @composite(name_arg=False)
-def fused_transpose_wlch_split_quant(x: Tensor, tokens_per_expert: Attr, pow_2_scales: bool = False) -> tuple:
+def fused_transpose_wlch_split_quant(x: Tensor, tokens_per_expert: Attr[Sequence[int]],
+                                     pow_2_scales: bool = False) -> tuple[list[Tensor], list[Tensor]]:  # fmt: skip
     """``fused_transpose_split_quant`` of tokens that come from several processes.
 
     Args:
@@ -305,6 +342,11 @@ def fused_transpose_wlch_split_quant(x: Tensor, tokens_per_expert: Attr, pow_2_s
     name = "fused_transpose_wlch_split_quant"
     floating(f"{name}(x)", x)
     if x.ndim != 4:
-        raise errors.bad(f"{name}(x)", "shape [processes, experts, capacity, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)",
+            "shape [processes, experts, capacity, width]",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     w, n, c, width = x.shape
     return _split(name, x.detach().transpose([1, 0, 2, 3]).reshape([w * n * c, width]), tokens_per_expert, pow_2_scales)

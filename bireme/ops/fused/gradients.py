@@ -24,7 +24,11 @@ def weighed_swiglu_grad(first: Tensor, second: Tensor, g: Tensor, weight: Tensor
     silu = first * s
     made = silu * second
     grad = jnp.concatenate([g * p * second * (s * (1 + first * (1 - s))), g * p * silu], axis=-1)
-    return [grad.astype(kind), jnp.sum(g * made, axis=-1).reshape(weight.shape).astype(weight.dtype), (made * p).astype(kind)]
+    return [
+        grad.astype(kind),
+        jnp.sum(g * made, axis=-1).reshape(weight.shape).astype(weight.dtype),
+        (made * p).astype(kind),
+    ]
 
 
 @weighed_swiglu_grad.infer
@@ -33,7 +37,7 @@ def _(first, weight):
 
 
 @composite(plain=True)
-def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor) -> tuple:
+def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Backward pass of ``swiglu(o1) * unzipped_probs``.
 
     Args:
@@ -53,7 +57,9 @@ def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor)
     floating(f"{name}(o1)", o1)
     first, second = halves(f"{name}(o1)", o1)
     if do2_s.shape != first.shape:
-        raise errors.bad(f"{name}(do2_s)", f"shape {first.shape}", described=f"shape {do2_s.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(do2_s)", f"shape {first.shape}", described=f"shape {do2_s.shape}", kind=errors.ShapeError
+        )
     if unzipped_probs.shape not in (o1.shape[:-1], [*o1.shape[:-1], 1]):
         raise errors.bad(
             f"{name}(unzipped_probs)",
@@ -69,7 +75,9 @@ def softmax_minus_label(softmax: Tensor, label: Tensor, loss_grad: Tensor) -> Te
     """`(softmax - one_hot(label)) * loss_grad` as bfloat16; use `cross_entropy_with_softmax_bwd_w_downcast`."""
     hot = label.reshape(*softmax.shape[:-1], 1) == jnp.arange(softmax.shape[-1]).astype(label.dtype)
     wide = softmax.astype(np.float32)
-    return ((wide - hot.astype(wide.dtype)) * loss_grad.astype(wide.dtype).reshape(*softmax.shape[:-1], 1)).astype(dtypes.bfloat16.np)
+    return ((wide - hot.astype(wide.dtype)) * loss_grad.astype(wide.dtype).reshape(*softmax.shape[:-1], 1)).astype(
+        dtypes.bfloat16.np
+    )
 
 
 softmax_minus_label.infer(lambda softmax: sig_of(softmax.shape, dtypes.bfloat16))
@@ -94,10 +102,15 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
     """
     name = "cross_entropy_with_softmax_bwd_w_downcast"
     rows = softmax._value.sig.size // max(softmax.shape[-1], 1) if softmax.ndim else 0
-    if not softmax.ndim or label.dtype.kind != "i" or label._value.sig.size != rows or loss_grad._value.sig.size != rows:
+    if (
+        not softmax.ndim
+        or label.dtype.kind != "i"
+        or label._value.sig.size != rows
+        or loss_grad._value.sig.size != rows
+    ):
         raise errors.bad(
             f"{name}(label)",
-            f"an integer for each of {rows} rows, and a gradient",
+            f"integer labels for {rows} rows, and a gradient for each",
             described=f"shapes {label.shape} and {loss_grad.shape}",
             kind=errors.ArgumentTypeError,
         )
@@ -107,7 +120,9 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
 @op(differentiable=False, dtypes=FLOAT, upcast=True)
 def rows_added(table: Tensor, index: Tensor, rows: Tensor) -> Tensor:
     """A table with rows added at the indices; use `embedding_grad_add_to_`."""
-    return table.at[index.reshape(-1)].add(rows.reshape(-1, table.shape[1]).astype(table.dtype), mode="promise_in_bounds")
+    return table.at[index.reshape(-1)].add(
+        rows.reshape(-1, table.shape[1]).astype(table.dtype), mode="promise_in_bounds"
+    )
 
 
 rows_added.infer(lambda table: table)
@@ -132,8 +147,17 @@ def embedding_grad_add_to_(token_indices: Tensor, main_grad_: Tensor, out_grad: 
         [[0.0], [2.0]]
     """
     name = "embedding_grad_add_to_"
-    if token_indices.dtype.kind != "i" or main_grad_.ndim != 2 or out_grad.shape != [*token_indices.shape, main_grad_.shape[1]]:
+    if (
+        token_indices.dtype.kind != "i"
+        or main_grad_.ndim != 2
+        or out_grad.shape != [*token_indices.shape, main_grad_.shape[1]]
+    ):
         wanted = f"a row for each of the tokens of shape {token_indices.shape}"
-        raise errors.bad(f"{name}(out_grad)", wanted, described=f"shape {out_grad.shape} for a table of {main_grad_.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(out_grad)",
+            wanted,
+            described=f"shape {out_grad.shape} for a table of {main_grad_.shape}",
+            kind=errors.ShapeError,
+        )
     main_grad_._assign_value(rows_added(main_grad_, token_indices, out_grad).detach())
     return main_grad_

@@ -31,7 +31,10 @@ def write_steps(cache: Tensor, keys: Tensor, values: Tensor, start: Tensor) -> T
     if not n:
         return cache
     row, new = _places(start, n, steps)
-    written = [jnp.where(new, jnp.take_along_axis(t.astype(cache.dtype), row, axis=2), cache[i]) for i, t in enumerate((keys, values))]
+    written = [
+        jnp.where(new, jnp.take_along_axis(t.astype(cache.dtype), row, axis=2), cache[i])
+        for i, t in enumerate((keys, values))
+    ]
     return jnp.stack(written)
 
 
@@ -43,7 +46,10 @@ def _(g, start, sigs):
     _, new = _places(start, n, steps)
     at = (jnp.arange(n).astype(np.int32)[None] + start.reshape(-1, 1).astype(np.int32))[:, None, :, None]
     rows = [jnp.take_along_axis(t, jnp.clip(at, 0, steps - 1), axis=2) for t in (g[0], g[1])]
-    kept = [jnp.where((at >= 0) & (at < steps), t, jnp.zeros((), g.dtype)).astype(s.dtype.np) for t, s in zip(rows, sigs[1:3])]
+    kept = [
+        jnp.where((at >= 0) & (at < steps), t, jnp.zeros((), g.dtype)).astype(s.dtype.np)
+        for t, s in zip(rows, sigs[1:3])
+    ]
     return jnp.where(new, jnp.zeros((), g.dtype), g), *kept, None
 
 
@@ -67,7 +73,12 @@ beam_cache.infer(lambda cache: cache)
 def table_at(where: str, embs: Tensor, steps: Tensor | None, batch: int, width: int) -> list[Tensor]:
     """Cosines and sines [batch, 1, n, width] of a rotary table [2, batch, ..., n, width], all or at given steps."""
     if embs.ndim < 3 or embs.shape[0] != 2 or embs.shape[1] not in (1, batch) or embs.shape[-1] != width:
-        raise errors.bad(where, f"shape [2, {batch}, ..., {width}], cosines and sines", described=f"shape {embs.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"shape [2, {batch}, ..., {width}], cosines and sines",
+            described=f"shape {embs.shape}",
+            kind=errors.ShapeError,
+        )
     table = embs.reshape([2, embs.shape[1], -1, width])
     if steps is None or table.shape[2] == 1:
         return [t.unsqueeze(1) for t in table.unbind(0)]
@@ -83,12 +94,15 @@ def padded(mask: Tensor, length: int) -> Tensor:
 
 
 @composite(name_arg=False)
-def masked_multihead_attention(x: Tensor, cache_kv: Tensor | None = None, bias: Tensor | None = None, src_mask: Tensor | None = None,
-                               cum_offsets: Tensor | None = None, sequence_lengths: Tensor | None = None, rotary_tensor: Tensor | None = None,
-                               beam_cache_offset: Tensor | None = None, qkv_out_scale: Tensor | None = None, out_shift: Tensor | None = None,
-                               out_smooth: Tensor | None = None, seq_len: int = 1, rotary_emb_dims: int = 0, use_neox_rotary_style: bool = False,
-                               compute_dtype: str = "default", out_scale: float = -1, quant_round_type: int = 1, quant_max_bound: float = 127.0,
-                               quant_min_bound: float = -127.0) -> tuple:  # fmt: skip
+def masked_multihead_attention(x: Tensor, cache_kv: Tensor | None = None, bias: Tensor | None = None,
+                               src_mask: Tensor | None = None, cum_offsets: Tensor | None = None,
+                               sequence_lengths: Tensor | None = None, rotary_tensor: Tensor | None = None,
+                               beam_cache_offset: Tensor | None = None, qkv_out_scale: Tensor | None = None,
+                               out_shift: Tensor | None = None, out_smooth: Tensor | None = None, seq_len: int = 1,
+                               rotary_emb_dims: int = 0, use_neox_rotary_style: bool = False,
+                               compute_dtype: str = "default", out_scale: float = -1, quant_round_type: int = 1,
+                               quant_max_bound: float = 127.0,
+                               quant_min_bound: float = -127.0) -> tuple[Tensor, ...]:  # fmt: skip
     """One step of generation: the query of each sequence attends to its cache, which gets the new key and value.
 
     The index of the step is ``sequence_lengths``, or the last one that ``src_mask`` covers. There is no gradient.
@@ -130,17 +144,45 @@ def masked_multihead_attention(x: Tensor, cache_kv: Tensor | None = None, bias: 
     finish = (out_shift, out_smooth, out_scale, quant_round_type, quant_max_bound, quant_min_bound)
     rotary = rotary_tensor if rotary_emb_dims > 0 else None
     with GradMode(False):  # a step of generation: its caches have no history
-        return _step(x, cache_kv, bias, src_mask, sequence_lengths, rotary, beam_cache_offset, qkv_out_scale, not use_neox_rotary_style,
-                     compute_dtype, finish)  # fmt: skip
+        return _step(
+            x,
+            cache_kv,
+            bias,
+            src_mask,
+            sequence_lengths,
+            rotary,
+            beam_cache_offset,
+            qkv_out_scale,
+            not use_neox_rotary_style,
+            compute_dtype,
+            finish,
+        )
 
 
-def _step(x: Tensor, cache_kv: Tensor | None, bias: Tensor | None, src_mask: Tensor | None, sequence_lengths: Tensor | None, rotary: Tensor | None,
-          beams: Tensor | None, scale: Tensor | None, adjacent: bool, compute_dtype: str, finish: tuple) -> tuple:  # fmt: skip
+def _step(
+    x: Tensor,
+    cache_kv: Tensor | None,
+    bias: Tensor | None,
+    src_mask: Tensor | None,
+    sequence_lengths: Tensor | None,
+    rotary: Tensor | None,
+    beams: Tensor | None,
+    scale: Tensor | None,
+    adjacent: bool,
+    compute_dtype: str,
+    finish: tuple,
+) -> tuple:
     name = "masked_multihead_attention"
     if cache_kv is None or cache_kv.ndim != 5 or cache_kv.shape[0] != 2:
         raise errors.bad(f"{name}(cache_kv)", "shape [2, batch, heads, steps, width]", cache_kv)
     _, batch, shared, steps, width = cache_kv.shape
-    if x.ndim != 2 or x.shape[0] != batch or x.shape[1] % width or (x.shape[1] // width - 2 * shared) % shared or x.shape[1] // width <= 2 * shared:
+    if (
+        x.ndim != 2
+        or x.shape[0] != batch
+        or x.shape[1] % width
+        or (x.shape[1] // width - 2 * shared) % shared
+        or x.shape[1] // width <= 2 * shared
+    ):
         raise errors.bad(
             f"{name}(x)",
             f"shape [{batch}, (heads + 2 * {shared}) * {width}], as the cache has it",
@@ -161,22 +203,31 @@ def _step(x: Tensor, cache_kv: Tensor | None, bias: Tensor | None, src_mask: Ten
     seen = new if beams is None else beam_cache(new, beams, at)
     valid = arange(steps, dtype="int32").reshape([1, 1, 1, steps]) <= at.reshape([batch, 1, 1, 1]).astype("int32")
     mask = None if src_mask is None else padded(src_mask, steps)
-    out = attend_valid(query, *[t.astype(query.dtype) for t in seen.unbind(0)], mask, valid, width**-0.5).reshape([batch, heads * width])
+    out = attend_valid(query, *[t.astype(query.dtype) for t in seen.unbind(0)], mask, valid, width**-0.5).reshape(
+        [batch, heads * width]
+    )
     out = finished(out, *finish)
     return (out, cache_kv) if beams is None else (out, cache_kv, beams)
 
 
 def _steps(name: str, sequence_lengths: Tensor | None, src_mask: Tensor | None, batch: int) -> Tensor:
     if src_mask is not None and (src_mask.ndim != 4 or src_mask.shape[0] not in (1, batch) or src_mask.shape[2] != 1):
-        raise errors.bad(f"{name}(src_mask)", f"shape [{batch}, 1, 1, length]", described=f"shape {src_mask.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(src_mask)",
+            f"shape [{batch}, 1, 1, length]",
+            described=f"shape {src_mask.shape}",
+            kind=errors.ShapeError,
+        )
     if sequence_lengths is not None:
         return lengths_of(f"{name}(sequence_lengths)", sequence_lengths, batch)
     if src_mask is None:
-        raise errors.bad(f"{name}(src_mask)", "it or sequence_lengths, which say where the step is", None)
+        raise errors.bad(f"{name}(src_mask)", "src_mask or sequence_lengths, to know the position of the step", None)
     return zeros([batch], "int32") + (src_mask.shape[-1] - 1)
 
 
-def finished(out: Tensor, shift: Tensor | None, smooth: Tensor | None, scale: float, round_type: int, most: float, least: float) -> Tensor:
+def finished(
+    out: Tensor, shift: Tensor | None, smooth: Tensor | None, scale: float, round_type: int, most: float, least: float
+) -> Tensor:
     """Shifted, smoothed and quantised, as far as asked."""
     if shift is not None:
         out = out + shift.reshape([-1]).astype(out.dtype)

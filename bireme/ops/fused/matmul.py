@@ -23,14 +23,18 @@ from bireme.ops.reduction.reductions import mean, sum
 
 def floating(where: str, x: Tensor) -> None:
     if x.dtype not in FLOAT:
-        raise errors.bad(where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError
+        )
 
 
 # ---------------------------------------------------------------- products
 
 
 @composite(plain=True)
-def fused_matmul_bias(x: Tensor, y: Tensor, bias: Tensor | None = None, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
+def fused_matmul_bias(
+    x: Tensor, y: Tensor, bias: Tensor | None = None, transpose_x: bool = False, transpose_y: bool = False
+) -> Tensor:
     """Matrix product and bias: ``x @ y + bias``.
 
     Args:
@@ -123,7 +127,9 @@ gated.infer(lambda x: x)
 @gated.check
 def _(x, y):
     if x.shape != y.shape:
-        raise errors.bad("swiglu(y)", f"shape {list(x.shape)}, as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "swiglu(y)", f"shape {list(x.shape)}, as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError
+        )
 
 
 @gated.grad(numpy=True)
@@ -136,7 +142,7 @@ def _(g, x, y):
 def halves(where: str, x: Tensor) -> tuple[Tensor, Tensor]:
     """The two halves of the last axis."""
     if not x.ndim or x.shape[-1] % 2:
-        raise errors.bad(where, "a last axis that can be halved", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(where, "a last dimension of even size", described=f"shape {x.shape}", kind=errors.ShapeError)
     n = x.shape[-1] // 2
     return x[..., :n], x[..., n:]
 
@@ -161,16 +167,23 @@ def swiglu(x: Tensor, y: Tensor | None = None) -> Tensor:
 
 
 _ACTS: dict[str, Any] = {
-    "gelu": gelu, "relu": relu, "silu": silu, "swish": silu, "sigmoid": sigmoid, "tanh": tanh, "none": lambda x: x, "": lambda x: x,
+    "gelu": gelu,
+    "relu": relu,
+    "silu": silu,
+    "swish": silu,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "none": lambda x: x,
+    "": lambda x: x,
     "geglu": lambda x: gelu(halves("fused_bias_act(x)", x)[0]) * halves("fused_bias_act(x)", x)[1],
     "swiglu": lambda x: gated(*halves("fused_bias_act(x)", x)),
-}  # fmt: skip
+}
 
 
 def activation_of(where: str, name: Any) -> Any:
     """An activation by the name that fused kernels give it."""
     if name not in _ACTS:
-        raise errors.bad(where, f"one of {', '.join(n for n in _ACTS if n)}", name)
+        raise errors.bad(where, f"one of {', '.join(repr(n) for n in _ACTS if n)}", name)
     return _ACTS[name]
 
 
@@ -181,7 +194,9 @@ E4M3_MAX = 448.0
 
 
 @op(differentiable=False, dtypes=FLOAT, numbers={"scale": "float32", "most": "float32", "least": "float32"}, numpy=True)
-def to_bounds(x: Tensor, scale: Tensor | float, most: Tensor | float, least: Tensor | float, round_type: int, eighths: bool) -> Tensor:
+def to_bounds(
+    x: Tensor, scale: Tensor | float, most: Tensor | float, least: Tensor | float, round_type: int, eighths: bool
+) -> Tensor:
     """`most * scale * x` rounded and limited to the bounds, as int8 or float8."""
     q = widen(x).astype(np.float32) * (most * scale)
     if eighths:
@@ -204,7 +219,7 @@ def quantised(x: Tensor, scale: Any, round_type: int, most: float, least: float)
 def dequantised(where: str, x: Tensor, scales: Tensor | None, compute_dtype: Any) -> Tensor:
     """Integers times their scales in the dtype to compute in; floating-point numbers in their own."""
     if compute_dtype not in COMPUTE:
-        raise errors.bad(f"{where}(compute_dtype)", f"one of {', '.join(COMPUTE)}", compute_dtype)
+        raise errors.bad(f"{where}(compute_dtype)", f"one of {', '.join(map(repr, COMPUTE))}", compute_dtype)
     kind = COMPUTE[compute_dtype]
     if x.dtype.kind != "i":
         return x if scales is None else x * scales.astype(x.dtype)
@@ -213,9 +228,19 @@ def dequantised(where: str, x: Tensor, scales: Tensor | None, compute_dtype: Any
 
 
 @composite(plain=True, name_arg=False)
-def fused_bias_act(x: Tensor, bias: Tensor | None = None, dequant_scales: Tensor | None = None, shift: Tensor | None = None,
-                   smooth: Tensor | None = None, act_method: str = "gelu", compute_dtype: str = "default", quant_scale: float = -1,
-                   quant_round_type: int = 0, quant_max_bound: float = 0, quant_min_bound: float = 0) -> Tensor:  # fmt: skip
+def fused_bias_act(
+    x: Tensor,
+    bias: Tensor | None = None,
+    dequant_scales: Tensor | None = None,
+    shift: Tensor | None = None,
+    smooth: Tensor | None = None,
+    act_method: str = "gelu",
+    compute_dtype: str = "default",
+    quant_scale: float = -1,
+    quant_round_type: int = 0,
+    quant_max_bound: float = 0,
+    quant_min_bound: float = 0,
+) -> Tensor:
     """Activation of ``x + bias``, with dequantization before it and quantization after it if asked for.
 
     The result is shifted, then smoothed, then quantized.
@@ -259,7 +284,8 @@ def fused_bias_act(x: Tensor, bias: Tensor | None = None, dequant_scales: Tensor
 
 
 @composite(plain=True)
-def fused_dropout_add(x: Tensor, y: Tensor, p: Attr = 0.5, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+def fused_dropout_add(x: Tensor, y: Tensor, p: Attr[float | Tensor] = 0.5, training: bool = True,
+                      mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
     """Dropout and sum: ``dropout(x) + y``.
 
     Args:
@@ -302,9 +328,14 @@ def softmax_mask_fuse(x: Tensor, mask: Tensor) -> Tensor:
     """
     floating("softmax_mask_fuse(x)", x)
     if x.ndim != 4:
-        raise errors.bad("softmax_mask_fuse(x)", "4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("softmax_mask_fuse(x)", "a 4-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if mask.shape != [x.shape[0], 1, *x.shape[2:]]:
-        raise errors.bad("softmax_mask_fuse(mask)", f"shape {[x.shape[0], 1, *x.shape[2:]]}", described=f"shape {mask.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "softmax_mask_fuse(mask)",
+            f"shape {[x.shape[0], 1, *x.shape[2:]]}",
+            described=f"shape {mask.shape}",
+            kind=errors.ShapeError,
+        )
     if x.dtype.itemsize == 2:  # added in float32, as the softmax is computed
         return softmax_of(x.astype(dtypes.float32) + mask.astype(dtypes.float32), 3).astype(x.dtype)
     return softmax_of(x + mask, 3)
@@ -345,7 +376,10 @@ softmax_mask_fuse_upper_triangle.infer(lambda x: x)
 def _(x):
     if x.ndim != 4 or x.shape[2] != x.shape[3]:
         raise errors.bad(
-            "softmax_mask_fuse_upper_triangle(x)", "shape [batch, heads, n, n]", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            "softmax_mask_fuse_upper_triangle(x)",
+            "shape [batch, heads, n, n]",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
         )
 
 
@@ -359,7 +393,7 @@ _REDUCTIONS = {"sum": 0, "mean": 1, "none": 2}
 
 
 @composite(plain=True, name_arg=False)
-def identity_loss(x: Tensor, reduction: Any = "none") -> Tensor:
+def identity_loss(x: Tensor, reduction: Attr[int | str] = "none") -> Tensor:
     """Mark a tensor as a loss and reduce it.
 
     Args:

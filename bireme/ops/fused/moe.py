@@ -23,7 +23,9 @@ from bireme.ops.search.sort import topk
 
 
 @op(differentiable=False)
-def route(expert_id: Tensor, capacity: int, experts: int, pad: bool, first: int, last: int, from_back: bool) -> list[Tensor]:
+def route(
+    expert_id: Tensor, capacity: int, experts: int, pad: bool, first: int, last: int, from_back: bool
+) -> list[Tensor]:
     """Row of each copy of a token, which copies have room, the token of each row, the experts' running sum, counts."""
     tokens, k = expert_id.shape
     flat = expert_id.reshape(-1).astype(np.int32)
@@ -54,7 +56,12 @@ def route(expert_id: Tensor, capacity: int, experts: int, pad: bool, first: int,
 def _(expert_id, capacity, experts, pad, first, last):
     tokens, k = expert_id.shape
     rows = (last - first) * capacity if pad else tokens * k
-    shapes = (((k, tokens), dtypes.int32), ((tokens, k), dtypes.bool_), ((rows,), dtypes.int32), ((experts,), dtypes.int64))
+    shapes = (
+        ((k, tokens), dtypes.int32),
+        ((tokens, k), dtypes.bool_),
+        ((rows,), dtypes.int32),
+        ((experts,), dtypes.int64),
+    )
     return [*[sig_of(*s) for s in shapes], sig_of((last - first,), dtypes.int64)]
 
 
@@ -73,7 +80,9 @@ rows_or_zero.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype
 def weighed_rows(x: Tensor, weights: Tensor, index: Tensor) -> Tensor:
     """Sums of rows of `x` at an index of shape [tokens, k], each times its weight; use `moe_combine`."""
     wide = widen(x)
-    return jnp.einsum("sk,skd->sd", weights.astype(wide.dtype), wide[jnp.clip(index, 0, max(x.shape[0] - 1, 0))]).astype(x.dtype)
+    return jnp.einsum(
+        "sk,skd->sd", weights.astype(wide.dtype), wide[jnp.clip(index, 0, max(x.shape[0] - 1, 0))]
+    ).astype(x.dtype)
 
 
 weighed_rows.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype))
@@ -101,12 +110,20 @@ def moe_combine(x: Tensor, combine_weights: Tensor, scatter_index: Tensor) -> Te
     if x.ndim != 2 or combine_weights.ndim != 2:
         raise errors.bad(
             "moe_combine(combine_weights)",
-            "shape [tokens, k], and x with two axes",
+            "shape [tokens, k], and a 2-D x",
             described=f"shapes {combine_weights.shape} and {x.shape}",
             kind=errors.ShapeError,
         )
-    if scatter_index.dtype.kind != "i" or scatter_index.shape not in (combine_weights.shape, combine_weights.shape[::-1]):
-        raise errors.bad("moe_combine(scatter_index)", f"integers of shape {combine_weights.shape}, or transposed", scatter_index)
+    if scatter_index.dtype.kind != "i" or scatter_index.shape not in (
+        combine_weights.shape,
+        combine_weights.shape[::-1],
+    ):
+        raise errors.bad(
+            "moe_combine(scatter_index)",
+            f"an integer tensor of shape {combine_weights.shape}, or transposed",
+            scatter_index,
+            kind=errors.for_integer(scatter_index),
+        )
     index = scatter_index if scatter_index.shape == combine_weights.shape else scatter_index.transpose([1, 0])
     return weighed_rows(x, combine_weights, index)
 
@@ -120,20 +137,28 @@ def _gate(name: str, x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k
     floating(f"{name}(gate_logits)", gate_logits)
     if x.ndim != 2 or gate_logits.ndim != 2 or gate_logits.shape[0] != x.shape[0]:
         raise errors.bad(
-            f"{name}(gate_logits)", "shape [tokens, experts] for x of shape [tokens, width]", described=f"{gate_logits.shape} for {x.shape}"
+            f"{name}(gate_logits)",
+            "shape [tokens, experts] for x of shape [tokens, width]",
+            described=f"{gate_logits.shape} for {x.shape}",
         )
     experts = gate_logits.shape[1]
     if not 1 <= k <= experts:
-        raise errors.bad(f"{name}(k)", f"a number from 1 to {experts} experts", k, kind=errors.for_number(k))
+        raise errors.bad(
+            f"{name}(k)", f"an integer in [1, {experts}], the number of experts", k, kind=errors.for_number(k)
+        )
     if capacity < 1:
-        raise errors.bad(f"{name}(capacity)", "a number above 0", capacity, kind=errors.for_number(capacity))
+        raise errors.bad(f"{name}(capacity)", "a positive integer", capacity, kind=errors.for_number(capacity))
     if corr_bias is not None and corr_bias._value.sig.size != experts:
         raise errors.bad(f"{name}(corr_bias)", f"{experts} elements", corr_bias)
-    score = gate_logits if corr_bias is None else gate_logits + corr_bias.reshape([1, experts]).astype(gate_logits.dtype)
+    score = (
+        gate_logits if corr_bias is None else gate_logits + corr_bias.reshape([1, experts]).astype(gate_logits.dtype)
+    )
     return topk(score.detach(), k, 1)[1]
 
 
-def _dispatched(name: str, x: Tensor, gate: Tensor, bias: Tensor | None, k: int, capacity: int, pad: bool) -> list[Tensor]:
+def _dispatched(
+    name: str, x: Tensor, gate: Tensor, bias: Tensor | None, k: int, capacity: int, pad: bool
+) -> list[Tensor]:
     chosen = _gate(name, x, gate, bias, k, capacity)
     experts = gate.shape[1]
     scatter, kept, source, offset, _ = route(chosen, capacity, experts, pad, 0, experts, False)
@@ -142,7 +167,8 @@ def _dispatched(name: str, x: Tensor, gate: Tensor, bias: Tensor | None, k: int,
 
 
 @composite(plain=True)
-def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, use_pad: bool) -> tuple:
+def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                      use_pad: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """Send each token to the ``k`` experts with the largest gates.
 
     Args:
@@ -168,7 +194,8 @@ def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, 
 
 
 @composite(plain=True)
-def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, world_size: int) -> tuple:
+def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                              world_size: int) -> tuple[Tensor, ...]:  # fmt: skip
     """``moe_gate_dispatch`` with padding, for experts that are spread over several processes.
 
     Args:
@@ -202,8 +229,8 @@ def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor 
 
 
 @composite(plain=True, name_arg=False)
-def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, use_pad: bool,
-                                use_pow2_scale: bool) -> tuple:  # fmt: skip
+def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                                use_pad: bool, use_pow2_scale: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """``moe_gate_dispatch`` with the rows quantized to float8.
 
     Args:
@@ -231,9 +258,10 @@ def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tenso
 
 
 @composite()
-def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, expert_id: Tensor, k: int, capacity: int, num_experts: int,
-                                            use_pad: bool, expert_start_index: int, expert_end_index: int,
-                                            reverse_token_drop: bool) -> tuple:  # fmt: skip
+def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, expert_id: Tensor, k: int,
+                                            capacity: int, num_experts: int, use_pad: bool, expert_start_index: int,
+                                            expert_end_index: int,
+                                            reverse_token_drop: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """Send tokens to a part of the experts, which are already chosen.
 
     Args:
@@ -263,11 +291,23 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
     """
     name = "moe_gate_dispatch_partial_nosoftmaxtopk"
     floating(f"{name}(x)", x)
-    if expert_id.dtype.kind != "i" or x.ndim != 2 or expert_id.shape != [x.shape[0], k] or combine_weights.shape != expert_id.shape:
-        raise errors.bad(f"{name}(expert_id)", f"integers of shape [{x.shape[0]}, {k}], as the weights have", expert_id)
+    if (
+        expert_id.dtype.kind != "i"
+        or x.ndim != 2
+        or expert_id.shape != [x.shape[0], k]
+        or combine_weights.shape != expert_id.shape
+    ):
+        raise errors.bad(
+            f"{name}(expert_id)",
+            f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have",
+            expert_id,
+            kind=errors.for_integer(expert_id),
+        )
     if not 0 <= expert_start_index < expert_end_index <= num_experts or capacity < 1:
         raise errors.bad(
-            f"{name}(expert_end_index)", f"a part of {num_experts} experts, with a capacity", described=f"{expert_start_index} to {expert_end_index}"
+            f"{name}(expert_end_index)",
+            f"a range of the {num_experts} experts, and a positive capacity",
+            described=f"{expert_start_index} to {expert_end_index}",
         )
     found = route(expert_id, capacity, num_experts, use_pad, expert_start_index, expert_end_index, reverse_token_drop)
     scatter, kept, source, offset, room = found
@@ -280,8 +320,9 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
 
 
 @composite(plain=True)
-def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor | None, dispatch_tokens_mask: Tensor | None, num_experts: int,
-                 use_group: bool, moe_k: int, clip_min: float) -> tuple:  # fmt: skip
+def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor | None,
+                 dispatch_tokens_mask: Tensor | None, num_experts: int, use_group: bool, moe_k: int,
+                 clip_min: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Loss that spreads tokens evenly over experts: ``num_experts * sum(mean gate * share of tokens)``.
 
     With ``dispatch_tokens_mask`` of another length than the gates, which counts the tokens of all processes, the loss
@@ -311,7 +352,7 @@ def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor |
     if gate_prob.ndim != 2 or dispatch_mask.ndim not in (1, 2) or dispatch_mask.shape[-1] != gate_prob.shape[1]:
         raise errors.bad(
             "cal_aux_loss(dispatch_mask)",
-            f"a count for each expert of gate_prob, {gate_prob.shape}",
+            f"an element for each expert of gate_prob of shape {gate_prob.shape}",
             described=f"shape {dispatch_mask.shape}",
             kind=errors.ShapeError,
         )
@@ -336,7 +377,8 @@ def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor |
 
 
 @composite()
-def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_num_global: Attr, num_local_experts: int) -> tuple:
+def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_num_global: Attr[int],
+                                       num_local_experts: int) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Origin of every token that a process receives: the rank it comes from and the index of its expert there.
 
     Args:
@@ -357,11 +399,22 @@ def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_
     given = expert_num_global if isinstance(expert_num_global, tuple) else ()
     counts = np.array([n for n in given if isinstance(n, (int, np.integer)) and n >= 0], np.int64)
     if not counts.size == len(given) == expert_num_global_tensor._value.sig.size:
-        raise errors.bad(f"{where}(expert_num_global)", f"{expert_num_global_tensor.size} numbers of tokens", expert_num_global)
+        raise errors.bad(
+            f"{where}(expert_num_global)",
+            f"{expert_num_global_tensor.size} elements, the tokens per expert",
+            expert_num_global,
+        )
     if num_local_experts < 1:
-        raise errors.bad(f"{where}(num_local_experts)", "a number above 0", num_local_experts, kind=errors.for_number(num_local_experts))
+        raise errors.bad(
+            f"{where}(num_local_experts)",
+            "a positive integer",
+            num_local_experts,
+            kind=errors.for_number(num_local_experts),
+        )
     expert = np.repeat(np.arange(counts.size), counts)
-    return tuple([Tensor(value_of(t.astype(np.int32))) for t in (expert // num_local_experts, expert % num_local_experts)])
+    return tuple(
+        [Tensor(value_of(t.astype(np.int32))) for t in (expert // num_local_experts, expert % num_local_experts)]
+    )
 
 
 @op(differentiable=False)
@@ -400,7 +453,9 @@ expand_modality_expert_id.infer(lambda expert_id: expert_id)
 def _(expert_id):
     if expert_id.dtype.kind != "i" or expert_id.ndim != 2:
         raise errors.bad(
-            "expand_modality_expert_id(expert_id)", "integers of shape [tokens, k]", described=f"{expert_id.dtype.name}{list(expert_id.shape)}"
+            "expand_modality_expert_id(expert_id)",
+            "an integer tensor of shape [tokens, k]",
+            described=f"{expert_id.dtype.name}{list(expert_id.shape)}",
         )
 
 
@@ -434,9 +489,9 @@ def _(x, low, high, dtype):
     if x.dtype.kind != "i" or (dtype is not None and dtype.kind != "i"):
         raise errors.bad(
             "int_bincount(x)",
-            "integers, and a type of integers",
+            "an integer tensor and an integer dtype",
             described=x.dtype.name if dtype is None else dtype.name,
             kind=errors.ArgumentTypeError,
         )
     if low >= high:
-        raise errors.bad("int_bincount(high)", f"a number above low, which is {low}", high, kind=errors.for_number(high))
+        raise errors.bad("int_bincount(high)", f"a number greater than low = {low}", high, kind=errors.for_number(high))

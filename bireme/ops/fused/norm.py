@@ -69,10 +69,12 @@ def _(x, axes):
     return [found, found]
 
 
-def _before(name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tensor | None, alpha: float) -> tuple[Tensor, tuple, list[int]]:
+def _before(
+    name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tensor | None, alpha: float
+) -> tuple[Tensor, tuple, list[int]]:
     """What is normalized, bias + alpha * residual + x; the axes, and their sizes."""
     if not x.ndim:
-        raise errors.bad(f"{name}(x)", "a tensor with at least one axis", described="a 0-d tensor")
+        raise errors.bad(f"{name}(x)", "a tensor with at least 1 dimension", described="a 0-D tensor")
     start = one_axis(axis, x.ndim, f"{name}(begin_norm_axis)")
     dims = x.shape[start:]
     if bias is not None:
@@ -82,7 +84,12 @@ def _before(name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tens
         x = x + bias.astype(x.dtype)
     if residual is not None:
         if residual.shape != x.shape:
-            raise errors.bad(f"{name}(residual)", f"shape {x.shape}, as x has", described=f"shape {residual.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{name}(residual)",
+                f"shape {x.shape}, as x has",
+                described=f"shape {residual.shape}",
+                kind=errors.ShapeError,
+            )
         x = x + (residual if alpha == 1 else residual * alpha).astype(x.dtype)
     return x, tuple(range(start, x.ndim)), dims
 
@@ -96,9 +103,10 @@ def _shaped(name: str, which: str, t: Tensor | None, dims: list[int]) -> Tensor 
 
 
 @composite(plain=True, name_arg=False)
-def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float, begin_norm_axis: int = 1,
-                   bias: Tensor | None = None, residual: Tensor | None = None, quant_scale: float = -1, quant_round_type: int = 0,
-                   quant_max_bound: float = 0, quant_min_bound: float = 0) -> tuple:  # fmt: skip
+def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float,
+                   begin_norm_axis: int = 1, bias: Tensor | None = None, residual: Tensor | None = None,
+                   quant_scale: float = -1, quant_round_type: int = 0, quant_max_bound: float = 0,
+                   quant_min_bound: float = 0) -> tuple[Tensor, Tensor]:  # fmt: skip
     """RMS normalization of ``bias + residual + x``, and that sum itself.
 
     The sum ``s`` becomes ``s / sqrt(mean(s ** 2) + epsilon) * norm_weight + norm_bias``.
@@ -128,13 +136,15 @@ def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | No
         ([[1.0, 1.0]], [[3.0, 3.0]])
     """
     total, axes, dims = _before("fused_rms_norm", x, begin_norm_axis, bias, residual, 1.0)
-    weight, shift = [_shaped("fused_rms_norm", n, t, dims) for n, t in (("norm_weight", norm_weight), ("norm_bias", norm_bias))]
+    weight, shift = [
+        _shaped("fused_rms_norm", n, t, dims) for n, t in (("norm_weight", norm_weight), ("norm_bias", norm_bias))
+    ]
     out = rms_norm_of(total, weight, shift, epsilon, axes)
     return quantised(out, quant_scale, quant_round_type, quant_max_bound, quant_min_bound), total
 
 
 @composite(plain=True)
-def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tuple:
+def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tuple[Tensor, Tensor]:
     """RMS normalization over the last axis: ``x / sqrt(mean(x ** 2) + epsilon) * scale``.
 
     Args:
@@ -158,9 +168,11 @@ def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tupl
 
 
 @composite(plain=True, name_arg=False)
-def fused_layer_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float, residual_alpha: float = 1.0,
-                     begin_norm_axis: int = 1, bias: Tensor | None = None, residual: Tensor | None = None, quant_scale: float = -1,
-                     quant_round_type: int = 0, quant_max_bound: float = 0, quant_min_bound: float = 0) -> tuple:  # fmt: skip
+def fused_layer_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float,
+                     residual_alpha: float = 1.0, begin_norm_axis: int = 1, bias: Tensor | None = None,
+                     residual: Tensor | None = None, quant_scale: float = -1, quant_round_type: int = 0,
+                     quant_max_bound: float = 0,
+                     quant_min_bound: float = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Layer normalization of ``bias + residual_alpha * residual + x``, with that sum and its statistics.
 
     Without ``norm_weight`` and ``norm_bias`` nothing is normalized: the first result is the sum.
@@ -191,21 +203,39 @@ def fused_layer_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | 
         [[[-1.0, 1.0]], [[1.0, 3.0]], [2.0], [1.0]]
     """
     total, axes, dims = _before("fused_layer_norm", x, begin_norm_axis, bias, residual, residual_alpha)
-    weight, shift = [_shaped("fused_layer_norm", n, t, dims) for n, t in (("norm_weight", norm_weight), ("norm_bias", norm_bias))]
+    weight, shift = [
+        _shaped("fused_layer_norm", n, t, dims) for n, t in (("norm_weight", norm_weight), ("norm_bias", norm_bias))
+    ]
     out = total if weight is None and shift is None else layer_norm_of(total, weight, shift, epsilon, axes)
-    return quantised(out, quant_scale, quant_round_type, quant_max_bound, quant_min_bound), total, *row_statistics(total, epsilon, axes, True)
+    return (
+        quantised(out, quant_scale, quant_round_type, quant_max_bound, quant_min_bound),
+        total,
+        *row_statistics(total, epsilon, axes, True),
+    )
 
 
-def normed(name: str, x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float, scale_name: str, bias_name: str) -> Tensor:
+def normed(
+    name: str, x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float, scale_name: str, bias_name: str
+) -> Tensor:
     """Layer norm over the last axis, as the fused blocks end or begin."""
     dims = x.shape[-1:]
-    return layer_norm_of(x, _shaped(name, scale_name, scale, dims), _shaped(name, bias_name, bias, dims), epsilon, (x.ndim - 1,))
+    return layer_norm_of(
+        x, _shaped(name, scale_name, scale, dims), _shaped(name, bias_name, bias, dims), epsilon, (x.ndim - 1,)
+    )
 
 
 @composite(plain=True)
-def fused_bias_dropout_residual_layer_norm(x: Tensor, residual: Tensor, bias: Tensor | None = None, ln_scale: Tensor | None = None,
-                                           ln_bias: Tensor | None = None, dropout_rate: float = 0.5, ln_epsilon: float = 1e-05,
-                                           training: bool = True, mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
+def fused_bias_dropout_residual_layer_norm(
+    x: Tensor,
+    residual: Tensor,
+    bias: Tensor | None = None,
+    ln_scale: Tensor | None = None,
+    ln_bias: Tensor | None = None,
+    dropout_rate: float = 0.5,
+    ln_epsilon: float = 1e-05,
+    training: bool = True,
+    mode: str = "upscale_in_train",
+) -> Tensor:
     """Layer normalization after a residual: ``layer_norm(residual + dropout(bias + x))`` over the last axis.
 
     Args:
@@ -231,7 +261,12 @@ def fused_bias_dropout_residual_layer_norm(x: Tensor, residual: Tensor, bias: Te
     """
     name = "fused_bias_dropout_residual_layer_norm"
     if not x.ndim or residual.shape != x.shape:
-        raise errors.bad(f"{name}(residual)", f"shape {x.shape}, as x has", described=f"shape {residual.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(residual)",
+            f"shape {x.shape}, as x has",
+            described=f"shape {residual.shape}",
+            kind=errors.ShapeError,
+        )
     bias = _shaped(name, "bias", bias, x.shape[-1:])
     out = dropped(name, "dropout_rate", x if bias is None else x + bias.astype(x.dtype), dropout_rate, training, mode)
     return normed(name, residual + out, ln_scale, ln_bias, ln_epsilon, "ln_scale", "ln_bias")

@@ -40,7 +40,11 @@ turned.infer(lambda x: x)
 def _(g, cos, sin, adjacent):
     # the pairs rotated back; cos and sin are a table, not learned
     wide = widen(g)
-    return (wide * cos.astype(wide.dtype) - _partner(wide * sin.astype(wide.dtype), adjacent)).astype(g.dtype), None, None
+    return (
+        (wide * cos.astype(wide.dtype) - _partner(wide * sin.astype(wide.dtype), adjacent)).astype(g.dtype),
+        None,
+        None,
+    )
 
 
 @op(differentiable=False, numbers={"base": "float64"}, numpy=True)
@@ -48,7 +52,10 @@ def rotary_table(base: Tensor | float, length: int, width: int, adjacent: bool, 
     """Cosines and sines of position times frequency, [length, width]; use `fused_rotary_position_embedding`."""
     pair = jnp.arange(width) // 2 if adjacent else jnp.arange(width) % (width // 2 or 1)
     kind = dtype.np
-    angle = jnp.arange(length).astype(kind)[:, None] * base.astype(kind) ** (-(2 * pair).astype(kind) / np.asarray(width or 1, kind))[None]
+    angle = (
+        jnp.arange(length).astype(kind)[:, None]
+        * base.astype(kind) ** (-(2 * pair).astype(kind) / np.asarray(width or 1, kind))[None]
+    )
     return [jnp.cos(angle), jnp.sin(angle)]
 
 
@@ -75,9 +82,17 @@ def _table(name: str, t: Tensor, length: int, width: int, longer: bool) -> Tenso
 
 
 @composite(plain=True, name_arg=False)
-def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tensor | None = None, sin: Tensor | None = None,
-                                    cos: Tensor | None = None, position_ids: Tensor | None = None, use_neox_rotary_style: bool = True,
-                                    time_major: bool = False, rotary_emb_base: float = 10000.0) -> tuple:  # fmt: skip
+def fused_rotary_position_embedding(
+    q: Tensor,
+    k: Tensor | None = None,
+    v: Tensor | None = None,
+    sin: Tensor | None = None,
+    cos: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    use_neox_rotary_style: bool = True,
+    time_major: bool = False,
+    rotary_emb_base: float = 10000.0,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Rotary position embedding: pairs of elements are rotated by an angle that grows with the position.
 
     Without ``sin`` and ``cos`` the angle of pair ``i`` at position ``t`` is ``t / rotary_emb_base ** (2 * i / D)``.
@@ -104,13 +119,21 @@ def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tenso
         [1.0, 0.0, 0.5403, 0.8415]
     """
     if q.ndim != 4 or q.shape[-1] % 2:
-        raise errors.bad(f"{NAME}(q)", "shape [batch, length, heads, width] with an even width", described=f"shape {q.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{NAME}(q)",
+            "shape [batch, length, heads, width] with an even width",
+            described=f"shape {q.shape}",
+            kind=errors.ShapeError,
+        )
     batch, length = (q.shape[1], q.shape[0]) if time_major else (q.shape[0], q.shape[1])
     width = q.shape[-1]
     for name, t in (("k", k), ("v", v)):
         if t is not None and (t.ndim != 4 or t.shape[:2] != q.shape[:2] or t.shape[-1] != width):
             raise errors.bad(
-                f"{NAME}({name})", f"batch, length and width of q, whose shape is {q.shape}", described=f"shape {t.shape}", kind=errors.ShapeError
+                f"{NAME}({name})",
+                f"batch, length and width to match q of shape {q.shape}",
+                described=f"shape {t.shape}",
+                kind=errors.ShapeError,
             )
     cos, sin = _angles(q, sin, cos, position_ids, batch, length, width, use_neox_rotary_style, rotary_emb_base)
     per_batch = position_ids is not None
@@ -121,20 +144,34 @@ def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tenso
     return tuple([None if t is None else turned(t, cos, sin, use_neox_rotary_style) for t in (q, k, v)])
 
 
-def _angles(q: Any, sin: Any, cos: Any, position_ids: Any, batch: int, length: int, width: int, adjacent: bool, base: float) -> list[Tensor]:
+def _angles(
+    q: Any, sin: Any, cos: Any, position_ids: Any, batch: int, length: int, width: int, adjacent: bool, base: float
+) -> list[Tensor]:
     """Cosines and sines for each position, or for each position of each row."""
     if (sin is None) != (cos is None):
         missing = "sin" if sin is None else "cos"
         raise errors.bad(f"{NAME}({missing})", "both sin and cos, or neither", described=f"no {missing}")
     if sin is None:
         if position_ids is not None:
-            raise errors.bad(f"{NAME}(position_ids)", "sin and cos with it", described="neither", kind=AssertionError)
+            raise errors.bad(
+                f"{NAME}(position_ids)",
+                "sin and cos, since position_ids are given",
+                described="neither",
+                kind=AssertionError,
+            )
         return rotary_table(base, length, width, adjacent, float64 if q.dtype is float64 else float32)
     tables = [_table(name, t, length, width, position_ids is not None) for name, t in (("cos", cos), ("sin", sin))]
     if tables[0].shape != tables[1].shape:
-        raise errors.bad(f"{NAME}(sin)", f"shape {cos.shape}, as cos has", described=f"shape {sin.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{NAME}(sin)", f"shape {cos.shape}, as cos has", described=f"shape {sin.shape}", kind=errors.ShapeError
+        )
     if position_ids is None:
         return tables
     if position_ids.shape != [batch, length] or position_ids.dtype.kind != "i":
-        raise errors.bad(f"{NAME}(position_ids)", f"integers of shape [{batch}, {length}]", position_ids)
+        raise errors.bad(
+            f"{NAME}(position_ids)",
+            f"an integer tensor of shape [{batch}, {length}]",
+            position_ids,
+            kind=errors.for_integer(position_ids),
+        )
     return [index_select(t, position_ids.reshape([-1])) for t in tables]

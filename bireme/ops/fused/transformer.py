@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import errors
@@ -26,7 +27,12 @@ def _parts(count: int, **lists: Any) -> dict[str, list[Any]]:
             found[name] = [None] * count
             continue
         if not isinstance(given, (list, tuple)) or len(given) != count:
-            raise errors.bad(f"{NAME}({name})", f"a list of {count} Tensors, one for each layer", given, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{NAME}({name})",
+                f"a list of {count} Tensors, one for each layer",
+                given,
+                kind=errors.ArgumentTypeError,
+            )
         found[name] = list(given)
     return found
 
@@ -34,7 +40,14 @@ def _parts(count: int, **lists: Any) -> dict[str, list[Any]]:
 class _Step:
     """What is the same for all layers of one call."""
 
-    def __init__(self, x: Tensor, time_step: Tensor | None, seq_lens: Tensor | None, attn_mask: Tensor | None, rotary: Tensor | None):
+    def __init__(
+        self,
+        x: Tensor,
+        time_step: Tensor | None,
+        seq_lens: Tensor | None,
+        attn_mask: Tensor | None,
+        rotary: Tensor | None,
+    ):
         self.batch, self.length = x.shape[:2]
         self.attn_mask, self.rotary = attn_mask, rotary
         self.lens = None if seq_lens is None else lengths_of(f"{NAME}(seq_lens)", seq_lens, self.batch).astype("int32")
@@ -43,11 +56,15 @@ class _Step:
             if time_step.size != 1 or self.length != 1:
                 raise errors.bad(
                     f"{NAME}(time_step)",
-                    "one number, for one step of each sequence",
+                    "one element, for a single step per sequence",
                     described=f"shape {time_step.shape} for x of {x.shape}",
                     kind=errors.ArgumentTypeError,
                 )
-            self.at = self.lens if self.lens is not None else zeros([self.batch], "int32") + time_step.reshape([]).astype("int32")
+            self.at = (
+                self.lens
+                if self.lens is not None
+                else zeros([self.batch], "int32") + time_step.reshape([]).astype("int32")
+            )
         else:
             self.at = zeros([self.batch], "int32")
 
@@ -65,11 +82,15 @@ class _Step:
             cache._assign_value(new)
         if self.decodes:
             if cache is None:
-                raise errors.bad(f"{NAME}(cache_kvs)", "a cache for each layer, as there is a time_step", None)
+                raise errors.bad(f"{NAME}(cache_kvs)", "a cache for each layer, since time_step is given", None)
             key, value = new.unbind(0)
         n, m = query.shape[2], key.shape[2]
         columns = arange(m, dtype="int32").reshape([1, 1, 1, m])
-        last = start if self.decodes else (zeros([self.batch], "int32") + (m - 1) if self.lens is None else self.lens + (m - n - 1))
+        last = (
+            start
+            if self.decodes
+            else (zeros([self.batch], "int32") + (m - 1) if self.lens is None else self.lens + (m - n - 1))
+        )
         valid = (columns <= last.reshape([self.batch, 1, 1, 1])).expand([self.batch, 1, n, m])
         mask = padded(self.attn_mask, m) if self.attn_mask is not None and self.decodes else self.attn_mask
         check_mask(f"{NAME}(attn_mask)", mask, (*query.shape[:3], m))
@@ -83,24 +104,40 @@ def _heads(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, sha
     if (weight.shape[-1] if transposed else weight.shape[0]) != width or len(dims) != (2 if shared > 0 else 3):
         wanted = ["heads + 2 * gqa_group_size" if shared > 0 else "3, heads", "head width"]
         full = [*wanted, str(width)] if transposed else [str(width), *wanted]
-        raise errors.bad(f"{NAME}(qkv_weights)", f"shape [{', '.join(full)}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{NAME}(qkv_weights)",
+            f"shape [{', '.join(full)}]",
+            described=f"shape {weight.shape}",
+            kind=errors.ShapeError,
+        )
     total = dims[0] if shared > 0 else 3 * dims[1]
     kept = shared if shared > 0 else dims[1]
-    flat = matmul(x, weight.reshape([total * dims[-1], width]), False, True) if transposed else matmul(x, weight.reshape([width, total * dims[-1]]))
+    flat = (
+        matmul(x, weight.reshape([total * dims[-1], width]), False, True)
+        if transposed
+        else matmul(x, weight.reshape([width, total * dims[-1]]))
+    )
     flat = flat if bias is None else flat + bias.reshape([-1])
     out = flat.reshape([x.shape[0], x.shape[1], total, dims[-1]]).transpose([0, 2, 1, 3])
     return [out[:, : total - 2 * kept], out[:, total - 2 * kept : total - kept], out[:, total - kept :]]
 
 
 @composite()
-def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_weights: Attr, qkv_biases: Attr, linear_weights: Attr,
-                            linear_biases: Attr, ffn_ln_scales: Attr, ffn_ln_biases: Attr, ffn1_weights: Attr, ffn1_biases: Attr,
-                            ffn2_weights: Attr, ffn2_biases: Attr, pre_layer_norm: bool = True, epsilon: float = 1e-05,
-                            residual_alpha: float = 1.0, cache_kvs: Attr = None, beam_offset: Tensor | None = None, pre_caches: Attr = None,
-                            seq_lens: Tensor | None = None, rotary_embs: Tensor | None = None, time_step: Tensor | None = None,
-                            attn_mask: Tensor | None = None, dropout_rate: float = 0.0, rotary_emb_dims: int = 0, activation: str = "gelu",
-                            training: bool = False, mode: str = "upscale_in_train", trans_qkvw: bool = True, ring_id: int = -1,
-                            norm_type: str = "layernorm", use_neox_rotary_style: bool = False, gqa_group_size: int = -1) -> Any:  # fmt: skip
+def fused_multi_transformer(x: Tensor, ln_scales: Attr[Sequence[Tensor]], ln_biases: Attr[Sequence[Tensor]],
+                            qkv_weights: Attr[Sequence[Tensor]], qkv_biases: Attr[Sequence[Tensor]],
+                            linear_weights: Attr[Sequence[Tensor]], linear_biases: Attr[Sequence[Tensor]],
+                            ffn_ln_scales: Attr[Sequence[Tensor]], ffn_ln_biases: Attr[Sequence[Tensor]],
+                            ffn1_weights: Attr[Sequence[Tensor]], ffn1_biases: Attr[Sequence[Tensor]],
+                            ffn2_weights: Attr[Sequence[Tensor]], ffn2_biases: Attr[Sequence[Tensor]],
+                            pre_layer_norm: bool = True, epsilon: float = 1e-05, residual_alpha: float = 1.0,
+                            cache_kvs: Attr[Sequence[Tensor]] = None, beam_offset: Tensor | None = None,
+                            pre_caches: Attr[Sequence[Tensor]] = None, seq_lens: Tensor | None = None,
+                            rotary_embs: Tensor | None = None, time_step: Tensor | None = None,
+                            attn_mask: Tensor | None = None, dropout_rate: float = 0.0, rotary_emb_dims: int = 0,
+                            activation: str = "gelu", training: bool = False, mode: str = "upscale_in_train",
+                            trans_qkvw: bool = True, ring_id: int = -1, norm_type: str = "layernorm",
+                            use_neox_rotary_style: bool = False,
+                            gqa_group_size: int = -1) -> Tensor | tuple[Tensor, list[Tensor]]:  # fmt: skip
     """Whole transformer of self-attention and feed-forward blocks, for prompts and for one step after another.
 
     Each list has one tensor for each layer, and ``None`` in place of a list means none at all. With ``cache_kvs`` the
@@ -158,19 +195,34 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_wei
     one_process(NAME, ring_id)
     floating(f"{NAME}(x)", x)
     if x.ndim != 3:
-        raise errors.bad(f"{NAME}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{NAME}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
     if norm_type not in ("layernorm", "rmsnorm"):
         raise errors.bad(f"{NAME}(norm_type)", "'layernorm' or 'rmsnorm'", norm_type)
     if rotary_emb_dims not in (0, 1):
         raise errors.bad(f"{NAME}(rotary_emb_dims)", "0 or 1", rotary_emb_dims)
     if beam_offset is not None:
-        raise errors.bad(f"{NAME}(beam_offset)", "None: every sequence has a cache of its own", beam_offset)
+        raise errors.bad(f"{NAME}(beam_offset)", "None, since every sequence has its own cache", beam_offset)
     act = activation_of(f"{NAME}(activation)", activation)
     count = len(qkv_weights) if isinstance(qkv_weights, (list, tuple)) else 0
-    parts = _parts(count, ln_scales=ln_scales, ln_biases=ln_biases, qkv_weights=qkv_weights, qkv_biases=qkv_biases, linear_weights=linear_weights,
-                   linear_biases=linear_biases, ffn_ln_scales=ffn_ln_scales, ffn_ln_biases=ffn_ln_biases, ffn1_weights=ffn1_weights,
-                   ffn1_biases=ffn1_biases, ffn2_weights=ffn2_weights, ffn2_biases=ffn2_biases, cache_kvs=cache_kvs,
-                   pre_caches=pre_caches)  # fmt: skip
+    parts = _parts(
+        count,
+        ln_scales=ln_scales,
+        ln_biases=ln_biases,
+        qkv_weights=qkv_weights,
+        qkv_biases=qkv_biases,
+        linear_weights=linear_weights,
+        linear_biases=linear_biases,
+        ffn_ln_scales=ffn_ln_scales,
+        ffn_ln_biases=ffn_ln_biases,
+        ffn1_weights=ffn1_weights,
+        ffn1_biases=ffn1_biases,
+        ffn2_weights=ffn2_weights,
+        ffn2_biases=ffn2_biases,
+        cache_kvs=cache_kvs,
+        pre_caches=pre_caches,
+    )
     step = _Step(x, time_step, seq_lens, attn_mask, rotary_embs if rotary_emb_dims else None)
 
     def norm(t: Tensor, scale: Tensor, bias: Tensor | None, which: str) -> Tensor:
@@ -189,14 +241,22 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_wei
         out = norm(x, p["ln_scales"], p["ln_biases"], "ln") if pre_layer_norm else x
         query, key, value = _heads(out, p["qkv_weights"], p["qkv_biases"], trans_qkvw, gqa_group_size)
         if step.rotary is not None:
-            tables = table_at(f"{NAME}(rotary_embs)", step.rotary, step.at if step.decodes else None, step.batch, query.shape[3])
+            tables = table_at(
+                f"{NAME}(rotary_embs)", step.rotary, step.at if step.decodes else None, step.batch, query.shape[3]
+            )
             if tables[0].shape[2] != step.length:
                 raise errors.bad(
-                    f"{NAME}(rotary_embs)", f"{step.length} positions, as x has", described=f"shape {step.rotary.shape}", kind=errors.ShapeError
+                    f"{NAME}(rotary_embs)",
+                    f"{step.length} positions, as x has",
+                    described=f"shape {step.rotary.shape}",
+                    kind=errors.ShapeError,
                 )
             query, key = [turned(t, *tables, not use_neox_rotary_style) for t in (query, key)]
         out = step.attend(query, key, value, p["cache_kvs"], p["pre_caches"])
-        out = matmul(out.transpose([0, 2, 1, 3]).reshape([step.batch, step.length, query.shape[1] * query.shape[3]]), p["linear_weights"])
+        out = matmul(
+            out.transpose([0, 2, 1, 3]).reshape([step.batch, step.length, query.shape[1] * query.shape[3]]),
+            p["linear_weights"],
+        )
         x = joined(x, out, p["linear_biases"])
         x = x if pre_layer_norm else norm(x, p["ln_scales"], p["ln_biases"], "ln")
         out = norm(x, p["ffn_ln_scales"], p["ffn_ln_biases"], "ffn_ln") if pre_layer_norm else x

@@ -6,6 +6,7 @@ as a data loader does; random numbers come from the framework's stream.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ def _index(where: str, x: Tensor) -> None:
     if x.dtype.name not in ("int32", "int64"):
         raise errors.bad(where, "int32 or int64", described=x.dtype.name, kind=errors.DtypeError)
     if x.ndim > 2 or x.ndim < 1 or (x.ndim == 2 and x.shape[1] != 1):
-        raise errors.bad(where, "one axis, or a column", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(where, "a 1-D tensor or shape [N, 1]", described=f"shape {x.shape}", kind=errors.ShapeError)
 
 
 @composite()
-def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum", out_size: Attr = None) -> Tensor:
+def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum",
+                    out_size: Attr[int | Tensor] = None) -> Tensor:  # fmt: skip
     """Send rows of node features along the edges of a graph and reduce them at their destinations.
 
     Args:
@@ -50,16 +52,20 @@ def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: 
         [[4.0], [3.0], [0.0]]
     """
     if pool_type not in POOLS:
-        raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(POOLS)}", pool_type)
+        raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(map(repr, POOLS))}", pool_type)
     if not x.ndim:
-        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-d tensor")
+        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-D tensor")
     for name, index in (("src_index", src_index), ("dst_index", dst_index)):
         _index(f"graph_send_recv({name})", index)
     if src_index.dtype is not dst_index.dtype:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name)
+        raise errors.bad(
+            "graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name
+        )
     src, dst = [t if t.ndim == 1 else t.reshape([-1]) for t in (src_index, dst_index)]
     if src.shape != dst.shape:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src.shape[0]} numbers, as src_index has", described=f"{dst.shape[0]}")
+        raise errors.bad(
+            "graph_send_recv(dst_index)", f"{src.shape[0]} elements, as src_index has", described=f"{dst.shape[0]}"
+        )
     return sent("graph_send_recv(pool_type)", index_select(x, src), dst, pool_type, out_size, x.shape[0])
 
 
@@ -76,8 +82,13 @@ class Columns:
                 raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", described=t.dtype.name)
         self.where, self.nodes_name = where, nodes_name
         self.row, self.colptr, self.nodes = (t._host().reshape(-1) for t in (row, colptr, nodes))
-        if not self.colptr.size or self.colptr[0] < 0 or self.colptr[-1] > self.row.size or (np.diff(self.colptr) < 0).any():
-            raise errors.bad(f"{where}(colptr)", f"numbers from 0 to the {self.row.size} edges that do not fall", colptr)
+        if (
+            not self.colptr.size
+            or self.colptr[0] < 0
+            or self.colptr[-1] > self.row.size
+            or (np.diff(self.colptr) < 0).any()
+        ):
+            raise errors.bad(f"{where}(colptr)", f"non-decreasing integers in [0, {self.row.size}]", colptr)
 
     def edges(self, nodes: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Indices into `row` of at most `most` random neighbours of each node (-1: all of them), and how many each node
@@ -86,7 +97,9 @@ class Columns:
         n = self.colptr.size - 1
         if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
             wrong = int(nodes.min() if nodes.min() < 0 else nodes.max())
-            raise errors.bad(f"{self.where}({self.nodes_name})", f"nodes in [0, {n - 1}]", wrong, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                f"{self.where}({self.nodes_name})", f"node ids in [0, {n - 1}]", wrong, kind=errors.OutOfRangeError
+            )
         first = self.colptr[nodes].astype(np.int64)
         degree = self.colptr[nodes + 1].astype(np.int64) - first
         owner = np.repeat(np.arange(nodes.size), degree)
@@ -106,7 +119,9 @@ def stream() -> np.random.Generator:
     return np.random.default_rng(random_state.next_key())
 
 
-def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str) -> tuple[Tensor, ...]:
+def drawn(
+    where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str
+) -> tuple[Tensor, ...]:
     """Neighbours of nodes, how many each has, and the IDs of the edges if there are any."""
     graph = Columns(where, row, colptr, nodes, nodes_name)
     place, counts = graph.edges(graph.nodes, most, stream())
@@ -116,15 +131,21 @@ def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eid
 
 def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
     if not isinstance(eids, Tensor):
-        raise errors.bad(where, "the edges' numbers, as return_eids is True", eids)
+        raise errors.bad(where, "edge ids, since return_eids is True", eids)
     if eids._value.sig.size != row._value.sig.size or eids.dtype is not row.dtype:
-        raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", described=f"shape {eids.shape}, {eids.dtype.name}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"{row.size} elements of {row.dtype.name}",
+            described=f"shape {eids.shape}, {eids.dtype.name}",
+            kind=errors.ShapeError,
+        )
     return eids
 
 
 @composite()
-def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None, perm_buffer: Tensor | None = None,
-                           sample_size: int = -1, return_eids: bool = False, flag_perm_buffer: bool = False) -> Any:  # fmt: skip
+def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None,
+                           perm_buffer: Tensor | None = None, sample_size: int = -1, return_eids: bool = False,
+                           flag_perm_buffer: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """Sample neighbors of nodes at random, without replacement.
 
     The graph is in compressed sparse column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
@@ -151,7 +172,7 @@ def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eid
         ([1, 2, 0], [2, 1])
     """
     if flag_perm_buffer and perm_buffer is None:
-        raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, as flag_perm_buffer is True", None)
+        raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, since flag_perm_buffer is True", None)
     given = _numbers("graph_sample_neighbors(eids)", eids, row) if return_eids else None
     return drawn("graph_sample_neighbors", row, colptr, input_nodes, sample_size, given, "input_nodes")
 
@@ -182,12 +203,23 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
     if neighbors.dtype is not x.dtype:
         raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", described=neighbors.dtype.name)
     first, others, counts = (t._host().reshape(-1) for t in (x, neighbors, count))
-    if (first.size and counts.size % first.size) or (not first.size and counts.size) or (counts.size and counts.min() < 0):
+    if (
+        (first.size and counts.size % first.size)
+        or (not first.size and counts.size)
+        or (counts.size and counts.min() < 0)
+    ):
         raise errors.bad(
-            f"{where}(count)", f"a number of neighbours for each of {first.size} nodes, or several times that", count, kind=errors.for_number(count)
+            f"{where}(count)",
+            f"non-negative integers, a multiple of the {first.size} nodes in number",
+            count,
+            kind=errors.for_number(count),
         )
     if counts.sum() != others.size:
-        raise errors.bad(f"{where}(count)", f"counts of {others.size} neighbours", described=f"counts of {int(counts.sum())}")
+        raise errors.bad(
+            f"{where}(count)",
+            f"counts that sum to {others.size}, the number of neighbors",
+            described=f"a sum of {int(counts.sum())}",
+        )
     src, nodes = renumbered(first, others)
     own = renumbered(first, first)[0] if first.size else np.zeros(0, np.int64)
     dst = np.repeat(np.tile(own, counts.size // first.size if first.size else 0), counts)
@@ -195,8 +227,9 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
 
 
 @composite()
-def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None, index_buffer: Tensor | None = None,
-                  flag_buffer_hashtable: bool = False) -> tuple:  # fmt: skip
+def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None,
+                  index_buffer: Tensor | None = None,
+                  flag_buffer_hashtable: bool = False) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Renumber sampled nodes and their neighbors from 0.
 
     Nodes of ``x`` come first, then the other neighbors in order of appearance.
@@ -220,13 +253,13 @@ def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Ten
         [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
     """
     if flag_buffer_hashtable and (value_buffer is None or index_buffer is None):
-        raise errors.bad("graph_reindex(value_buffer)", "two buffers, as flag_buffer_hashtable is True", None)
+        raise errors.bad("graph_reindex(value_buffer)", "two buffers, since flag_buffer_hashtable is True", None)
     return reindexed("graph_reindex", x, neighbors, count)
 
 
 @composite()
-def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr, sorted_eids: Any = None,
-                       return_eids: bool = False) -> tuple:  # fmt: skip
+def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr[Sequence[int]],
+                       sorted_eids: Attr[Tensor] = None, return_eids: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """Sample neighbors over several hops and renumber the subgraph from 0.
 
     Each hop samples neighbors of the nodes that the one before has reached first. The graph is in compressed sparse
@@ -253,7 +286,12 @@ def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_
     where = "graph_khop_sampler"
     given = _numbers(f"{where}(sorted_eids)", sorted_eids, row) if return_eids else None
     if not isinstance(sample_sizes, tuple) or not all(isinstance(n, int) for n in sample_sizes):
-        raise errors.bad(f"{where}(sample_sizes)", "a list of integers, one for each step", sample_sizes, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(sample_sizes)",
+            "a list of integers, one for each step",
+            sample_sizes,
+            kind=errors.ArgumentTypeError,
+        )
     graph, rng = Columns(where, row, colptr, input_nodes, "input_nodes"), stream()
     ahead, seen = np.unique(graph.nodes), np.zeros(0, graph.row.dtype)
     sources, targets, places = [], [], []
@@ -267,8 +305,12 @@ def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_
     src, dst = [np.concatenate(parts) if parts else np.zeros(0, graph.row.dtype) for parts in (sources, targets)]
     order = renumbered(graph.nodes[np.sort(np.unique(graph.nodes, return_index=True)[1])], src)[1]
     by_node = np.argsort(order)
-    columns = [by_node[np.searchsorted(order, part, sorter=by_node)].astype(order.dtype) for part in (src, dst, graph.nodes)]
+    columns = [
+        by_node[np.searchsorted(order, part, sorter=by_node)].astype(order.dtype) for part in (src, dst, graph.nodes)
+    ]
     found = [made(columns[0].reshape(-1, 1)), made(columns[1].reshape(-1, 1)), made(order), made(columns[2])]
     if given is not None:
-        found.append(made(given._host().reshape(-1)[np.concatenate(places) if places else np.zeros(0, np.int64)].reshape(-1, 1)))
+        found.append(
+            made(given._host().reshape(-1)[np.concatenate(places) if places else np.zeros(0, np.int64)].reshape(-1, 1))
+        )
     return tuple(found)

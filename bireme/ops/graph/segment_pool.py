@@ -56,7 +56,7 @@ def _(x, index, rows):
     if not x.ndim or index.ndim != 1 or index.dtype.kind != "i" or index.shape[0] != x.shape[0]:
         raise errors.bad(
             "pool_rows(index)",
-            f"a 1-D tensor of integers, one for each row of {list(x.shape)}",
+            f"a 1-D integer tensor, one element per row of shape {list(x.shape)}",
             described=f"shape {list(index.shape)}",
             kind=errors.ShapeError,
         )
@@ -77,23 +77,25 @@ def _(g, out, x, index, pool, rows):
 
 def _segments(name: str, data: Tensor, segment_ids: Tensor, pool: str) -> Tensor:
     if segment_ids.dtype.name not in ("int32", "int64"):
-        raise errors.bad(f"{name}(segment_ids)", "int32 or int64", described=segment_ids.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(segment_ids)", "int32 or int64", described=segment_ids.dtype.name, kind=errors.DtypeError
+        )
     if segment_ids.ndim == 2 and segment_ids.shape[1] == 1:
         segment_ids = segment_ids.reshape([-1])
     if not data.ndim or segment_ids.ndim != 1 or segment_ids.shape[0] != data.shape[0]:
         raise errors.bad(
             f"{name}(segment_ids)",
-            f"one number for each row of data of shape {data.shape}",
+            f"one element per row of data of shape {data.shape}",
             described=f"shape {segment_ids.shape}",
             kind=errors.ArgumentTypeError,
         )
     host = segment_ids._host()
     if host.size and host[0] < 0:
-        raise errors.bad(f"{name}(segment_ids)", "numbers of 0 or more", int(host[0]), kind=errors.OutOfRangeError)
+        raise errors.bad(f"{name}(segment_ids)", "non-negative integers", int(host[0]), kind=errors.OutOfRangeError)
     falls = np.flatnonzero(np.diff(host) < 0)
     if falls.size:
         i = int(falls[0])
-        raise errors.bad(f"{name}(segment_ids)", "numbers that do not fall", described=f"{host[i]} before {host[i + 1]}")
+        raise errors.bad(f"{name}(segment_ids)", "non-decreasing integers", described=f"{host[i]} before {host[i + 1]}")
     return pool_rows(data, segment_ids, pool, int(host[-1]) + 1 if host.size else 0)
 
 
@@ -188,7 +190,7 @@ def segment_min(data: Tensor, segment_ids: Tensor) -> Tensor:
 def sent(name: str, rows: Any, dst_index: Tensor, pool: str, out_size: Any, default: int) -> Tensor:
     """Messages, one row each, reduced at their destinations: what graph operators end with."""
     if pool not in POOLS:
-        raise errors.bad(name, f"one of {', '.join(POOLS)}", pool)
+        raise errors.bad(name, f"one of {', '.join(map(repr, POOLS))}", pool)
     if isinstance(out_size, Tensor):
         out_size = int(out_size.item())
     return pool_rows(rows, dst_index, pool, default if out_size is None or out_size <= 0 else int(out_size))

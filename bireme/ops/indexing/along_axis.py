@@ -54,7 +54,9 @@ def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = F
         places = (places[:, None] + np.arange(after)).reshape(-1)
     if before > 1:
         places = (np.arange(0, out.size, n * after)[:, None] + places).reshape(-1)
-    _UFUNCS[how].at(out.reshape(-1), places, part.astype(out.dtype, copy=False).reshape(-1) if part.ndim else part.astype(out.dtype))
+    _UFUNCS[how].at(
+        out.reshape(-1), places, part.astype(out.dtype, copy=False).reshape(-1) if part.ndim else part.astype(out.dtype)
+    )
     return out
 
 
@@ -140,7 +142,7 @@ def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
             check_range(where, index, -dims[0], dims[0])
             return
         for k, n in enumerate(dims):
-            check_range(where, index[..., k], -n, n)  # type: ignore[index]  # installed by ops.index
+            check_range(where, index[..., k], -n, n, part_of=index)  # type: ignore[index]  # installed by ops.index
         return
     host = np.asarray(value.array)
     for k, n in enumerate(dims):
@@ -153,4 +155,9 @@ def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
 def check_filled(where: str, n: int, index) -> None:
     """Raise, by Sigs alone, for an index into an axis without elements."""
     if not n and index.size:
-        raise errors.bad(where, "no indices into an axis without elements", described=f"shape {list(index.shape)}", kind=errors.OutOfRangeError)
+        raise errors.bad(
+            where,
+            "no indices into an axis without elements",
+            described=f"shape {list(index.shape)}",
+            kind=errors.OutOfRangeError,
+        )

@@ -11,14 +11,29 @@ from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.ops.indexing.along_axis import add_at, add_rows, along, check_columns, check_filled, combined, from_front, put_axis, take_axis
+from bireme.ops.indexing.along_axis import (
+    add_at,
+    add_rows,
+    along,
+    check_columns,
+    check_filled,
+    combined,
+    from_front,
+    put_axis,
+    take_axis,
+)
 from bireme.ops.indexing.getitem import pick
 from bireme.ops.manipulation import reshape
 
 # ---------------------------------------------------------------- slices along an axis
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"}, out=True, numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"))
+@op(
+    method=True,
+    alias={"x": "input", "axis": "dim"},
+    out=True,
+    numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"),
+)
 def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
     """Select slices along an axis by a vector of indices.
 
@@ -53,10 +68,18 @@ def _(arguments):
 def _(x, index, axis):
     if index.ndim > 1 or index.dtype.kind != "i":
         raise errors.bad(
-            "index_select(index)", "a 1-D integer tensor", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+            "index_select(index)",
+            "a 1-D integer tensor",
+            described=f"shape {list(index.shape)}, {index.dtype.name}",
+            kind=errors.ShapeError,
         )
     if x.ndim == 0:
-        raise errors.bad("index_select(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.OutOfRangeError)
+        raise errors.bad(
+            "index_select(x)",
+            "a tensor with at least 1 dimension",
+            described="a 0-D tensor",
+            kind=errors.OutOfRangeError,
+        )
     check_filled("index_select(index)", x.shape[axis], index)
 
 
@@ -164,10 +187,13 @@ def gather_nd(x: Tensor, index: Tensor) -> Tensor:
 def check_rows(name: str, dims: list[int], index: Tensor) -> None:
     """Raise for an index whose rows are no indices into a tensor of a shape."""
     if index.dtype.kind != "i":
-        raise errors.bad(f"{name}(index)", "a tensor of integers", described=index.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(f"{name}(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
     if not index.ndim or index.shape[-1] > len(dims):
         raise errors.bad(
-            f"{name}(index)", f"rows of at most {len(dims)} places, as x has axes", described=f"shape {index.shape}", kind=errors.ShapeError
+            f"{name}(index)",
+            f"a last dimension of at most {len(dims)}, the number of dimensions of x",
+            described=f"shape {index.shape}",
+            kind=errors.ShapeError,
         )
     for k in range(index.shape[-1]):
         check_filled(f"{name}(index)", dims[k], index)
@@ -180,7 +206,9 @@ def check_rows(name: str, dims: list[int], index: Tensor) -> None:
 def _take_along_numpy(arr, indices, axis, broadcast):
     indices = np.broadcast_to(indices, _matched(arr.shape, indices.shape, axis, broadcast))
     ends = [(-1,) + (1,) * (indices.ndim - k - 1) for k in range(indices.ndim)]
-    others = [0 if arr.shape[k] == 1 else np.arange(n).reshape(end) for k, (n, end) in enumerate(zip(indices.shape, ends))]
+    others = [
+        0 if arr.shape[k] == 1 else np.arange(n).reshape(end) for k, (n, end) in enumerate(zip(indices.shape, ends))
+    ]
     return arr[(*others[:axis], indices, *others[axis + 1 :])]
 
 
@@ -219,22 +247,45 @@ def _matched(dims, wanted, axis, broadcast):
 @take_along_axis.check
 def _(arr, indices, axis, broadcast):
     if arr.ndim != indices.ndim:
-        raise errors.bad("take_along_axis(indices)", f"{arr.ndim} axes, as arr has", described=f"shape {list(indices.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "take_along_axis(indices)",
+            f"{arr.ndim} dimensions, as arr has",
+            described=f"shape {list(indices.shape)}",
+            kind=errors.ShapeError,
+        )
     if indices.dtype.kind != "i":
-        raise errors.bad("take_along_axis(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "take_along_axis(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError
+        )
     if not arr.ndim:
-        raise errors.bad("take_along_axis(arr)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.ArgumentError)
+        raise errors.bad(
+            "take_along_axis(arr)",
+            "a tensor with at least 1 dimension",
+            described="a 0-D tensor",
+            kind=errors.ArgumentError,
+        )
     check_filled("take_along_axis(indices)", arr.shape[axis], indices)
     for k, (a, i) in enumerate(zip(arr.shape, indices.shape)):
         if k != axis and not (i in (1, a) or a == 1 if broadcast else i <= a):
-            wanted = f"extents that broadcast with arr's {list(arr.shape)}" if broadcast else f"extents of at most arr's {list(arr.shape)}"
+            wanted = (
+                f"sizes that broadcast with arr's {list(arr.shape)}"
+                if broadcast
+                else f"sizes of at most arr's {list(arr.shape)}"
+            )
             raise errors.bad(
-                "take_along_axis(indices)", f"{wanted} except along axis {axis}", described=f"shape {list(indices.shape)}", kind=errors.ShapeError
+                "take_along_axis(indices)",
+                f"{wanted} except along axis {axis}",
+                described=f"shape {list(indices.shape)}",
+                kind=errors.ShapeError,
             )
 
 
-take_along_axis.index(lambda s: [("indices", -s["arr"].shape[s["axis"]], s["arr"].shape[s["axis"]])] if s["arr"].ndim else [])
-take_along_axis.infer(lambda arr, indices, axis, broadcast: sig_of(_matched(arr.shape, indices.shape, axis, broadcast), arr.dtype))
+take_along_axis.index(
+    lambda s: [("indices", -s["arr"].shape[s["axis"]], s["arr"].shape[s["axis"]])] if s["arr"].ndim else []
+)
+take_along_axis.infer(
+    lambda arr, indices, axis, broadcast: sig_of(_matched(arr.shape, indices.shape, axis, broadcast), arr.dtype)
+)
 
 
 @take_along_axis.grad(numpy=True)
@@ -285,7 +336,7 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
     if x.ndim != 2:
         raise errors.bad("index_sample(x)", "a matrix", x)
     if index.ndim != 2 or index.shape[0] != x.shape[0]:
-        raise errors.bad("index_sample(index)", f"a matrix of {x.shape[0]} rows, as x has", index)
+        raise errors.bad("index_sample(index)", f"a matrix with {x.shape[0]} rows to match x", index)
     if index.dtype.kind != "i":
         raise errors.bad("index_sample(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
     check_range("index_sample(index)", index, 0, x.shape[1])
@@ -317,9 +368,9 @@ def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
         [4, 2]
     """
     if mode not in ("raise", "wrap", "clip"):
-        raise errors.bad("take(mode)", '"raise", "wrap" or "clip"', mode)
+        raise errors.bad("take(mode)", "'raise', 'wrap' or 'clip'", mode)
     if index.dtype.kind != "i":
-        raise errors.bad("take(index)", "a tensor of integers", described=index.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("take(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
     n = x._value.sig.size
     check_filled("take(index)", n, index)
     if mode == "raise":

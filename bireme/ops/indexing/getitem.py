@@ -1,6 +1,7 @@
 """Reading by index: `x[...]` in all its forms, and `unbind`.
 
-A basic index (integers, slices, None, ...) is one `slice_view` node that shares storage: sizes and steps are attributes,
+A basic index (integers, slices, None, ...) is one `slice_view` node that shares storage: sizes and steps are
+attributes,
 starts are inputs, so `x[i]` in a loop is one program. An index with tensors, lists or masks copies, by `pick`. An
 integer is basic beside an array too, as in Paddle and unlike in NumPy: `x[0, :, [1, 2]]` is `x[0][:, [1, 2]]`. And
 `...` that covers no axis does not separate arrays.
@@ -32,7 +33,10 @@ from bireme.ops.manipulation import reshape
 
 
 def take_slice(x, starts, spec):
-    """`spec` has, per axis of x, (size, step, drop): `size` elements from a start, `step` apart, and whether the axis goes."""
+    """`spec` has, per axis of x, (size, step, drop):
+
+    `size` elements from a start, `step` apart, and whether the axis goes.
+    """
     reach = tuple((n - 1) * builtins.abs(step) + 1 if n else 0 for n, step, _ in spec)
     at = tuple(s if step > 0 else s - (r - 1) for s, r, (_, step, _) in zip(starts, reach, spec))
     out = lax.dynamic_slice(x, at, reach)
@@ -165,7 +169,9 @@ class Index:
                 place += 1
             else:
                 if not -n <= item < n:
-                    raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis {axis}", item, kind=IndexError)
+                    raise errors.bad(
+                        "x[index]", f"an index in [{-n}, {n - 1}] for axis {axis}", item, kind=errors.OutOfRangeError
+                    )
                 self.plain = False
                 self.starts.append(item + n if item < 0 else item)
                 self.spec.append((1, 1, True))
@@ -176,7 +182,10 @@ class Index:
         return _taken(x, *self.steps())
 
     def steps(self) -> tuple[Any, list, list[int] | None]:
-        """The basic part as calls: the bound slice, unless all is taken, where it starts, and the shape with new axes, if there are any."""
+        """The basic part as calls:
+
+        the bound slice, unless all is taken, where it starts, and the shape with new axes, if there are any.
+        """
         bound, dims = None, list(kept(self.spec))
         if not self.plain or not (self.adds or self.picks):
             bound = slice_view.bind((1, -len(self.starts)), (tuple(self.spec),))
@@ -192,7 +201,9 @@ class Index:
         for axis, i in self.picks.items():
             n = x.shape[axis]
             if not n and i.size:
-                raise errors.bad("x[index]", f"no indices into axis {axis}, which has no elements", i, kind=errors.OutOfRangeError)
+                raise errors.bad(
+                    "x[index]", f"no indices into axis {axis}, which has no elements", i, kind=errors.OutOfRangeError
+                )
             check_range("x[index]", i, -n, n)
 
 
@@ -207,7 +218,7 @@ def bounds(s: slice, n: int) -> tuple[int, int, int]:
             part = int(part.item())
         parts.append(part)
     if parts[2] == 0:
-        raise errors.bad("x[step]", "a step other than 0", 0)
+        raise errors.bad("x[step]", "a nonzero step", 0)
     start, stop, step = slice(*parts).indices(n)
     size = len(range(start, stop, step))
     return (start if size else 0), size, step
@@ -223,10 +234,12 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
         found = [int(i) if isinstance(i, Tensor) and not i.ndim and i.dtype.kind == "i" else i for i in found]
     ndim, used = x._value.sig.ndim, sum(map(_span, found))
     if used > ndim:
-        raise errors.bad("x[index]", f"at most {ndim} indices for shape {x.shape}", described=f"{used}", kind=errors.OutOfRangeError)
+        raise errors.bad(
+            "x[index]", f"at most {ndim} indices for shape {x.shape}", described=f"{used}", kind=errors.OutOfRangeError
+        )
     at = [k for k, i in enumerate(found) if i is Ellipsis]
     if len(at) > 1:
-        raise errors.bad("x[index]", "at most one ...", described="two", kind=errors.OutOfRangeError)
+        raise errors.bad("x[index]", "at most one Ellipsis", described="two", kind=errors.OutOfRangeError)
     k = at[0] if at else len(found)
     items: list[Any] = []
     masks = others = axis = 0
@@ -240,7 +253,9 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
             others += 1
             items.append(item)
         else:
-            raise errors.bad("x[index]", "integer or bool tensors", described=item.dtype.name, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "x[index]", "integer or bool tensors", described=item.dtype.name, kind=errors.ArgumentTypeError
+            )
         axis += _span(item)
     return items, masks == 1 and not others
 
@@ -258,7 +273,9 @@ def _item(item: Any) -> Any:
         return item
     if _is_bool(item):
         return Flag(bool(item))
-    if isinstance(item, (int, np.integer)) or (isinstance(item, np.ndarray) and not item.ndim and item.dtype.kind in "iu"):
+    if isinstance(item, (int, np.integer)) or (
+        isinstance(item, np.ndarray) and not item.ndim and item.dtype.kind in "iu"
+    ):
         return int(item)
     if isinstance(item, (list, tuple, np.ndarray, range)):
         made = value_of(item)
@@ -274,7 +291,9 @@ def _mask(x: Tensor, mask: Tensor, axis: int) -> list:
     """A mask over axes from this one on, as one integer tensor for each; this reads the mask."""
     covered = x.shape[axis : axis + mask.ndim]
     if mask.shape != covered:
-        raise errors.bad("x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=IndexError)
+        raise errors.bad(
+            "x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=errors.OutOfRangeError
+        )
     return [Tensor(value_of(i)) for i in np.nonzero(mask._host())]
 
 
@@ -348,7 +367,7 @@ def _row(x: Tensor, i: int) -> Tensor:
     dims = x._value.sig.shape
     n = dims[0]
     if not -n <= i < n:
-        raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=IndexError)
+        raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=errors.OutOfRangeError)
     bound = _rows.get(dims)
     if bound is None:
         spec = ((1, 1, True), *[(d, 1, False) for d in dims[1:]])
@@ -443,7 +462,7 @@ def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
         [[1, 2], [3, 4]]
     """
     if input.ndim == 0:
-        raise errors.bad("unbind(input)", "a tensor with at least one axis", input)
+        raise errors.bad("unbind(input)", "a tensor with at least 1 dimension", input)
     if input.shape[axis] == 0:
         return []
     # one node with one gradient; as views, the parts are the slices that they are

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -12,7 +11,6 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.op import Size, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
@@ -79,7 +77,11 @@ def _(x, mask):
 @op(differentiable=False, numpy=lambda x, size: np.argwhere(_is_set_numpy(x)).astype(np.int64, copy=False))
 def nonzero_of(x: Tensor, *, size: Size) -> Tensor:
     """Indices of what is not zero; use `nonzero`."""
-    return jnp.stack(jnp.nonzero(_is_set(x), size=size), axis=1).astype(jnp.int64) if x.ndim else jnp.zeros((size, 0), jnp.int64)
+    return (
+        jnp.stack(jnp.nonzero(_is_set(x), size=size), axis=1).astype(jnp.int64)
+        if x.ndim
+        else jnp.zeros((size, 0), jnp.int64)
+    )
 
 
 def _is_set(x):
@@ -100,7 +102,7 @@ nonzero_of.infer(lambda x, size: sig_of((size, x.ndim), dtypes.int64))
 
 
 @composite(method=True, alias={"x": "input"}, name_arg=False, out=True)
-def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Find the indices of the elements that are not zero; waits for the values, on which the shape depends.
 
     Numbers below the smallest normal one of the dtype count as zero.
@@ -121,7 +123,8 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
 
 
 @composite(method=True, alias={"x": "input", "y": "other"}, out=True, plain=True)
-def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float | None = None) -> Any:
+def where(condition: Tensor, x: Tensor | float | None = None,
+          y: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Select elements from ``x`` where a condition is true and from ``y`` elsewhere.
 
     Without ``x`` and ``y`` it returns the indices where the condition is true, as
@@ -183,7 +186,9 @@ def masked_put(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 def _numbered(mask, n):
     """For each element of a mask, how many before it are true."""
-    return jnp.clip(jnp.cumsum(mask.reshape(-1), dtype=np.int32 if mask.size < 1 << 31 else np.int64) - 1, 0, n - 1).reshape(mask.shape)
+    return jnp.clip(
+        jnp.cumsum(mask.reshape(-1), dtype=np.int32 if mask.size < 1 << 31 else np.int64) - 1, 0, n - 1
+    ).reshape(mask.shape)
 
 
 masked_put.infer(lambda x, mask: sig_of(broadcast_shape("masked_scatter", x.shape, mask.shape), x.dtype))
@@ -223,7 +228,9 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     if mask.dtype is not dtypes.bool_:
         raise errors.bad("masked_scatter(mask)", "a bool tensor", described=mask.dtype.name, kind=errors.ArgumentError)
     if value.dtype is not x.dtype:
-        raise errors.bad("masked_scatter(value)", f"x's type {x.dtype.name}", described=value.dtype.name, kind=errors.ArgumentError)
+        raise errors.bad(
+            "masked_scatter(value)", f"x's dtype {x.dtype.name}", described=value.dtype.name, kind=errors.ArgumentError
+        )
     dims = broadcast_shape("masked_scatter", tuple(x.shape), tuple(mask.shape))
     if value._value.sig.size < math.prod(dims):
         _check_enough(mask, math.prod(dims) // mask._value.sig.size, value._value.sig.size)
@@ -231,13 +238,17 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 
 def _check_enough(mask: Tensor, times: int, n: int) -> None:
-    """Raise for a mask that is true more than `n` times; one that is not there yet is looked at when it is."""
-    expected = f"at most {n} true elements, as value has"
-    known = read(mask)
-    if known.array is not None and known.device.is_cpu:
-        count = int(np.count_nonzero(known.array)) * times
-        if count > n:
-            raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.ArgumentError)
-    elif not segment.local.segment.symbolic:
-        more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)
+    """Raise for a mask that is true more than `n` times."""
+
+    def count(array: np.ndarray) -> int | None:
+        found = int(np.count_nonzero(array)) * times
+        return found if found > n else None
+
+    guards.require(
+        read(mask),
+        "masked_scatter(mask)",
+        f"at most {n} true elements, as value has",
+        host=count,
+        device=lambda: logic.any_outside(mask.sum(), 0, n // times + 1),
+        got="more",
+    )

@@ -56,10 +56,13 @@ scatter.index(lambda s: [("index", -s["x"].shape[0], s["x"].shape[0])] if s["x"]
 @scatter.check
 def _(x, index, updates):
     if not x.ndim:
-        raise errors.bad("scatter(x)", "a tensor with at least one axis", described="a 0-d tensor")
+        raise errors.bad("scatter(x)", "a tensor with at least 1 dimension", described="a 0-D tensor")
     if index.dtype.kind != "i" or index.ndim > 2 or (index.ndim == 2 and index.shape[1] != 1):
         raise errors.bad(
-            "scatter(index)", "a 1-D tensor of integers", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+            "scatter(index)",
+            "a 1-D integer tensor",
+            described=f"shape {list(index.shape)}, {index.dtype.name}",
+            kind=errors.ShapeError,
         )
     if updates.shape != (*index.shape[:1], *x.shape[1:]):
         raise errors.bad(
@@ -76,7 +79,9 @@ def _(g, index, overwrite, sigs):
     index = from_front(index.reshape(-1), g.shape[0])
     rows = take_axis(g, index)
     if overwrite:  # what was written over has no part in the result
-        rows = jnp.where(last_written(index, g.shape[0]).reshape((-1,) + (1,) * (g.ndim - 1)), rows, jnp.zeros_like(rows))
+        rows = jnp.where(
+            last_written(index, g.shape[0]).reshape((-1,) + (1,) * (g.ndim - 1)), rows, jnp.zeros_like(rows)
+        )
     return put_axis(g, index, 0), None, rows.reshape(sigs[2].shape)
 
 
@@ -111,14 +116,21 @@ index_add.index(lambda s: [("index", -s["x"].shape[s["axis"]], s["x"].shape[s["a
 @index_add.check
 def _(x, index, axis, value):
     if not x.ndim:
-        raise errors.bad("index_add(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.OutOfRangeError)
+        raise errors.bad(
+            "index_add(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.OutOfRangeError
+        )
     if index.dtype.kind != "i" or index.ndim != 1:
         raise errors.bad(
-            "index_add(index)", "a 1-D tensor of integers", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+            "index_add(index)",
+            "a 1-D integer tensor",
+            described=f"shape {list(index.shape)}, {index.dtype.name}",
+            kind=errors.ShapeError,
         )
     wanted = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if value.shape != wanted:
-        raise errors.bad("index_add(value)", f"shape {list(wanted)}", described=f"shape {list(value.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "index_add(value)", f"shape {list(wanted)}", described=f"shape {list(value.shape)}", kind=errors.ShapeError
+        )
     check_filled("index_add(index)", x.shape[axis], index)
 
 
@@ -175,7 +187,9 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     check_rows("scatter_nd_add", x.shape, index)
     wanted = [*index.shape[:-1], *x.shape[index.shape[-1] :]]
     if updates.shape != wanted:
-        raise errors.bad("scatter_nd_add(updates)", f"shape {wanted}", described=f"shape {updates.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "scatter_nd_add(updates)", f"shape {wanted}", described=f"shape {updates.shape}", kind=errors.ShapeError
+        )
     return scatter_nd_of(x, index, updates)
 
 
@@ -232,7 +246,11 @@ def _shared(total, n):
     if jnp.issubdtype(total.dtype, jnp.inexact):
         return total / n.astype(total.dtype)
     n = n.astype(total.dtype)
-    return total // n if jnp.issubdtype(total.dtype, jnp.unsignedinteger) else (jnp.abs(total) // n * jnp.sign(total)).astype(total.dtype)
+    return (
+        total // n
+        if jnp.issubdtype(total.dtype, jnp.unsignedinteger)
+        else (jnp.abs(total) // n * jnp.sign(total)).astype(total.dtype)
+    )
 
 
 put_along.infer(lambda arr: arr)
@@ -301,7 +319,10 @@ def _is(a, b):
 
 
 def _product_grad(g, out, start, is_part, flat, values):
-    """The gradient of a product: all of it divided by the factor, and for a factor of zero the product of the others."""
+    """The gradient of a product:
+
+    all of it divided by the factor, and for a factor of zero the product of the others.
+    """
     one = jnp.ones((), out.dtype)
     first, among = jnp.where(is_part & (start != 0), start, one), jnp.where(values == 0, one, values)
     zeros = put_axis((is_part & (start == 0)).astype(np.int32), flat, values == 0, 0, "add")
@@ -318,40 +339,68 @@ def _product_grad(g, out, start, is_part, flat, values):
 _still = dual(lambda x: x)(lax.stop_gradient)
 
 
-_REDUCTIONS = {"assign": "assign", "add": "add", "mean": "mean", "mul": "mul", "multiply": "mul", "amin": "amin", "amax": "amax"}
+_REDUCTIONS = {
+    "assign": "assign",
+    "add": "add",
+    "mean": "mean",
+    "mul": "mul",
+    "multiply": "mul",
+    "amin": "amin",
+    "amax": "amax",
+}
 
 
-def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str, include_self: bool, broadcast: bool) -> Tensor:
+def _put(
+    name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str, include_self: bool, broadcast: bool
+) -> Tensor:
     """What all functions below do; `name` is that of the function and of its arguments for indices and values."""
     name, of_indices, of_values = name.split()
     where = f"{name}({of_indices})"
     if reduce not in _REDUCTIONS:
-        raise errors.bad(f"{name}(reduce)", f"one of {', '.join(_REDUCTIONS)}", reduce)
+        raise errors.bad(f"{name}(reduce)", f"one of {', '.join(map(repr, _REDUCTIONS))}", reduce)
     reduce = _REDUCTIONS[reduce]
     if not arr.ndim:
-        raise errors.bad(f"{name}()", "a tensor with at least one axis", arr, kind=errors.ArgumentError)
+        raise errors.bad(f"{name}()", "a tensor with at least 1 dimension", arr, kind=errors.ArgumentError)
     if (arr.dtype.is_complex and reduce in ("amin", "amax")) or (arr.dtype is dtypes.bool_ and reduce != "assign"):
-        raise errors.bad(f"{name}(reduce)", f"a reduction for {arr.dtype.name}", reduce, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{name}(reduce)", f"a reduction that supports {arr.dtype.name}", reduce, kind=errors.ArgumentTypeError
+        )
     if indices.dtype.kind != "i":
-        raise errors.bad(where, "a tensor of integers", described=indices.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(where, "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
     if indices.ndim != arr.ndim:
-        raise errors.bad(where, f"{arr.ndim} axes, as the tensor written to has", described=f"shape {indices.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"{arr.ndim} dimensions, as the tensor written to has",
+            described=f"shape {indices.shape}",
+            kind=errors.ShapeError,
+        )
     if isinstance(values, Tensor) and values.dtype is not arr.dtype:
         raise errors.bad(
-            f"{name}({of_values})", f"the type of the tensor written to, {arr.dtype.name}", described=values.dtype.name, kind=errors.DtypeError
+            f"{name}({of_values})",
+            f"the dtype of the tensor written to, {arr.dtype.name}",
+            described=values.dtype.name,
+            kind=errors.DtypeError,
         )
     values = value_like(arr, values)
-    wide = broadcast and indices.shape[axis] <= arr.shape[axis]  # Paddle's rule: an index longer than the axis stays as it is
+    wide = (
+        broadcast and indices.shape[axis] <= arr.shape[axis]
+    )  # Paddle's rule: an index longer than the axis stays as it is
     wanted = [indices.shape[k] if k == axis or not wide else n for k, n in enumerate(arr.shape)]
     for k, (n, i) in enumerate(zip(arr.shape, indices.shape)):
         if k != axis and (i not in (1, n) if wide else i > n):
             raise errors.bad(
-                where, f"a shape that fits {arr.shape} along all axes but {axis}", described=f"shape {indices.shape}", kind=errors.ShapeError
+                where,
+                f"a shape compatible with {arr.shape} along all axes but {axis}",
+                described=f"shape {indices.shape}",
+                kind=errors.ShapeError,
             )
     if not broadcast and values.ndim:
         if values.ndim != arr.ndim or any(v < i for v, i in zip(values.shape, wanted)):
             raise errors.bad(
-                f"{name}({of_values})", f"a value for each index of shape {wanted}", described=f"shape {values.shape}", kind=errors.ShapeError
+                f"{name}({of_values})",
+                f"a value for each index of shape {wanted}",
+                described=f"shape {values.shape}",
+                kind=errors.ShapeError,
             )
         if values.shape != wanted:
             values = values[tuple(slice(0, i) for i in wanted)]
@@ -363,8 +412,8 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
 
 
 @composite(method=True, inplace=True, name_arg=False, amp="one")
-def put_along_axis(arr: Tensor, indices: Tensor, values: Attr, axis: Axis, reduce: str = "assign", include_self: bool = True,
-                   broadcast: bool = True) -> Tensor:  # fmt: skip
+def put_along_axis(arr: Tensor, indices: Tensor, values: Attr[Tensor | float], axis: Axis, reduce: str = "assign",
+                   include_self: bool = True, broadcast: bool = True) -> Tensor:  # fmt: skip
     """Write values along an axis at indices of the same rank, or combine them with what is there.
 
     For a matrix and ``axis=1``: ``out[i, indices[i, j]] = values[i, j]``.
@@ -394,7 +443,7 @@ def put_along_axis(arr: Tensor, indices: Tensor, values: Attr, axis: Axis, reduc
 
 
 @composite(method=True, inplace=True, name_arg=False)
-def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr) -> Tensor:
+def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr[Tensor]) -> Tensor:
     """Add elements along an axis at indices of the same rank; where indices repeat, all are added.
 
     For a matrix and ``dim=1``: ``out[i, index[i, j]] += src[i, j]``.
@@ -421,7 +470,8 @@ def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr) -> Tensor:
 
 
 @composite(method=True, name_arg=False)
-def scatter_reduce(input: Tensor, dim: Axis, index: Tensor, src: Attr, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce(input: Tensor, dim: Axis, index: Tensor, src: Attr[Tensor], reduce: str, *,
+                   include_self: bool = True) -> Tensor:  # fmt: skip
     """Combine elements along an axis at indices of the same rank by a reduction.
 
     Args:

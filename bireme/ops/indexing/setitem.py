@@ -75,7 +75,9 @@ def _(source, part, bound, numbers):
 
 
 @op(numpy=True)
-def pick_put(x: Tensor, part: Tensor, index: list[Tensor], axes: Attr, add: bool = False, unique: bool = False) -> Tensor:
+def pick_put(
+    x: Tensor, part: Tensor, index: list[Tensor], axes: Attr, add: bool = False, unique: bool = False
+) -> Tensor:
     """A tensor with picked elements replaced, or with something added to them; use `x[...] = value`.
 
     >>> x = bireme.to_tensor([5, 6, 7]); x[bireme.to_tensor([2, 0])] = 1; x.tolist()
@@ -120,11 +122,15 @@ def written(x: Tensor, key: Any, value: Tensor, add: bool = False) -> Tensor:
     picked = list(index.picks.values())
     axes = tuple(index.picks)
     value = _fitted(value, picked_shape(base.shape, axes, [i.shape for i in picked]), [])
-    part = pick_put.call({"x": base.clone(), "part": value, "index": picked, "axes": axes, "add": add, "unique": index.unique})
+    part = pick_put.call(
+        {"x": base.clone(), "part": value, "index": picked, "axes": axes, "add": add, "unique": index.unique}
+    )
     if index.adds:
         part = reshape.reshaped(part, list(kept(index.spec)))
     whole = all(n == d and step == 1 and not drop for (n, step, drop), d in zip(index.spec, x.shape))
-    return part if whole else slice_put.call({"x": x, "part": part, "starts": index.numbers(), "spec": tuple(index.spec)})
+    return (
+        part if whole else slice_put.call({"x": x, "part": part, "starts": index.numbers(), "spec": tuple(index.spec)})
+    )
 
 
 def _covers(x: Tensor, key: Any, value: Tensor) -> bool:
@@ -141,7 +147,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     since = tape.now()
     if isinstance(key, Tensor):
-        new = number_where(key, value, x) if key.dtype is dtypes.bool_ and key._value.sig.shape == x._value.sig.shape else None
+        new = (
+            number_where(key, value, x)
+            if key.dtype is dtypes.bool_ and key._value.sig.shape == x._value.sig.shape
+            else None
+        )
     else:
         new = _into_slice(x, key, value)
     assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
@@ -167,9 +177,16 @@ def _into_slice(x: Tensor, key: Any, value: Any) -> Tensor | None:
     if found is None:
         index = Index(x, key)
         target = kept(index.spec)
-        if index.adds or len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
+        if (
+            index.adds
+            or len(dims) > len(target)
+            or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target)))
+        ):
             return None
-        found = bounded(_puts)[sig, plain, dims] = slice_put.bind((1, 1, -len(index.starts)), (tuple(index.spec),)), index.numbers()
+        found = bounded(_puts)[sig, plain, dims] = (
+            slice_put.bind((1, 1, -len(index.starts)), (tuple(index.spec),)),
+            index.numbers(),
+        )
     return slice_put.record(found[0], [x, part, *found[1]])
 
 
@@ -196,7 +213,12 @@ def value_like(x: Tensor, value: Any) -> Tensor:
     try:
         return Tensor(value_of(value, x.dtype))
     except errors.ArgumentTypeError:
-        raise errors.bad("x[index] = value", "a number, a list of numbers, an array or a Tensor", value, kind=errors.ArgumentTypeError) from None
+        raise errors.bad(
+            "x[index] = value",
+            "a number, a list of numbers, an array or a Tensor",
+            value,
+            kind=errors.ArgumentTypeError,
+        ) from None
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
@@ -208,7 +230,12 @@ def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
     while len(dims) > len(target) and dims[0] == 1:
         dims = dims[1:]
     if len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
-        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", described=f"shape {value.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "x[index] = value",
+            f"a value that broadcasts to shape {target}",
+            described=f"shape {value.shape}",
+            kind=errors.ShapeError,
+        )
     if dims != value.shape:
         value = reshape.reshaped(value, dims)
     return reshape.reshaped(reshape.expand(value, target), wanted) if adds else value
@@ -244,12 +271,21 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
     if not indices:
         raise errors.bad("index_put(indices)", "at least one tensor", [])
     if value.dtype is not x.dtype:
-        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", described=value.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "index_put(value)", f"x's dtype {x.dtype.name}", described=value.dtype.name, kind=errors.DtypeError
+        )
     first = indices[0]
     if len(indices) > 1:
         return written(x, tuple(indices), value, accumulate)
-    if first.dtype is dtypes.bool_ and value.size > 1 and not segment.local.segment.symbolic and not first._host().any():
-        value = reshape.reshape(reshape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)])  # nothing to write, whatever shape it has
+    if (
+        first.dtype is dtypes.bool_
+        and value.size > 1
+        and not segment.local.segment.symbolic
+        and not first._host().any()
+    ):
+        value = reshape.reshape(
+            reshape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)]
+        )  # nothing to write, whatever shape it has
     return written(x, first, value, accumulate)
 
 
@@ -283,9 +319,9 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
         [[1, 9], [3, 9]]
     """
     if not x.ndim:
-        raise errors.bad("index_fill(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
+        raise errors.bad("index_fill(x)", "a tensor with at least 1 dimension", x, kind=errors.OutOfRangeError)
     if isinstance(value, Tensor) and value.ndim:
-        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value, kind=errors.for_number(value))
+        raise errors.bad("index_fill(value)", "a number or a 0-D Tensor", value, kind=errors.for_number(value))
     n = x.shape[axis]
     if index.dtype is dtypes.bool_ and index.shape == [n]:
         mask = index
@@ -293,7 +329,9 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
         check_range("index_fill(index)", index, -n, n)
         mask = places_in(reshape.reshape(index, [-1]), n)
     else:
-        raise errors.bad("index_fill(index)", f"a tensor of integers or a mask of shape [{n}]", index, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "index_fill(index)", f"an integer tensor or a mask of shape [{n}]", index, kind=errors.ArgumentTypeError
+        )
     return logic.select(reshape.reshaped(mask, [n if k == axis else 1 for k in range(x.ndim)]), value_like(x, value), x)
 
 
@@ -318,12 +356,17 @@ def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
         [[1.0, 0.0], [2.0, 0.0]]
     """
     if not x.ndim:
-        raise errors.bad("select_scatter(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
+        raise errors.bad("select_scatter(x)", "a tensor with at least 1 dimension", x, kind=errors.OutOfRangeError)
     n, rest = x.shape[axis], [*x.shape[:axis], *x.shape[axis + 1 :]]
     if not -n <= index < n:
         raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRangeError)
     if values.shape != rest:
-        raise errors.bad("select_scatter(values)", f"shape {rest}, that of a slice of x", described=f"shape {values.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "select_scatter(values)",
+            f"shape {rest}, that of a slice of x",
+            described=f"shape {values.shape}",
+            kind=errors.ShapeError,
+        )
     return written(x, (slice(None),) * axis + (index,), value_like(x, values))
 
 
@@ -349,11 +392,15 @@ def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints
     key = [slice(None)] * x.ndim
     for given in (axes, starts, ends, strides):
         if given is None or len(given) != len(axes):
-            raise errors.bad("slice_scatter(axes, starts, ends, strides)", "as many of each", [axes, starts, ends, strides])
+            raise errors.bad(
+                "slice_scatter(axes, starts, ends, strides)", "lists of equal length", [axes, starts, ends, strides]
+            )
     for axis, start, end, stride in zip(axes, starts, ends, strides):
         if not -x.ndim <= axis < x.ndim:
-            raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError
+            )
         if not stride:
-            raise errors.bad("slice_scatter(strides)", "strides other than 0", list(strides))
+            raise errors.bad("slice_scatter(strides)", "nonzero strides", list(strides))
         key[axis] = slice(start, end, stride)
     return written(x, tuple(key), value_like(x, value))

@@ -59,7 +59,9 @@ def _(g, out, upper):
     inner = jnp.tril(adjoint(lower) @ g)
     inner = inner - 0.5 * jnp.tril(jnp.triu(inner))
     half = triangular(lower, inner, True, "C")
-    return hermitian_part(triangular(lower, adjoint(half), True, "C"))  # the other triangle is its mirror image, though it is not read
+    return hermitian_part(
+        triangular(lower, adjoint(half), True, "C")
+    )  # the other triangle is its mirror image, though it is not read
 
 
 @composite(method=True)
@@ -83,7 +85,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
         >>> bireme.linalg.cholesky(bireme.to_tensor([[4.0, 2.0], [2.0, 2.0]])).tolist()
         [[2.0, 0.0], [1.0, 1.0]]
     """
-    return guarded("cholesky(x)", "positive definite matrices", "one that is not", x, cholesky_of(x, upper))
+    return guarded("cholesky(x)", "positive definite matrices", "a matrix that is not", x, cholesky_of(x, upper))
 
 
 # ---------------------------------------------------------------- QR
@@ -111,7 +113,11 @@ def _(g, out, full, sigs):
     (gq, gr), (q, r) = g, out
     m, n = sigs[0].shape[-2:]
     if full and m > n:
-        raise errors.bad("qr(mode)", "'reduced' or 'r' where a gradient is wanted of more rows than columns", described="complete")
+        raise errors.bad(
+            "qr(mode)",
+            "'reduced' or 'r': 'complete' is not differentiable for more rows than columns",
+            described="complete",
+        )
     if m < n:  # the columns on the right follow from q and themselves
         right = q @ r[..., m:]
         gq, gright, gr, r = gq + right @ adjoint(gr[..., m:]), q @ gr[..., m:], gr[..., :m], r[..., :m]
@@ -229,7 +235,7 @@ def lu(x: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
         ([[4.0, 4.0], [0.25, 1.0]], [2, 2])
     """
     if not pivot:
-        raise errors.bad("lu(pivot)", "True: without swaps of rows the factors may not exist", False)
+        raise errors.bad("lu(pivot)", "True, since LU without pivoting is not supported", False)
     packed, pivots, _, info = lu_of(x)
     return (packed, pivots, info) if get_infos else (packed, pivots)
 
@@ -266,7 +272,11 @@ def _(x, full_matrices):
     *batch, m, n = x.shape
     k = min(m, n)
     u, v = (m, n) if full_matrices else (k, k)
-    return sig_of((*batch, m, u), x.dtype), sig_of((*batch, k), dtypes.real_of(x.dtype)), sig_of((*batch, v, n), x.dtype)
+    return (
+        sig_of((*batch, m, u), x.dtype),
+        sig_of((*batch, k), dtypes.real_of(x.dtype)),
+        sig_of((*batch, v, n), x.dtype),
+    )
 
 
 @svd.grad(numpy=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.core.tensor.view import in_a_row
@@ -36,12 +36,16 @@ def within(offset: int, rows: int, columns: int) -> int:
 
 
 def _length(rows: int, columns: int, offset: int) -> int:
-    return builtins.max(0, builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns))
+    return builtins.max(
+        0, builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns)
+    )
 
 
-def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRangeError) -> tuple[int, int]:
+def _axes_of(
+    name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRangeError
+) -> tuple[int, int]:
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "at least 2 axes", x, kind=kind)
+        raise errors.bad(f"{name}(x)", "at least 2 dimensions", x, kind=kind)
     found = []
     for what, axis in zip(names, (axis1, axis2)):
         at = number_of(axis, f"{name}({what})")
@@ -93,7 +97,9 @@ def _(x, offset, axis1, axis2):
     return sig_of((*rest, _length(x.shape[axis1], x.shape[axis2], offset)), x.dtype)
 
 
-@diagonal.grad(numpy=lambda g, offset, axis1, axis2, sigs: _put_numpy(np.zeros(sigs[0].shape, g.dtype), g, offset, axis1, axis2))
+@diagonal.grad(
+    numpy=lambda g, offset, axis1, axis2, sigs: _put_numpy(np.zeros(sigs[0].shape, g.dtype), g, offset, axis1, axis2)
+)
 def _(g, offset, axis1, axis2, sigs):
     return _put(jnp.zeros(sigs[0].shape, g.dtype), g, offset, axis1, axis2)
 
@@ -127,7 +133,9 @@ diagonal_put.infer(lambda x: x)
 
 def _hole_numpy(g, offset, axis1, axis2, sigs):
     dims = sigs[1].shape
-    return _put_numpy(g, np.zeros(dims, g.dtype), offset, axis1, axis2), np.diagonal(g, offset, axis1, axis2).astype(sigs[1].dtype.np)
+    return _put_numpy(g, np.zeros(dims, g.dtype), offset, axis1, axis2), np.diagonal(g, offset, axis1, axis2).astype(
+        sigs[1].dtype.np
+    )
 
 
 @diagonal_put.grad(numpy=_hole_numpy)
@@ -161,7 +169,7 @@ def _written(name: str, x: Tensor, y: Tensor, offset: int, a: Any, b: Any, names
 
 
 @composite(method=True)
-def trace(x: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
+def trace(x: Tensor, offset: int = 0, axis1: Attr[int] = 0, axis2: Attr[int] = 1) -> Tensor:
     """Sum of the diagonals of the matrices that two axes span.
 
     Args:
@@ -178,12 +186,12 @@ def trace(x: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
         5
     """
     if x.dtype.kind == "b":
-        raise errors.bad("trace(x)", "numbers", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("trace(x)", "a numeric dtype", described=x.dtype.name, kind=errors.DtypeError)
     return diagonal(x, offset, axis1, axis2).sum(-1, dtype=x.dtype)
 
 
 @composite(method=True)
-def diagonal_scatter(x: Tensor, y: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
+def diagonal_scatter(x: Tensor, y: Tensor, offset: int = 0, axis1: Attr[int] = 0, axis2: Attr[int] = 1) -> Tensor:
     """Copy of a tensor with the diagonals of the matrices that two axes span replaced.
 
     Args:
@@ -207,7 +215,7 @@ def diagonal_scatter(x: Tensor, y: Tensor, offset: int = 0, axis1: Any = 0, axis
 
 
 @composite(method=True, inplace=True)
-def fill_diagonal_tensor(x: Tensor, y: Tensor, offset: int = 0, dim1: Any = 0, dim2: Any = 1) -> Tensor:
+def fill_diagonal_tensor(x: Tensor, y: Tensor, offset: int = 0, dim1: Attr[int] = 0, dim2: Attr[int] = 1) -> Tensor:
     """Copy of the tensor with the diagonals of the matrices that two axes span replaced.
 
     Args:
@@ -229,7 +237,8 @@ def fill_diagonal_tensor(x: Tensor, y: Tensor, offset: int = 0, dim1: Any = 0, d
     return _written("fill_diagonal_tensor", x, y, offset, dim1, dim2, ("dim1", "dim2"))
 
 
-@op(inplace=True, numpy=lambda x, value, offset, wrap: np.where(_hits(x.shape, offset, wrap, np), value.astype(x.dtype), x))
+@op(name="fill_diagonal_", inplace="fill_diagonal_",
+    numpy=lambda x, value, offset, wrap: np.where(_hits(x.shape, offset, wrap, np), value.astype(x.dtype), x))  # fmt: skip
 def fill_diagonal(x: Tensor, value: Tensor | float, offset: int = 0, wrap: bool = False) -> Tensor:
     """Fill the main diagonal of the tensor with a number, in place: the elements whose indices are all equal.
 
@@ -258,13 +267,13 @@ def _(arguments):
     if isinstance(value, Tensor) and value._value.sig.size == 1:
         arguments["value"] = reshaped(value, [])
     elif not isinstance(value, (int, float, np.number)):
-        raise errors.bad("fill_diagonal(value)", "a number", value, kind=errors.ArgumentTypeError)
+        raise errors.bad("fill_diagonal_(value)", "a number", value, kind=errors.ArgumentTypeError)
     if isinstance(x, Tensor):
         if x.ndim < 2:
-            raise errors.bad("fill_diagonal(x)", "at least 2 axes", x)
+            raise errors.bad("fill_diagonal_(x)", "at least 2 dimensions", x)
         if x.dtype.kind in "ib" and not isinstance(value, Tensor) and math.isfinite(value):
             arguments["value"] = int(value)
-        arguments["offset"] = within(number_of(arguments["offset"], "fill_diagonal(offset)"), x.shape[-1], x.shape[-1])
+        arguments["offset"] = within(number_of(arguments["offset"], "fill_diagonal_(offset)"), x.shape[-1], x.shape[-1])
 
 
 fill_diagonal.infer(lambda x: x)
@@ -281,7 +290,9 @@ def _hits(shape, offset, wrap, xp):
     return (hit & (at % columns + offset >= 0) & (at % columns + offset < columns)).reshape(shape)
 
 
-@fill_diagonal.grad(numpy=lambda g, offset, wrap: (np.where(_hits(g.shape, offset, wrap, np), np.zeros((), g.dtype), g), None))
+@fill_diagonal.grad(
+    numpy=lambda g, offset, wrap: (np.where(_hits(g.shape, offset, wrap, np), np.zeros((), g.dtype), g), None)
+)
 def _(g, offset, wrap):
     return jnp.where(_hits(g.shape, offset, wrap, jnp), jnp.zeros((), g.dtype), g), None
 
@@ -333,7 +344,7 @@ def _(arguments):
         return
     rank = x.ndim + 1
     if x.ndim == 0:
-        raise errors.bad(f"{where}(input)", "at least one axis", x, kind=errors.OutOfRangeError)
+        raise errors.bad(f"{where}(input)", "at least 1 dimension", x, kind=errors.OutOfRangeError)
     for name in ("dim1", "dim2"):
         arguments[name] = one_axis(arguments[name], rank, f"{where}({name})")
     if arguments["dim1"] == arguments["dim2"]:
@@ -353,7 +364,11 @@ def _(g, offset, dim1, dim2):
     return jnp.diagonal(g, offset, dim1, dim2)
 
 
-@op(numpy=lambda x, offset, padding_value: _put_numpy(np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1))
+@op(
+    numpy=lambda x, offset, padding_value: _put_numpy(
+        np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1
+    )
+)
 def diag_of(x: Tensor, offset: int, padding_value: Const) -> Tensor:
     """A vector as the diagonal of a matrix; use `diag`."""
     n = x.shape[0] + abs(offset)
@@ -365,7 +380,7 @@ diag_of.grad(lambda g, offset: jnp.diagonal(g, offset), numpy=True)
 
 
 @composite(method=True)
-def diag(x: Tensor, offset: int = 0, padding_value: Any = 0) -> Tensor:
+def diag(x: Tensor, offset: int = 0, padding_value: Attr[float] = 0) -> Tensor:
     """Matrix with a vector on its diagonal, or the diagonal of a matrix.
 
     Args:
@@ -384,11 +399,15 @@ def diag(x: Tensor, offset: int = 0, padding_value: Any = 0) -> Tensor:
         [[1, 0], [0, 2]]
     """
     if x.ndim > 2:
-        raise errors.bad("diag(x)", "at most 2 axes", x)
+        raise errors.bad("diag(x)", "at most 2 dimensions", x)
     if x.ndim == 2:
         return clone(diagonal(x, offset))
     padding = padding_value.item() if isinstance(padding_value, (Tensor, np.ndarray)) else padding_value
-    return diag_of(reshaped(x, [x._value.sig.size]), offset, int(padding) if x.dtype.is_integer and isinstance(padding, float) else padding)
+    return diag_of(
+        reshaped(x, [x._value.sig.size]),
+        offset,
+        int(padding) if x.dtype.is_integer and isinstance(padding, float) else padding,
+    )
 
 
 @composite(method=True)

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.op import PUBLIC, Attr, Tensor, op
+from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.declare.public import function
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.ops._shared.broadcast import conj_of
@@ -34,16 +35,30 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
         raise _wrong(equation, "one arrow at most", "multiple `->` were found.")
     if not ranks:
         hint = "Required at least one operand in Einsum API, but received 0 operands"
-        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", described="none", hint=hint, kind=errors.ArgumentError)
+        raise errors.bad(
+            "einsum(operands)",
+            f"{len(terms)} tensors for {equation!r}",
+            described="none",
+            hint=hint,
+            kind=errors.ArgumentError,
+        )
     if len(terms) != len(ranks):
         hint = f"Invalid equation: the number of operands is {len(ranks)}, but found {len(terms)} segments in the label equation."
         raise errors.bad(
-            "einsum(operands)", f"{len(terms)} tensors for {equation!r}", described=f"{len(ranks)}", hint=hint, kind=errors.ArgumentError
+            "einsum(operands)",
+            f"{len(terms)} tensors for {equation!r}",
+            described=f"{len(ranks)}",
+            hint=hint,
+            kind=errors.ArgumentError,
         )
     for term in (*terms, output):
         if _LABELS.fullmatch(term) is None:
             odd = re.sub(r"[A-Za-z.]", "", term)[:1]
-            hint = f"{odd} is not a valid label, which should be letters." if odd else "`.` is found outside of an ellipsis."
+            hint = (
+                f"{odd} is not a valid label, which should be letters."
+                if odd
+                else "`.` is found outside of an ellipsis."
+            )
             raise _wrong(equation, "letters, at most one ellipsis for each tensor, commas and one arrow", hint)
     found = [_labels(term, ndim, i) for i, (term, ndim) in enumerate(zip(terms, ranks))]
     hidden = min([min(labels, default=0) for labels in found], default=0)
@@ -57,13 +72,17 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
     known = {label for labels in found for label in labels}
     for label in out:
         if label >= 0 and label not in known:
-            raise errors.bad("einsum(equation)", f"an operand with the label {_ALPHABET[label]!r} of the result", equation)
+            raise errors.bad(
+                "einsum(equation)", f"an operand with the label {_ALPHABET[label]!r} of the result", equation
+            )
     return tuple(found), out
 
 
 def _wrong(equation: str, expected: str, hint: str) -> Exception:
     """An error of the notation; the hint is in the words that programs look for."""
-    return errors.bad("einsum(equation)", expected, equation, hint=f"Invalid equation: {hint}", kind=errors.ArgumentError)
+    return errors.bad(
+        "einsum(equation)", expected, equation, hint=f"Invalid equation: {hint}", kind=errors.ArgumentError
+    )
 
 
 def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
@@ -71,9 +90,11 @@ def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
     before, dots, after = term.partition("...")
     named = len(before) + len(after)
     if (named > ndim) if dots else (named != ndim):
-        expected = f"{'at least ' if dots else ''}{named} axes for {term!r}"
+        expected = f"{'at least ' if dots else ''}{named} dimensions for {term!r}"
         hint = f"Invalid equation: the label string {term!r} misses dimensions." if named < ndim else None
-        raise errors.bad("einsum(operands)", expected, described=f"{ndim} in operand {place}", hint=hint, kind=errors.ArgumentError)
+        raise errors.bad(
+            "einsum(operands)", expected, described=f"{ndim} in operand {place}", hint=hint, kind=errors.ArgumentError
+        )
     return (*map(_ALPHABET.index, before), *range(named - ndim, 0), *map(_ALPHABET.index, after))
 
 
@@ -86,7 +107,11 @@ def _extents(shapes: Any, terms: tuple) -> dict[int, int]:
             if before == 1:
                 found[label] = n
             elif n not in (before, 1):
-                what = f"{before} elements along {_ALPHABET[label]!r}" if label >= 0 else f"{before} elements along axis {label} of the ellipsis"
+                what = (
+                    f"{before} elements along {_ALPHABET[label]!r}"
+                    if label >= 0
+                    else f"{before} elements along axis {label} of the ellipsis"
+                )
                 raise errors.bad("einsum(operands)", what, described=f"{n} in operand {i} of shape {list(shape)}")
     return found
 
@@ -99,7 +124,9 @@ def _einsum(operands, terms, out, **how):
     places = {label: i for i, label in enumerate(extents)}
     args = []
     for x, term in zip(operands, terms):
-        kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]  # axes of size 1 that broadcast drop out
+        kept = [
+            i for i, label in enumerate(term) if x.shape[i] == extents[label]
+        ]  # axes of size 1 that broadcast drop out
         args += [x.reshape([x.shape[i] for i in kept]), [places[term[i]] for i in kept]]
     once = list(dict.fromkeys(out))
     made = jnp.einsum(*args, [places[label] for label in once], **how)
@@ -177,6 +204,7 @@ def _(g, operands, terms, labels, needs):
     return [of_one(i) if needs[i] else None for i in range(len(operands))]
 
 
+@function()
 @errors.named
 def einsum(equation: str, *operands: Tensor) -> Tensor:
     """Sum of products over labelled axes, in Einstein's notation.
@@ -204,8 +232,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
         raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=errors.ArgumentTypeError)
     for i, x in enumerate(operands):
         if not isinstance(x, Tensor):
-            raise errors.bad("einsum(operands)", "Tensors", described=f"{errors.show(x)} at place {i}", kind=errors.NotATensorError)
+            raise errors.bad(
+                "einsum(operands)", "Tensors", described=f"{errors.show(x)} at index {i}", kind=errors.NotATensorError
+            )
     return einsum_of(list(operands), *parsed(equation, tuple([x.ndim for x in operands])))
-
-
-PUBLIC["einsum"] = einsum

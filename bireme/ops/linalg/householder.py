@@ -51,12 +51,22 @@ reflect.infer(lambda y: y)
 
 def _fitting(name: str, x: Tensor, tau: Tensor) -> None:
     if x.ndim < 2 or x.shape[-2] < x.shape[-1]:
-        raise errors.bad(f"{name}(x)", "matrices with at least as many rows as columns", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)",
+            "matrices with at least as many rows as columns",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     if tau.dtype is not x.dtype:
-        raise errors.bad(f"{name}(tau)", f"{x.dtype.name} as x has", described=tau.dtype.name, kind=errors.ArgumentError)
+        raise errors.bad(
+            f"{name}(tau)", f"{x.dtype.name} as x has", described=tau.dtype.name, kind=errors.ArgumentError
+        )
     if tau.ndim != x.ndim - 1 or tau.shape[:-1] != x.shape[:-2] or tau.shape[-1] > x.shape[-1]:
         raise errors.bad(
-            f"{name}(tau)", f"shape {[*x.shape[:-2], x.shape[-1]]}, or less at the end", described=f"shape {tau.shape}", kind=errors.ShapeError
+            f"{name}(tau)",
+            f"shape {[*x.shape[:-2], x.shape[-1]]}, or a smaller last dimension",
+            described=f"shape {tau.shape}",
+            kind=errors.ShapeError,
         )
 
 
@@ -113,9 +123,19 @@ def ormqr(x: Tensor, tau: Tensor, y: Tensor, left: bool = True, transpose: bool 
     """
     _fitting("ormqr", x, tau)
     if tau.shape[-1] != x.shape[-1]:
-        raise errors.bad("ormqr(tau)", f"{x.shape[-1]} factors, one for each column of x", described=f"shape {tau.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "ormqr(tau)",
+            f"{x.shape[-1]} factors, one for each column of x",
+            described=f"shape {tau.shape}",
+            kind=errors.ShapeError,
+        )
     fitting = x.shape[-2 if left is transpose else -1]
-    if y.ndim != x.ndim or y.shape[:-2] != x.shape[:-2] or y.shape[-2 if left else -1] != fitting or y.dtype is not x.dtype:
+    if (
+        y.ndim != x.ndim
+        or y.shape[:-2] != x.shape[:-2]
+        or y.shape[-2 if left else -1] != fitting
+        or y.dtype is not x.dtype
+    ):
         wanted = f"{x.dtype.name} with {fitting} {'rows' if left else 'columns'} and the leading axes of x of shape {x.shape}"
         raise errors.bad("ormqr(y)", wanted, described=f"{y.dtype.name} of shape {y.shape}", kind=errors.ArgumentError)
     q = householder_product(x, tau)

@@ -56,7 +56,17 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     return blas.matmul(a, b)
 
 
-@op(method=True, promote="x y", mix="complex", dtypes=NUMBER, torch=True, out=True, bilinear=True, numpy=_product_numpy, amp="low")
+@op(
+    method=True,
+    promote="x y",
+    mix="complex",
+    dtypes=NUMBER,
+    torch=True,
+    out=True,
+    bilinear=True,
+    numpy=_product_numpy,
+    amp="low",
+)
 def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
     """Matrix product of two tensors, with broadcasting of all axes before the last two.
 
@@ -108,15 +118,28 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def _(x, y, transpose_x, transpose_y):
     if x.ndim == 0 or y.ndim == 0:
         name, got = ("x", x) if x.ndim == 0 else ("y", y)
-        raise errors.bad(f"matmul({name})", "a tensor with at least one axis", described=f"shape {list(got.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"matmul({name})",
+            "a tensor with at least 1 dimension",
+            described=f"shape {list(got.shape)}",
+            kind=errors.ShapeError,
+        )
     a = x.shape if x.ndim > 1 else (1, x.shape[0])
     b = y.shape if y.ndim > 1 else (y.shape[0], 1)
     rows, inner = (a[-1], a[-2]) if transpose_x and x.ndim > 1 else (a[-2], a[-1])
     other, columns = (b[-1], b[-2]) if transpose_y and y.ndim > 1 else (b[-2], b[-1])
     if inner != other:
-        hint = "pass transpose_y=True if y holds one row per output" if not transpose_y and y.ndim > 1 and b[-1] == inner else None
+        hint = (
+            "pass transpose_y=True if y holds one row per output"
+            if not transpose_y and y.ndim > 1 and b[-1] == inner
+            else None
+        )
         raise errors.bad(
-            "matmul(y)", f"{inner} rows to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", hint=hint, kind=errors.ShapeError
+            "matmul(y)",
+            f"{inner} rows to match x of shape {list(x.shape)}",
+            described=f"shape {list(y.shape)}",
+            hint=hint,
+            kind=errors.ShapeError,
         )
     batch = broadcast_shape("matmul", a[:-2], b[:-2])
     shape = batch + ((rows,) if x.ndim > 1 else ()) + ((columns,) if y.ndim > 1 else ())
@@ -170,7 +193,11 @@ def _of_x(g, y, transpose_x, transpose_y, sigs, xp, product):
     if y.ndim == 2 and x.ndim > 2 and not transpose_x:
         return product(_flat(g), y, False, not transpose_y).reshape(x.shape)
     g, shape = _as_matrices(g, sigs, xp), (1, *x.shape) if x.ndim == 1 else x.shape
-    transpose_x, transpose_y, y = transpose_x and x.ndim > 1, transpose_y and y.ndim > 1, y[:, None] if y.ndim == 1 else y
+    transpose_x, transpose_y, y = (
+        transpose_x and x.ndim > 1,
+        transpose_y and y.ndim > 1,
+        y[:, None] if y.ndim == 1 else y,
+    )
     dx = product(y, g, transpose_y, True) if transpose_x else product(g, y, False, not transpose_y)
     return sum_to_shape(dx, shape).reshape(x.shape)
 
@@ -181,7 +208,11 @@ def _of_y(g, x, transpose_x, transpose_y, sigs, xp, product):
         g, x = _flat(g), _flat(x)
         return product(g, x, True, False) if transpose_y else product(x, g, True, False)
     g, shape = _as_matrices(g, sigs, xp), (*y.shape, 1) if y.ndim == 1 else y.shape
-    transpose_x, transpose_y, x = transpose_x and x.ndim > 1, transpose_y and y.ndim > 1, x[None, :] if x.ndim == 1 else x
+    transpose_x, transpose_y, x = (
+        transpose_x and x.ndim > 1,
+        transpose_y and y.ndim > 1,
+        x[None, :] if x.ndim == 1 else x,
+    )
     dy = product(g, x, True, transpose_x) if transpose_y else product(x, g, not transpose_x, False)
     return sum_to_shape(dy, shape).reshape(y.shape)
 
@@ -198,10 +229,10 @@ def _as_matrices(g, sigs, xp):
 
 def _needs(name: str, argument: str, x: Tensor, *ranks: int) -> None:
     if x.ndim not in ranks:
-        wanted = " or ".join(map(str, ranks))
+        wanted = " or ".join([f"{n}-D" for n in ranks])
         raise errors.bad(
             f"{name}({argument})",
-            f"a tensor with {wanted} {'axis' if wanted == '1' else 'axes'}",
+            f"a {wanted} tensor",
             described=f"shape {x.shape}",
             kind=errors.ShapeError,
         )
@@ -228,7 +259,9 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
     _needs("bmm", "x", x, 3)
     _needs("bmm", "y", y, 3)
     if x.shape[0] != y.shape[0]:
-        raise errors.bad("bmm(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "bmm(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError
+        )
     return matmul(x, y)
 
 
@@ -260,13 +293,20 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
     _needs(name, "x", x, rank)
     _needs(name, "y", y, rank)
     if x.shape[:-2] != y.shape[:-2]:
-        raise errors.bad(f"{name}(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError
+        )
     if not input.dtype is x.dtype is y.dtype:
         raise errors.bad(
-            f"{name}()", "operands of one type", described=f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}", kind=errors.ArgumentTypeError
+            f"{name}()",
+            "operands of one dtype",
+            described=f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}",
+            kind=errors.ArgumentTypeError,
         )
     if not x.dtype.is_inexact:
-        raise errors.bad(f"{name}(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(x)", "a floating-point or complex dtype", described=x.dtype.name, kind=errors.DtypeError
+        )
     product = matmul(x, y)
     if rank == 3 and input.ndim == 2:  # one row for each matrix, not the same matrix for each
         input = input.unsqueeze(1)
@@ -278,7 +318,12 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
                 kind=errors.ShapeError,
             )
     if list(broadcast_shape(name, tuple(input.shape), tuple(product.shape))) != product.shape:
-        raise errors.bad(f"{name}(input)", f"a tensor that broadcasts to {product.shape}", described=f"shape {input.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(input)",
+            f"a tensor that broadcasts to {product.shape}",
+            described=f"shape {input.shape}",
+            kind=errors.ShapeError,
+        )
     return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
 
 
@@ -346,7 +391,9 @@ def _cheapest(extents: list[int]) -> list[list[int]]:
     for length in range(1, n):
         for i in range(n - length):
             j = i + length
-            found = [(cost[i][k] + cost[k + 1][j] + extents[i] * extents[k + 1] * extents[j + 1], k) for k in range(i, j)]
+            found = [
+                (cost[i][k] + cost[k + 1][j] + extents[i] * extents[k + 1] * extents[j + 1], k) for k in range(i, j)
+            ]
             cost[i][j], split[i][j] = builtins.min(found)
     return split
 
@@ -374,9 +421,16 @@ def multi_dot(x: list[Tensor]) -> Tensor:
     for i, t in enumerate(x):
         if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(x) - 1)):
             raise errors.bad(
-                "multi_dot(x)", "matrices, with vectors only at the ends", described=f"shape {t.shape} at place {i}", kind=errors.ShapeError
+                "multi_dot(x)",
+                "matrices, with vectors only at the ends",
+                described=f"shape {t.shape} at index {i}",
+                kind=errors.ShapeError,
             )
-    extents = [1 if x[0].ndim == 1 else x[0].shape[0], *[t.shape[0] for t in x[1:]], 1 if x[-1].ndim == 1 else x[-1].shape[1]]
+    extents = [
+        1 if x[0].ndim == 1 else x[0].shape[0],
+        *[t.shape[0] for t in x[1:]],
+        1 if x[-1].ndim == 1 else x[-1].shape[1],
+    ]
     split = _cheapest(extents)
 
     def product(i: int, j: int) -> Tensor:
@@ -422,7 +476,10 @@ def fp8_fp8_half_gemm_fused(
     for name, t in (("x", x), ("y", y)):
         if t.dtype not in small:
             raise errors.bad(
-                f"fp8_fp8_half_gemm_fused({name})", "float8_e4m3fn or float8_e5m2", described=t.dtype.name, kind=errors.ArgumentTypeError
+                f"fp8_fp8_half_gemm_fused({name})",
+                "float8_e4m3fn or float8_e5m2",
+                described=t.dtype.name,
+                kind=errors.ArgumentTypeError,
             )
     if output_dtype not in (dtypes.float16, dtypes.bfloat16):
         raise errors.bad("fp8_fp8_half_gemm_fused(output_dtype)", "float16 or bfloat16", output_dtype)

@@ -76,16 +76,33 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """
     needs_square("matrix_power", tuple(x.shape))
     if n < 0:
-        x = guarded("matrix_power(x)", "matrices that have an inverse", "a singular one", x, inv_of(x))
+        x = guarded("matrix_power(x)", "invertible matrices", "a singular matrix", x, inv_of(x))
     return power_of(x, abs(n))
 
 
 # Padé approximants of exp: numerators, and the 1-norm up to which they are exact to the last digit
 _PADE = {
     4: ([17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1], 3.925724783138660),
-    8: ([64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600, 670442572800, 33522128640,
-         1323241920, 40840800, 960960, 16380, 182, 1], 5.371920351148152),
-}  # fmt: skip
+    8: (
+        [
+            64764752532480000,
+            32382376266240000,
+            7771770303897600,
+            1187353796428800,
+            129060195264000,
+            10559470521600,
+            670442572800,
+            33522128640,
+            1323241920,
+            40840800,
+            960960,
+            16380,
+            182,
+            1,
+        ],
+        5.371920351148152,
+    ),
+}
 _SQUARINGS = 20
 
 
@@ -215,7 +232,9 @@ def pinv(x: Tensor, rcond: Tensor | float = 1e-15, hermitian: bool = False) -> T
     """
     if isinstance(rcond, Tensor):
         if rcond.size != 1:
-            raise errors.bad("pinv(rcond)", "one number", described=f"shape {rcond.shape}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "pinv(rcond)", "a single number", described=f"shape {rcond.shape}", kind=errors.ArgumentTypeError
+            )
         rcond = rcond.detach().reshape([])
     return pinv_of(x, rcond, hermitian and x.size > 0)  # what has no elements may be anything
 
@@ -245,7 +264,9 @@ def _(g, x, y, rcond):
 
 
 @composite(method=True)
-def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def lstsq(
+    x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Least-squares solution of a system of linear equations ``x @ out == y``.
 
     The solution minimizes the norm of ``x @ out - y``; of several, it is the one of minimum norm.
@@ -275,7 +296,12 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     needs_matrix("lstsq", tuple(x.shape))
     needs_matrix("lstsq", tuple(y.shape), "y")
     if x.shape[:-1] != y.shape[:-1]:
-        raise errors.bad("lstsq(y)", f"the axes {x.shape[:-1]} of x before the last", described=f"shape {y.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "lstsq(y)",
+            f"leading dimensions {x.shape[:-1]}, as x has",
+            described=f"shape {y.shape}",
+            kind=errors.ShapeError,
+        )
     if x.dtype is not y.dtype:
         raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", described=y.dtype.name, kind=errors.DtypeError)
     m, n = x.shape[-2:]
@@ -285,7 +311,11 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     nothing = tensors.zeros([0], values.dtype)
     if driver == "gels":
         return out, _residuals(x, y, out) if m > n else nothing, tensors.zeros([0], "int64"), nothing
-    rank = _count(values, values.max(-1, True) * limit) if values._value.sig.size else tensors.zeros(values.shape[:-1], "int64")
+    rank = (
+        _count(values, values.max(-1, True) * limit)
+        if values._value.sig.size
+        else tensors.zeros(values.shape[:-1], "int64")
+    )
     rank = rank.astype("int32")
     if driver not in ("gelsd", "gelss"):
         return out, nothing, rank, nothing
@@ -357,12 +387,14 @@ def _low_rank(name: str, x: Tensor, q: int | None, niter: int) -> int:
     if q is not None and not 0 <= q <= most:
         raise errors.bad(f"{name}(q)", f"a rank in [0, {most}]", q)
     if niter < 0:
-        raise errors.bad(f"{name}(niter)", "0 or more", niter)
+        raise errors.bad(f"{name}(niter)", "a non-negative integer", niter)
     return min(6, most) if q is None else q
 
 
 @composite(method=True)
-def svd_lowrank(x: Tensor, q: int | None = None, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def svd_lowrank(
+    x: Tensor, q: int | None = None, niter: int = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The largest singular values of a matrix and their vectors, approximated by a randomized method.
 
     Faster than ``svd`` for a large matrix of low rank. The start is random: ``bireme.seed`` makes it repeatable.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as pymath
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -136,7 +137,8 @@ def _matrix_norm(name: str, x: Tensor, p: Any, axis: tuple[int, int], keepdim: b
 
 
 @composite()
-def matrix_norm(x: Tensor, p: Attr = "fro", axis: Attr = [-2, -1], keepdim: bool = False) -> Tensor:  # noqa: B006  # as Paddle shows it
+def matrix_norm(x: Tensor, p: Attr[float | str] = "fro", axis: Attr[Sequence[int]] = [-2, -1],  # noqa: B006
+                keepdim: bool = False) -> Tensor:  # fmt: skip
     """Norm of the matrices that two axes span.
 
     Args:
@@ -164,7 +166,8 @@ def matrix_norm(x: Tensor, p: Attr = "fro", axis: Attr = [-2, -1], keepdim: bool
 
 
 @composite(method=True, public="norm linalg.norm", alias={"axis": "dim", "p": "ord", "x": ["A", "input"]}, plain=True)
-def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, out: Extra = None, dtype: DTypeArg = None) -> Tensor:
+def norm(x: Tensor, p: Attr[float | str] = None, axis: Attr[int | Sequence[int]] = None, keepdim: bool = False,
+         out: Extra[Tensor] = None, dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Norm of a vector or a matrix.
 
     Two axes are a matrix, for which ``p`` is as in ``matrix_norm``. One axis, all elements and more than two axes are a
@@ -202,12 +205,14 @@ def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, ou
     if p == "fro" and not (isinstance(axis, (list, tuple)) and axis):
         p = 2.0
     if isinstance(p, str):
-        raise errors.bad("norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=errors.ArgumentTypeError
+        )
     return p_norm(x, float(p), axis, keepdim)
 
 
 @composite(method=True)
-def cond(x: Tensor, p: Attr = None) -> Tensor:
+def cond(x: Tensor, p: Attr[float | str] = None) -> Tensor:
     """Condition number of a matrix: its norm times the norm of its inverse.
 
     Args:
@@ -322,13 +327,18 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_
         [[4.0], [5.0]]
     """
     if compute_mode not in _MODES:
-        raise errors.bad("cdist(compute_mode)", " or ".join(_MODES), compute_mode)
+        raise errors.bad("cdist(compute_mode)", " or ".join(map(repr, _MODES)), compute_mode)
     for name, t in (("x", x), ("y", y)):
         needs_matrix("cdist", tuple(t.shape), name)
     if x.shape[-1] != y.shape[-1]:
-        raise errors.bad("cdist(y)", f"rows of {x.shape[-1]} elements as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "cdist(y)",
+            f"a last dimension of size {x.shape[-1]} to match x",
+            described=f"shape {y.shape}",
+            kind=errors.ShapeError,
+        )
     if p < 0:
-        raise errors.bad("cdist(p)", "0 or more", p, kind=errors.ArgumentError)
+        raise errors.bad("cdist(p)", "a non-negative number", p, kind=errors.ArgumentError)
     many = x.shape[-2] > 25 or y.shape[-2] > 25
     if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
         return euclidean(x, y)

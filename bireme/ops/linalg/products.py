@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,7 +19,14 @@ from bireme.ops.linalg.matmul import NUMBER
 from bireme.ops.reduction import reductions
 
 
-@op(method=True, promote="x y", mix="same", dtypes=NUMBER, upcast=True, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
+@op(
+    method=True,
+    promote="x y",
+    mix="same",
+    dtypes=NUMBER,
+    upcast=True,
+    numpy=lambda x, y: np.einsum("...i,...i->...", x, y),
+)
 def dot(x: Tensor, y: Tensor) -> Tensor:
     """Inner product of two vectors, or of the rows of two matrices; complex numbers are not conjugated.
 
@@ -42,9 +50,16 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 @dot.check
 def _(x, y):
     if x.ndim not in (1, 2):
-        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "dot(x)",
+            "a vector, or a matrix whose rows are vectors",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
     if x.shape != y.shape:
-        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "dot(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError
+        )
 
 
 dot.infer(lambda x: sig_of(x.shape[:-1], x.dtype))
@@ -52,7 +67,7 @@ dot.grad(lambda g, x, y: (g[..., None] * conj_of(y), g[..., None] * conj_of(x)),
 
 
 @composite(plain=True)
-def vecdot(x: Tensor, y: Tensor, axis: Attr = -1) -> Tensor:
+def vecdot(x: Tensor, y: Tensor, axis: Attr[int] = -1) -> Tensor:
     """Inner products of vectors along an axis, with broadcasting; the elements of ``x`` are conjugated.
 
     Args:
@@ -195,16 +210,20 @@ def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
     if isinstance(x, Tensor) and (axis is None or (axis.__class__ is int and axis == 9)):
         if 3 not in x.shape:
-            raise errors.bad("cross(x)", "an axis with 3 elements", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad("cross(x)", "an axis of size 3", described=f"shape {x.shape}", kind=errors.ShapeError)
         arguments["axis"] = x.shape.index(3)
 
 
 @cross.check
 def _(x, y, axis):
     if x.shape != y.shape:
-        raise errors.bad("cross(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "cross(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError
+        )
     if x.ndim == 0 or x.shape[axis] != 3:
-        raise errors.bad("cross(x)", f"3 elements along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "cross(x)", f"3 elements along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
 
 
 cross.infer(lambda x: x)
@@ -215,7 +234,9 @@ def _contract(x, y, over_x, over_y):
     return lax.dot_general(x, y, ((over_x, over_y), ((), ())))
 
 
-@op(promote="x y", mix="complex", dtypes=NUMBER, numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y)))
+@op(
+    promote="x y", mix="complex", dtypes=NUMBER, numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y))
+)
 def contract(x: Tensor, y: Tensor, over_x: Ints, over_y: Ints) -> Tensor:
     """Sum of products over pairs of axes; use `tensordot`."""
     return _contract(x, y, over_x, over_y)
@@ -227,7 +248,9 @@ def _free(ndim, over):
 
 @contract.infer
 def _(x, y, over_x, over_y):
-    return sig_of(tuple([x.shape[i] for i in _free(x.ndim, over_x)] + [y.shape[i] for i in _free(y.ndim, over_y)]), x.dtype)
+    return sig_of(
+        tuple([x.shape[i] for i in _free(x.ndim, over_x)] + [y.shape[i] for i in _free(y.ndim, over_y)]), x.dtype
+    )
 
 
 contract.flops(lambda x, y: x.size * (y.shape[-1] if y.ndim else 1), shares_cores=False)
@@ -246,10 +269,14 @@ def _contract_grad(g, x, y, over_x, over_y, xp, product):
 
 
 def _contract_grad_numpy(g, x, y, over_x, over_y):
-    return _contract_grad(g, x, y, over_x, over_y, np, lambda a, b, over_a, over_b: np.tensordot(a, b, (over_a, over_b)))
+    return _contract_grad(
+        g, x, y, over_x, over_y, np, lambda a, b, over_a, over_b: np.tensordot(a, b, (over_a, over_b))
+    )
 
 
-contract.grad(lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, over_y, jnp, _contract), numpy=_contract_grad_numpy)
+contract.grad(
+    lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, over_y, jnp, _contract), numpy=_contract_grad_numpy
+)
 
 
 @composite(method=True, plain=True)
@@ -290,7 +317,10 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
             raise errors.bad(
-                where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.ArgumentError if axes < 0 else errors.OutOfRangeError
+                where,
+                f"a number of axes in [0, {builtins.min(x.ndim, y.ndim)}]",
+                axes,
+                kind=errors.ArgumentError if axes < 0 else errors.OutOfRangeError,
             )
         return list(range(x.ndim - axes, x.ndim)), list(range(axes))
     if not isinstance(axes, (list, tuple)):
@@ -301,11 +331,13 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
         raise errors.bad(where, "one or two lists of axes", axes)
     first, second = (nested[0], nested[-1]) if nested else (list(axes), list(axes))
     first, second = first + second[len(first) :], second + first[len(second) :]
-    return [conversion.one_axis(a, x.ndim, where) for a in first], [conversion.one_axis(a, y.ndim, where) for a in second]
+    return [conversion.one_axis(a, x.ndim, where) for a in first], [
+        conversion.one_axis(a, y.ndim, where) for a in second
+    ]
 
 
 @composite(method=True, plain=True)
-def tensordot(x: Tensor, y: Tensor, axes: Attr = 2) -> Tensor:
+def tensordot(x: Tensor, y: Tensor, axes: Attr[int | Tensor | Sequence[int] | Sequence[Sequence[int]]] = 2) -> Tensor:
     """Sum of products over pairs of axes of two tensors.
 
     Args:
@@ -335,7 +367,7 @@ def tensordot(x: Tensor, y: Tensor, axes: Attr = 2) -> Tensor:
         if m != n and (1 not in (m, n) or 0 in (m, n)):
             raise errors.bad(
                 "tensordot(axes)",
-                f"axes of one length, or of 1, in shapes {x.shape} and {y.shape}",
+                f"axes of equal size, or of size 1, in shapes {x.shape} and {y.shape}",
                 described=f"{i} and {j}",
                 kind=errors.ArgumentError,
             )

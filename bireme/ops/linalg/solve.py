@@ -66,7 +66,7 @@ def inv(x: Tensor) -> Tensor:
         >>> bireme.linalg.inv(bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.25]]
     """
-    return guarded("inv(x)", "matrices that have an inverse", "a singular one", x, inv_of(x))
+    return guarded("inv(x)", "invertible matrices", "a singular matrix", x, inv_of(x))
 
 
 def _spoiled(x, found):
@@ -146,13 +146,20 @@ def _fitting(name, x, y, left=True):
     needs_matrix(name, y.shape, "y")
     if y.shape[-2 if left else -1] != x.shape[-1]:
         what = "rows" if left else "columns"
-        raise errors.bad(f"{name}(y)", f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(y)",
+            f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}",
+            described=f"shape {list(y.shape)}",
+            kind=errors.ShapeError,
+        )
     return broadcast_shape(name, x.shape[:-2], y.shape[:-2])
 
 
 def _solve_numpy(x, y):
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    return lapack.by_matrix(np.linalg.solve, np.broadcast_to(x, (*batch, *x.shape[-2:])), np.broadcast_to(y, (*batch, *y.shape[-2:])))
+    return lapack.by_matrix(
+        np.linalg.solve, np.broadcast_to(x, (*batch, *x.shape[-2:])), np.broadcast_to(y, (*batch, *y.shape[-2:]))
+    )
 
 
 @op(promote="x y", mix="same", dtypes=LAPACK, numpy=_solve_numpy)
@@ -198,16 +205,20 @@ def solve(x: Tensor, y: Tensor, left: bool = True) -> Tensor:
     vectors = y.ndim == 1 or (left and y.ndim == x.ndim - 1 and y.shape == x.shape[:-1])
     if not left:
         if vectors:
-            raise errors.bad("solve(y)", "matrices where left is False", described=f"shape {y.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "solve(y)", "matrices where left is False", described=f"shape {y.shape}", kind=errors.ShapeError
+            )
         out = solve_of(turned(x), turned(y))
     else:
         out = solve_of(x, y.unsqueeze(-1) if vectors else y)
-    out = guarded("solve(x)", "matrices that have an inverse", "a singular one", x, out)
+    out = guarded("solve(x)", "invertible matrices", "a singular matrix", x, out)
     return turned(out) if not left else out.squeeze(-1) if vectors else out
 
 
 @op(promote="x y", mix="same", dtypes=LAPACK, numpy=True)
-def triangular_solve(x: Tensor, y: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Tensor:
+def triangular_solve(
+    x: Tensor, y: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Tensor:
     """Solution of a system of linear equations ``x @ out == y`` with a triangular matrix.
 
     Args:
@@ -326,7 +337,9 @@ def _pivots(name: str, argument: str, lu: Tensor, pivots: Tensor) -> None:
     needs_matrix(name, tuple(lu.shape), "lu" if name == "lu_solve" else "x")
     wanted = [*lu.shape[:-2], min(lu.shape[-2:])]
     if pivots.dtype is not dtypes.int32 or pivots.shape != wanted:
-        raise errors.bad(f"{name}({argument})", f"int32 of shape {wanted}", described=f"{pivots.dtype.name} of shape {pivots.shape}")
+        raise errors.bad(
+            f"{name}({argument})", f"int32 of shape {wanted}", described=f"{pivots.dtype.name} of shape {pivots.shape}"
+        )
 
 
 @composite()
@@ -356,7 +369,12 @@ def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor, trans: str = "N") -> Tensor:
     _pivots("lu_solve", "pivots", lu, pivots)
     needs_matrix("lu_solve", tuple(b.shape), "b")
     if lu.shape[-1] != lu.shape[-2] or b.shape[-2] != lu.shape[-1]:
-        raise errors.bad("lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", described=f"shape {b.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "lu_solve(b)",
+            f"as many rows as the square matrix lu of shape {lu.shape}",
+            described=f"shape {b.shape}",
+            kind=errors.ShapeError,
+        )
     if trans == "N":
         return triangular_solve(lu, triangular_solve(lu, row_swaps(b, pivots, False), False, False, True))
     factors = lu.conj() if trans in "CH" and lu.dtype.is_complex else lu
@@ -377,11 +395,15 @@ def _(g, sigs):
     m, n = sigs[0].shape[-2:]
     lower, upper = jnp.tril(g[0], -1), jnp.triu(g[1])
     none = [(0, 0)] * (lower.ndim - 1)
-    return jnp.pad(lower, [*none, (0, n - lower.shape[-1])]) + jnp.pad(upper, [*none[:-1], (0, m - upper.shape[-2]), (0, 0)])
+    return jnp.pad(lower, [*none, (0, n - lower.shape[-1])]) + jnp.pad(
+        upper, [*none[:-1], (0, m - upper.shape[-2]), (0, 0)]
+    )
 
 
 @composite(method=True)
-def lu_unpack(x: Tensor, y: Tensor, unpack_ludata: bool = True, unpack_pivots: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+def lu_unpack(
+    x: Tensor, y: Tensor, unpack_ludata: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
     """Separate the result of ``lu`` into a permutation and both factors: ``p @ l @ u`` is the matrix.
 
     Args:

@@ -11,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, host_memory
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
-from bireme.core.declare.op import DTypeArg, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import conj_of, same
@@ -61,13 +61,18 @@ def _triangle(name: str):
         x = arguments["x"]
         if isinstance(x, Tensor):
             if x.ndim < 2:
-                raise errors.bad(f"{name}(x)", "at least 2 axes", x)
-            arguments["diagonal"] = within(number_of(arguments["diagonal"], f"{name}(diagonal)"), x.shape[-2], x.shape[-1])
+                raise errors.bad(f"{name}(x)", "at least 2 dimensions", x)
+            arguments["diagonal"] = within(
+                number_of(arguments["diagonal"], f"{name}(diagonal)"), x.shape[-2], x.shape[-1]
+            )
 
     return prepare
 
 
-for _op, _rule in ((tril, lambda g, diagonal: jnp.tril(g, diagonal)), (triu, lambda g, diagonal: jnp.triu(g, diagonal))):
+for _op, _rule in (
+    (tril, lambda g, diagonal: jnp.tril(g, diagonal)),
+    (triu, lambda g, diagonal: jnp.triu(g, diagonal)),
+):
     _op.prepare(_triangle(_op.name))
     _op.infer(same)
     _op.grad(_rule, numpy=True)
@@ -77,16 +82,21 @@ def _indices(name: str, row: Any, col: Any, offset: int, dtype: Any, of: Any) ->
     col = row if col is None else col
     for what, n in (("row", row), ("col", col)):
         if not isinstance(n, int) or n < 0:
-            raise errors.bad(f"{name}({what})", "an integer of 0 or more", n, kind=errors.ArgumentTypeError)
+            raise errors.bad(f"{name}({what})", "a non-negative integer", n, kind=errors.ArgumentTypeError)
     if row * col * 16 > host_memory.capacity():
-        raise errors.bad(f"{name}(row, col)", "places that fit into memory", [row, col], kind=MemoryError)
+        raise errors.bad(f"{name}(row, col)", "indices that fit into memory", [row, col], kind=MemoryError)
     if dtype not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if dtype is None else dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(dtype)",
+            "int32 or int64",
+            described="None" if dtype is None else dtype.name,
+            kind=errors.DtypeError,
+        )
     return Tensor(value_of(np.asarray(of(row, within(offset, row, col), col), dtype.np)))
 
 
 @composite(name_arg=False)
-def tril_indices(row: Any, col: Any, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
+def tril_indices(row: Attr[int], col: Attr[int], offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
     """Row and column indices of the lower triangle of a matrix, row by row.
 
     Args:
@@ -107,7 +117,7 @@ def tril_indices(row: Any, col: Any, offset: int = 0, dtype: DTypeArg = "int64")
 
 
 @composite(name_arg=False)
-def triu_indices(row: Any, col: Any = None, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
+def triu_indices(row: Attr[int], col: Attr[int] = None, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
     """Row and column indices of the upper triangle of a matrix, row by row.
 
     Args:
@@ -165,10 +175,10 @@ def _(arguments):
     x, n = arguments["x"], arguments["n"]
     if isinstance(x, Tensor):
         if x.ndim != 1:
-            raise errors.bad("vander(x)", "a tensor of one axis", x)
+            raise errors.bad("vander(x)", "a 1-D tensor", x)
         arguments["n"] = count = x._value.sig.size if n is None else number_of(n, "vander(n)")
         if count < 0:
-            raise errors.bad("vander(n)", "a count of 0 or more", n)
+            raise errors.bad("vander(n)", "a non-negative integer", n)
 
 
 vander.infer(lambda x, n: sig_of((x.shape[0], n), x.dtype))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.conversion import MAX_EXTENT
-from bireme.core.declare.op import PUBLIC, Axis, Tensor, composite, op
+from bireme.core.declare.conversion import MAX_ELEMENTS
+from bireme.core.declare.op import Attr, Axis, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC, function
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.indexing.gather import index_select
@@ -26,7 +27,15 @@ from bireme.ops.manipulation.split import spans_of
 _TORCH = {"x": "tensors", "axis": "dim"}
 
 
-@op(public="concat cat concatenate", method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
+@op(
+    public="concat cat concatenate",
+    method=True,
+    promote="x",
+    mix="same",
+    alias=_TORCH,
+    out=True,
+    numpy=lambda x, axis: np.concatenate(x, axis),
+)
 def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
     """Concatenate tensors along an existing axis.
 
@@ -64,10 +73,15 @@ def _(x, axis):
     first = x[0]
     for i, s in enumerate(x):
         if s.ndim == 0:
-            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", described="a 0-d tensor")
-        if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
+            raise errors.bad(f"concat(x[{i}])", "a tensor with at least 1 dimension", described="a 0-D tensor")
+        if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [
+            n for k, n in enumerate(first.shape) if k != axis
+        ]:
             raise errors.bad(
-                f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+                f"concat(x[{i}])",
+                f"shape {list(first.shape)} but for axis {axis}",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
             )
 
 
@@ -121,7 +135,12 @@ def _(x, axis):
         raise errors.bad("stack(x)", "at least one tensor", described="an empty list")
     for i, s in enumerate(x):
         if s.shape != x[0].shape:
-            raise errors.bad(f"stack(x[{i}])", f"shape {list(x[0].shape)}", described=f"shape {list(s.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"stack(x[{i}])",
+                f"shape {list(x[0].shape)}",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
+            )
     rank = x[0].ndim + 1
     if not -rank <= axis < rank:
         raise errors.bad("stack(axis)", f"an axis in [{-rank}, {rank - 1}]", axis, kind=errors.OutOfRangeError)
@@ -169,13 +188,14 @@ def _at_least(widen: Callable, inputs: tuple) -> Any:
     return found[0] if alone else found
 
 
+@function(method=True)
 @errors.named
 def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
     """View each input as a tensor with at least one axis.
 
     Args:
         *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         One tensor for one input, a list of tensors for several. A 0-D input has shape ``[1]``; the others are as they
@@ -188,13 +208,14 @@ def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
     return _at_least(_wide_1, inputs)
 
 
+@function(method=True)
 @errors.named
 def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
     """View each input as a tensor with at least two axes; new axes come first.
 
     Args:
         *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n]``. Results
@@ -207,13 +228,14 @@ def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
     return _at_least(_wide_2, inputs)
 
 
+@function(method=True)
 @errors.named
 def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
     """View each input as a tensor with at least three axes.
 
     Args:
         *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n, 1]``, a
@@ -224,11 +246,6 @@ def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
         [[[5], [6]]]
     """
     return _at_least(_wide_3, inputs)
-
-
-for _f in (atleast_1d, atleast_2d, atleast_3d):
-    PUBLIC[_f.__name__] = _f
-    setattr(Tensor, _f.__name__, _f)
 
 
 # ---------------------------------------------------------------- side by side
@@ -248,7 +265,7 @@ def _tensors(where: str, x: Any, arrays: bool = False) -> list[Tensor]:
 
 
 @composite(public="vstack row_stack", plain=True)
-def vstack(x: Any) -> Tensor:
+def vstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
     """Stack tensors vertically: vectors become rows, and all are concatenated along the first axis.
 
     Args:
@@ -266,7 +283,7 @@ def vstack(x: Any) -> Tensor:
 
 
 @composite(plain=True)
-def hstack(x: Any) -> Tensor:
+def hstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
     """Stack tensors horizontally: vectors along their only axis, all others along the second.
 
     Args:
@@ -285,7 +302,7 @@ def hstack(x: Any) -> Tensor:
 
 
 @composite()
-def dstack(x: Any) -> Tensor:
+def dstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
     """Stack tensors along the third axis; vectors and matrices are viewed as ``atleast_3d`` does first.
 
     Args:
@@ -303,7 +320,7 @@ def dstack(x: Any) -> Tensor:
 
 
 @composite()
-def column_stack(x: Any) -> Tensor:
+def column_stack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
     """Join vectors as the columns of a matrix; tensors with two axes or more are concatenated along the second.
 
     Args:
@@ -343,7 +360,7 @@ def _(g, sigs):
 
 
 @composite(method=True)
-def block_diag(inputs: Any) -> Tensor:
+def block_diag(inputs: Attr[Sequence[Tensor]]) -> Tensor:
     """Build a block-diagonal matrix from matrices; elsewhere it is zero.
 
     Args:
@@ -360,32 +377,19 @@ def block_diag(inputs: Any) -> Tensor:
     found = _tensors("block_diag(inputs)", inputs)
     for i, m in enumerate(found):
         if m.ndim > 2:
-            raise errors.bad(f"block_diag(inputs[{i}])", "at most 2 axes", m)
+            raise errors.bad(f"block_diag(inputs[{i}])", "at most 2 dimensions", m)
     return blocks([reshaped(m, _wide_2(m.shape)) for m in found])
 
 
 # ---------------------------------------------------------------- grids
 
 
-@composite(name="meshgrid", amp="one")
-def grid(args: list[Tensor]) -> list[Tensor]:
-    """Each vector along an axis of its own, repeated along the others'.
-
-    >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
-    """
-    if not args:
-        raise errors.bad("meshgrid(args)", "at least one tensor", described="none")
-    for i, x in enumerate(args):
-        if x.ndim > 1:
-            raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
-        if x.dtype is not args[0].dtype:
-            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
-    shape = [x._value.sig.size for x in args]
-    return [expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
+def _vectors(*args: Any, **kwargs: Any) -> None:
+    """The signature of `meshgrid`: vectors one by one or as a list."""
 
 
-def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
+@composite(signature=_vectors, amp="one")
+def meshgrid(args: list[Tensor]) -> list[Tensor]:
     """Make coordinate grids from vectors: each one along an axis of its own, repeated along the others.
 
     Args:
@@ -399,21 +403,35 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
         >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
         [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
-    wrong = set(kwargs) - {"name", "indexing"}
-    if wrong or kwargs.get("indexing", "ij") != "ij":
-        raise errors.bad("meshgrid()", "vectors, and indexing='ij'", described=f"{kwargs}", kind=errors.ArgumentTypeError)
+    if not args:
+        raise errors.bad("meshgrid(args)", "at least one tensor", described="none")
+    for i, x in enumerate(args):
+        if x.ndim > 1:
+            raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
+        if x.dtype is not args[0].dtype:
+            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
+    shape = [x._value.sig.size for x in args]
+    return [
+        expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape)
+        for i, x in enumerate(args)
+    ]
+
+
+@meshgrid.rewrite
+def _(args, kwargs):
+    if kwargs.get("indexing", "ij") != "ij":
+        raise errors.bad(
+            "meshgrid()", "vectors, and indexing='ij'", described=f"{kwargs}", kind=errors.ArgumentTypeError
+        )
     vectors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     for x in vectors:
         if not isinstance(x, Tensor):
             raise errors.bad("meshgrid(args)", "Tensors", x, kind=errors.NotATensorError)
-    return grid(list(vectors))
-
-
-PUBLIC["meshgrid"] = meshgrid  # in place of the form that takes a list
+    return (list(vectors),), {name: x for name, x in kwargs.items() if name not in ("name", "indexing")}
 
 
 @composite()
-def cartesian_prod(x: Any) -> Tensor:
+def cartesian_prod(x: Attr[Sequence[Tensor]]) -> Tensor:
     """Compute the Cartesian product of vectors: all combinations of one element from each.
 
     Args:
@@ -429,12 +447,12 @@ def cartesian_prod(x: Any) -> Tensor:
     vectors = _tensors("cartesian_prod(x)", x)
     for i, v in enumerate(vectors):
         if v.ndim != 1:
-            raise errors.bad(f"cartesian_prod(x[{i}])", "one axis", v)
-    return vectors[0] if len(vectors) == 1 else stack([ravel(v) for v in grid(vectors)], -1)
+            raise errors.bad(f"cartesian_prod(x[{i}])", "a 1-D tensor", v)
+    return vectors[0] if len(vectors) == 1 else stack([ravel(v) for v in meshgrid(vectors)], -1)
 
 
 @composite(method=True)
-def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tensor:
+def combinations(x: Tensor, r: Attr[int] = 2, with_replacement: bool = False) -> Tensor:
     """List all combinations of ``r`` elements of a vector, in their order.
 
     Args:
@@ -450,14 +468,14 @@ def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tenso
         [[1, 2], [1, 3], [2, 3]]
     """
     if x.ndim != 1:
-        raise errors.bad("combinations(x)", "a tensor of one axis", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("combinations(x)", "a 1-D tensor", x, kind=errors.ArgumentTypeError)
     if not isinstance(r, int) or r < 0:
-        raise errors.bad("combinations(r)", "an integer of 0 or more", r, kind=errors.for_integer(r))
+        raise errors.bad("combinations(r)", "a non-negative integer", r, kind=errors.for_integer(r))
     if r == 0:
         return index_select(x, Tensor(value_of(np.zeros(0, np.int64))))
     n = math.comb(x._value.sig.size + r - 1 if with_replacement else x._value.sig.size, r)
-    if n * r > MAX_EXTENT:
-        raise errors.bad("combinations(x, r)", "as many as a tensor can hold", described=f"{n:,} combinations")
+    if n * r > MAX_ELEMENTS:
+        raise errors.bad("combinations(x, r)", f"at most {MAX_ELEMENTS:,} elements", described=f"{n:,} combinations")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x._value.sig.size), r)), np.int64, n * r)
     return reshaped(index_select(x, Tensor(value_of(chosen))), [n, r])

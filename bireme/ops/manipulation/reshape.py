@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Ints, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, Ints, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row
 from bireme.ops._shared.broadcast import sum_to
@@ -57,10 +58,10 @@ def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
     for i, n in enumerate(found):
         if n == 0 and sig.size != 0:  # without elements, 0 is a size
             if i >= sig.ndim:
-                raise errors.bad(where, f"0 only where x has an axis, of {sig.ndim}", list(found))
+                raise errors.bad(where, f"0 only for one of the {sig.ndim} dimensions of x", list(found))
             found[i] = sig.shape[i]
     if builtins.min(found, default=0) < -1 or found.count(-1) > 1:
-        raise errors.bad(where, "extents of 0 or more and at most one -1", list(found))
+        raise errors.bad(where, "non-negative sizes and at most one -1", list(found))
     if -1 in found:
         rest = math.prod(n for n in found if n > 0)
         # beside a zero, -1 is what the sizes other than zero leave over
@@ -120,13 +121,10 @@ class Swap(list):
     __slots__ = ()
 
 
-_PAIRS = ("dim0", "dim1", "axis0", "axis1")
-
-
 _SWAPS = "transpose swapaxes swapdims"
 
 
-@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", pack=Swap, pairs=_PAIRS, alias={"x": "input"}, numpy=np.transpose)
+@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", alias={"x": "input"}, numpy=np.transpose)
 def transpose(x: Tensor, perm: Ints) -> Tensor:
     """Permute the axes of a tensor, or swap two of them.
 
@@ -149,6 +147,16 @@ def transpose(x: Tensor, perm: Ints) -> Tensor:
     return jnp.transpose(x, perm)
 
 
+@transpose.rewrite
+def _(args, kwargs):
+    if len(args) == 3 and isinstance(args[1], (int, np.integer)):
+        args = (args[0], Swap(args[1:]))
+    for a, b in (("dim0", "dim1"), ("axis0", "axis1")):
+        if a in kwargs and b in kwargs:
+            kwargs = {n: i for n, i in kwargs.items() if n not in (a, b)} | {"perm": Swap((kwargs[a], kwargs[b]))}
+    return args, kwargs
+
+
 @transpose.prepare
 def _(arguments):
     x = arguments["x"]
@@ -164,7 +172,7 @@ def _(arguments):
     perm = (*perm, *range(len(perm), ndim))  # axes that are not named stay where they are
     found = tuple([one_axis(i, ndim, "transpose(perm)") for i in perm])
     if sorted(found) != list(range(ndim)):
-        raise errors.bad("transpose(perm)", f"each of {ndim} axes once", list(perm))
+        raise errors.bad("transpose(perm)", f"a permutation of the {ndim} axes", list(perm))
     arguments["perm"] = found
 
 
@@ -185,8 +193,19 @@ transpose.layout(lambda sig, strides, first, bound, numbers: (tuple([strides[i] 
 
 
 # Tensor gets both here, so the type checker does not know them
-Tensor.T = property(lambda x: transpose(x, list(range(x.ndim))[::-1]), doc="All axes in reverse order.")  # type: ignore[attr-defined]
-Tensor.mT = property(lambda x: transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]), doc="The last two axes swapped.")  # type: ignore[attr-defined]
+@property
+def _reversed(x: Tensor) -> Tensor:
+    """All axes in reverse order."""
+    return transpose(x, list(range(x.ndim))[::-1])
+
+
+@property
+def _swapped(x: Tensor) -> Tensor:
+    """The last two axes swapped."""
+    return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+Tensor.T, Tensor.mT = _reversed, _swapped
 
 
 @composite(method=True, inplace=True, view=True)
@@ -204,11 +223,11 @@ def t(input: Tensor) -> Tensor:
         [[1], [2]]
     """
     if input.ndim > 2:
-        raise errors.bad("t(input)", "at most 2 axes", input)
+        raise errors.bad("t(input)", "at most 2 dimensions", input)
     return transpose(input, list(range(input.ndim))[::-1])
 
 
-@composite(method=True, varargs="dims", pack=list, name_arg=False)
+@composite(method=True, varargs="dims", name_arg=False)
 def permute(input: Tensor, dims: Ints) -> Tensor:
     """Permute the axes of a tensor.
 
@@ -241,12 +260,12 @@ def matrix_transpose(x: Tensor) -> Tensor:
         [[1, 3], [2, 4]]
     """
     if x.ndim < 2:
-        raise errors.bad("matrix_transpose(x)", "at least 2 axes", x)
+        raise errors.bad("matrix_transpose(x)", "at least 2 dimensions", x)
     return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
 
 
 @composite(method=True)
-def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+def moveaxis(x: Tensor, source: Attr[int | Sequence[int]], destination: Attr[int | Sequence[int]]) -> Tensor:
     """Move axes to other positions; the other axes keep their order.
 
     Args:
@@ -262,19 +281,25 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
         [3, 4, 2]
     """
     several = (list, tuple, range, np.ndarray)
-    source, destination = (list(axes) if isinstance(axes, several) and np.ndim(axes) else [axes] for axes in (source, destination))
+    source, destination = (
+        list(axes) if isinstance(axes, several) and np.ndim(axes) else [axes] for axes in (source, destination)
+    )
     places = []
     for name, axes in (("source", source), ("destination", destination)):
         for a in axes:
             if not isinstance(a, (int, np.integer)):
                 raise errors.bad(f"moveaxis({name})", "an integer", a, kind=errors.ArgumentTypeError)
             if not -x.ndim <= a < x.ndim:
-                raise errors.bad(f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.ArgumentError)
+                raise errors.bad(
+                    f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.ArgumentError
+                )
         places.append([a % x.ndim for a in axes])
         if len(set(places[-1])) != len(axes):
             raise errors.bad(f"moveaxis({name})", "different axes", axes)
     if len(source) != len(destination):
-        raise errors.bad("moveaxis(destination)", f"{len(source)} axes, as in source", destination, kind=errors.ArgumentError)
+        raise errors.bad(
+            "moveaxis(destination)", f"{len(source)} axes, as in source", destination, kind=errors.ArgumentError
+        )
     order = [a for a in range(x.ndim) if a not in places[0]]
     for to, a in sorted(zip(places[1], places[0])):
         order.insert(to, a)
@@ -297,7 +322,9 @@ def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
         >>> bireme.squeeze(bireme.to_tensor([[1, 2]])).tolist()
         [1, 2]
     """
-    axes = [one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)]  # an empty list means all, as in Paddle
+    axes = [
+        one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)
+    ]  # an empty list means all, as in Paddle
     return reshaped(x, [n for i, n in enumerate(x.shape) if n != 1 or i not in axes])
 
 
@@ -337,7 +364,13 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     return reshaped(x, shape)
 
 
-@composite(method=True, inplace=True, view=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"}, plain=True)
+@composite(
+    method=True,
+    inplace=True,
+    view=True,
+    alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"},
+    plain=True,
+)
 def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
     """Merge a range of axes into one.
 
@@ -359,7 +392,7 @@ def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
         return reshaped(x, [1])
     a, b = one_axis(start_axis, x.ndim, "flatten(start_axis)"), one_axis(stop_axis, x.ndim, "flatten(stop_axis)")
     if a > b:
-        raise errors.bad("flatten(stop_axis)", f"an axis not before start_axis {start_axis}", stop_axis)
+        raise errors.bad("flatten(stop_axis)", f"an axis of at least start_axis = {start_axis}", stop_axis)
     return reshaped(x, [*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]])
 
 
@@ -381,7 +414,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @composite(method=True)
-def unflatten(x: Tensor, axis: int, shape: Any) -> Tensor:
+def unflatten(x: Tensor, axis: int, shape: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:
     """Split one axis into several.
 
     Args:
@@ -399,10 +432,13 @@ def unflatten(x: Tensor, axis: int, shape: Any) -> Tensor:
     if not -x.ndim <= axis < x.ndim:
         raise errors.bad("unflatten(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.ArgumentError)
     if not isinstance(shape, (list, tuple, Tensor)):
-        raise errors.bad("unflatten(shape)", "a list of extents", shape, kind=errors.ArgumentTypeError)
+        raise errors.bad("unflatten(shape)", "a list of integers", shape, kind=errors.ArgumentTypeError)
     axis %= x.ndim
     dims = x._value.sig.shape
-    found = [dims[axis] if n == 0 and dims[axis] and i == 0 else n for i, n in enumerate(ints(shape, 0, "unflatten(shape)") or ())]
+    found = [
+        dims[axis] if n == 0 and dims[axis] and i == 0 else n
+        for i, n in enumerate(ints(shape, 0, "unflatten(shape)") or ())
+    ]
     parts = resolve_shape(sig_of((dims[axis],), x.dtype), found, "unflatten(shape)")
     return reshaped(x, [*dims[:axis], *parts, *dims[axis + 1 :]])
 
@@ -413,7 +449,13 @@ def unflatten(x: Tensor, axis: int, shape: Any) -> Tensor:
 _EXPANDS = "expand broadcast_to"
 
 
-@op(public=_EXPANDS, method=_EXPANDS, varargs="shape", alias={"x": "input", "shape": "size"}, numpy=lambda x, shape: np.broadcast_to(x, shape))
+@op(
+    public=_EXPANDS,
+    method=_EXPANDS,
+    varargs="shape",
+    alias={"x": "input", "shape": "size"},
+    numpy=lambda x, shape: np.broadcast_to(x, shape),
+)
 def expand(x: Tensor, shape: Shape) -> Tensor:
     """Broadcast a tensor to a larger shape: axes of size 1 are repeated.
 
@@ -446,7 +488,7 @@ def _(arguments):
     wanted = list(ints(arguments["shape"], 0, "expand(shape)") or ())
     extra = len(wanted) - len(old)
     if extra < 0:
-        raise errors.bad("expand(shape)", f"at least {len(old)} axes", wanted)
+        raise errors.bad("expand(shape)", f"at least {len(old)} dimensions", wanted)
     for i, n in enumerate(wanted):
         if n == -1 and i >= extra:
             wanted[i] = old[i - extra]

@@ -8,7 +8,8 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import PUBLIC, Tensor, composite
+from bireme.core.declare.op import Tensor, composite
+from bireme.core.declare.public import function
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import broadcast_shape as common_shape
 from bireme.ops.manipulation.reshape import expand
@@ -50,11 +51,14 @@ def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
         raise errors.bad("broadcast_tensors(input)", "at least one tensor", described="an empty list")
     for i, x in enumerate(input):
         if x.dtype is not input[0].dtype:
-            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"broadcast_tensors(input[{i}])", input[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError
+            )
     shape = common_shape("broadcast_tensors", *[tuple(x.shape) for x in input])
     return [expand(x, list(shape)) for x in input]
 
 
+@function(method=True)
 def broadcast_shapes(*shapes: Any) -> list[int]:
     """Compute the shape that tensors of the given shapes broadcast to.
 
@@ -79,11 +83,17 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
         for i, (a, b) in enumerate(zip(found, dims)):
             if a != b and 1 not in (a, b) and -1 not in (a, b):
                 shown = " and ".join(str(list(ints(s, 0, "shapes") or ())) for s in shapes)
-                raise errors.bad("broadcast_shapes()", "shapes that broadcast together", described=f"shapes {shown}", kind=errors.ShapeError)
+                raise errors.bad(
+                    "broadcast_shapes()",
+                    "shapes that broadcast together",
+                    described=f"shapes {shown}",
+                    kind=errors.ShapeError,
+                )
             found[i] = b if a == 1 or (a == -1 and b != 1) else a
     return found
 
 
+@function(method=True)
 def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
     """Compute the shape that tensors of two shapes broadcast to.
 
@@ -125,8 +135,14 @@ def shape_of(input: Tensor) -> Tensor:
     return Tensor(value_of(np.asarray(input.shape, np.int64)))
 
 
-def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tuple | Tensor, expected_element_type: Any = int | Tensor,
-                expected_tensor_dtype: Any = ("int32", "int64")) -> None:  # fmt: skip
+@function()
+def check_shape(
+    shape: Any,
+    op_name: str,
+    expected_shape_type: Any = list | tuple | Tensor,
+    expected_element_type: Any = int | Tensor,
+    expected_tensor_dtype: Any = ("int32", "int64"),
+) -> None:
     """Check that a value can be a shape.
 
     Args:
@@ -150,9 +166,15 @@ def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tupl
         if expected_element_type is not None and not isinstance(n, expected_element_type):
             raise errors.bad(where, "integers", n, kind=errors.ArgumentTypeError)
         if expected_tensor_dtype is not None and isinstance(n, Tensor) and n.dtype.name not in expected_tensor_dtype:
-            raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", described=n.dtype.name, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                where,
+                f"tensors of {' or '.join(expected_tensor_dtype)}",
+                described=n.dtype.name,
+                kind=errors.ArgumentTypeError,
+            )
 
 
+@function()
 def tolist(x: Tensor) -> Any:
     """Convert a tensor to nested lists of Python numbers; waits for its values.
 
@@ -169,9 +191,3 @@ def tolist(x: Tensor) -> Any:
     if not isinstance(x, Tensor):
         raise errors.bad("tolist(x)", "a Tensor", x, kind=errors.NotATensorError)
     return x.tolist()
-
-
-for _f in (broadcast_shape, broadcast_shapes, check_shape, tolist):
-    PUBLIC[_f.__name__] = _f
-Tensor.broadcast_shape = broadcast_shape  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.broadcast_shapes = broadcast_shapes  # type: ignore[attr-defined]  # a method that Tensor gets here

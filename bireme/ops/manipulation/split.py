@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Axis, Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import same
 from bireme.ops.creation.tensors import clone
@@ -49,7 +48,7 @@ def _(g, axis):
 
 
 @composite(method=True, torch=False, plain=True)
-def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
+def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0) -> list[Tensor]:
     """Split a tensor along an axis into equal parts or parts of given sizes.
 
     The parts are copies; ``unbind`` and slices share storage.
@@ -71,20 +70,22 @@ def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
         [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
-        raise errors.bad("split(x)", "a tensor with at least one axis", x)
+        raise errors.bad("split(x)", "a tensor with at least 1 dimension", x)
     total = x.shape[axis]
     if isinstance(num_or_sections, (list, tuple)):
         sizes = list(ints(num_or_sections, 0, "split(num_or_sections)") or ())
         if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
-            raise errors.bad("split(num_or_sections)", "sizes of 0 or more and at most one -1", sizes)
+            raise errors.bad("split(num_or_sections)", "non-negative sizes and at most one -1", sizes)
         if -1 in sizes:
             sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)
         if sum(sizes) != total or builtins.min(sizes, default=-1) < 0:
-            raise errors.bad("split(num_or_sections)", f"sizes that add up to {total}", list(num_or_sections))
+            raise errors.bad("split(num_or_sections)", f"sizes that sum to {total}", list(num_or_sections))
     else:
         n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]  # not None: it was given
         if n <= 0 or total % n:
-            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n, kind=errors.for_number(n))
+            raise errors.bad(
+                "split(num_or_sections)", f"a number of sections that divides {total}", n, kind=errors.for_number(n)
+            )
         sizes = [total // n] * n
     return split_sizes(x, sizes, axis)
 
@@ -109,7 +110,8 @@ def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
 
 
 @composite(name="split_by_size", public="compat.split", name_arg=False)
-def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_by_size(tensor: Tensor, split_size_or_sections: Attr[int | Sequence[int]],
+                  dim: int = 0) -> tuple[Tensor, ...]:  # fmt: skip
     """Split a tensor along an axis as PyTorch does: into parts of a given size, or of the sizes listed.
 
     Args:
@@ -126,26 +128,28 @@ def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> 
         [[1, 2], [3]]
     """
     if tensor.ndim == 0:
-        raise errors.bad("split(tensor)", "a tensor with at least one axis", tensor)
+        raise errors.bad("split(tensor)", "a tensor with at least 1 dimension", tensor)
     axis = one_axis(dim, tensor.ndim, "split(dim)")
     total = tensor.shape[axis]
     where = "split(split_size_or_sections)"
     if not isinstance(split_size_or_sections, (int, list, tuple)):
-        raise errors.bad(where, "an integer or a list of them", split_size_or_sections, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            where, "an integer or a list of integers", split_size_or_sections, kind=errors.ArgumentTypeError
+        )
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
         if size <= 0:
-            raise errors.bad(where, "a size above 0", size, kind=errors.ArgumentError)
+            raise errors.bad(where, "a positive size", size, kind=errors.ArgumentError)
         sizes = [builtins.min(size, total - at) for at in range(0, total, size)]
         return tuple(split_sizes(tensor, sizes, axis)) if sizes else ()
     sizes = list(ints(split_size_or_sections, 0, where) or ())
     if any(n < 0 for n in sizes) or sum(sizes) != total or not sizes:
-        raise errors.bad(where, f"sizes of 0 or more that add up to {total}", sizes)
+        raise errors.bad(where, f"non-negative sizes that sum to {total}", sizes)
     return tuple(split_sizes(tensor, sizes, axis))
 
 
 @composite(method=True)
-def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
+def tensor_split(x: Tensor, num_or_indices: Attr[int | Sequence[int]], axis: int = 0) -> list[Tensor]:
     """Split a tensor along an axis into nearly equal parts or at given indices.
 
     Args:
@@ -162,7 +166,7 @@ def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
         [[1, 2], [3]]
     """
     if x.ndim == 0:
-        raise errors.bad("tensor_split(x)", "a tensor with at least one axis", x)
+        raise errors.bad("tensor_split(x)", "a tensor with at least 1 dimension", x)
     axis = one_axis(axis, x.ndim, "tensor_split(axis)")
     total = x.shape[axis]
     if isinstance(num_or_indices, (list, tuple)):
@@ -173,17 +177,25 @@ def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
             return [clone(getitem(x, (*before, slice(a, b)))) for a, b in itertools.pairwise(bounds)]
         return split_sizes(x, [b - a for a, b in itertools.pairwise(bounds)], axis)
     if not isinstance(num_or_indices, (int, np.integer)):
-        raise errors.bad("tensor_split(num_or_indices)", "an integer or a list of them", num_or_indices, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "tensor_split(num_or_indices)",
+            "an integer or a list of integers",
+            num_or_indices,
+            kind=errors.ArgumentTypeError,
+        )
     n = int(num_or_indices)
     if not 0 < n <= builtins.max(total, MAX_PARTS):
         raise errors.bad(
-            "tensor_split(num_or_indices)", f"a number of parts from 1 to {builtins.max(total, MAX_PARTS)}", n, kind=errors.for_number(n)
+            "tensor_split(num_or_indices)",
+            f"a number of sections in [1, {builtins.max(total, MAX_PARTS)}]",
+            n,
+            kind=errors.for_number(n),
         )
     return split_sizes(x, [total // n + (i < total % n) for i in range(n)], axis)
 
 
 @composite(method=True)
-def hsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+def hsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
     """Split a tensor along its second axis, a vector along its only one.
 
     Args:
@@ -201,7 +213,7 @@ def hsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
 
 
 @composite(method=True)
-def vsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+def vsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
     """Split a tensor along its first axis.
 
     Args:
@@ -219,7 +231,7 @@ def vsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
 
 
 @composite(method=True)
-def dsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+def dsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
     """Split a tensor along its third axis.
 
     Args:
@@ -238,7 +250,7 @@ def dsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
 
 def _deep(x: Tensor, ndim: int, name: str) -> Tensor:
     if x.ndim < ndim:
-        raise errors.bad(f"{name}(x)", f"a tensor with at least {ndim} axes", x)
+        raise errors.bad(f"{name}(x)", f"a tensor with at least {ndim} dimensions", x)
     return x
 
 
@@ -259,10 +271,10 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
         [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
-        raise errors.bad("unstack(x)", "a tensor with at least one axis", x)
+        raise errors.bad("unstack(x)", "a tensor with at least 1 dimension", x)
     axis = one_axis(axis, x.ndim, "unstack(axis)")
     if num and num != x.shape[axis]:
-        raise errors.bad("unstack(num)", f"{x.shape[axis]}, the extent of axis {axis}", num)
+        raise errors.bad("unstack(num)", f"{x.shape[axis]}, the size of axis {axis}", num)
     return unbind_of(x, axis) if x.shape[axis] and num != 0 else []
 
 
@@ -293,12 +305,19 @@ def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, igno
 @shard_index.check
 def _(input, index_num, nshards, shard_id):
     if input.ndim < 2:
-        raise errors.bad("shard_index(input)", "at least 2 axes", described=f"shape {list(input.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "shard_index(input)",
+            "at least 2 dimensions",
+            described=f"shape {list(input.shape)}",
+            kind=errors.ShapeError,
+        )
     for name, n in (("index_num", index_num), ("nshards", nshards)):
         if n <= 0:
-            raise errors.bad(f"shard_index({name})", "a number above 0", n, kind=errors.for_number(n))
+            raise errors.bad(f"shard_index({name})", "a positive integer", n, kind=errors.for_number(n))
     if not 0 <= shard_id < nshards:
-        raise errors.bad("shard_index(shard_id)", f"a number in [0, {nshards - 1}]", shard_id, kind=errors.for_number(shard_id))
+        raise errors.bad(
+            "shard_index(shard_id)", f"an integer in [0, {nshards - 1}]", shard_id, kind=errors.for_number(shard_id)
+        )
 
 
 shard_index.infer(lambda input: same(input))

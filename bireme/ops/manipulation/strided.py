@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
 from bireme.core.declare.conversion import shape as checked_shape
-from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row, layout, root_of
 from bireme.ops.creation.tensors import clone
@@ -28,20 +29,21 @@ def _sliced(name: str, x: Tensor, axes: Any, **bounds: Any) -> Tensor:
     n = len(found["axes"] or ())
     for k, v in found.items():
         if v is None or len(v) != n:
-            raise errors.bad(f"{name}({k})", f"{n} numbers, one for each axis", bounds.get(k))
+            raise errors.bad(f"{name}({k})", f"{n} integers, one per axis", bounds.get(k))
     index: list[builtins.slice] = [builtins.slice(None)] * x.ndim
     for axis, *bound in zip(*found.values()):
         if x.ndim == 0:
-            raise errors.bad(f"{name}(input)", "a tensor with at least one axis", x)
+            raise errors.bad(f"{name}(input)", "a tensor with at least 1 dimension", x)
         at = one_axis(axis, x.ndim, f"{name}(axes)")
         if len(bound) == 3 and bound[2] == 0:
-            raise errors.bad(f"{name}(strides)", "strides other than 0", list(bounds["strides"]))
+            raise errors.bad(f"{name}(strides)", "nonzero strides", list(bounds["strides"]))
         index[at] = builtins.slice(*bound)
     return getitem(x, tuple(index))
 
 
 @composite(method=True, name_arg=False)
-def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
+def slice(input: Tensor, axes: Attr[Sequence[int]], starts: Attr[Sequence[int | Tensor] | Tensor],
+          ends: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:  # fmt: skip
     """Slice a tensor along axes: ``x[start:end]`` for each of them.
 
     Args:
@@ -59,12 +61,14 @@ def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
         [2, 3]
     """
     if not isinstance(axes, (list, tuple)) or not axes:
-        raise errors.bad("slice(axes)", "a list of at least one axis", axes)
+        raise errors.bad("slice(axes)", "a non-empty list of axes", axes)
     return _sliced("slice", input, axes, starts=starts, ends=ends)
 
 
 @composite(method=True)
-def strided_slice(x: Tensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Tensor:
+def strided_slice(x: Tensor, axes: Attr[Sequence[int]], starts: Attr[Sequence[int | Tensor] | Tensor],
+                  ends: Attr[Sequence[int | Tensor] | Tensor],
+                  strides: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:  # fmt: skip
     """Slice a tensor along axes with steps: ``x[start:end:stride]`` for each of them.
 
     Args:
@@ -86,7 +90,7 @@ def strided_slice(x: Tensor, axes: Any, starts: Any, ends: Any, strides: Any) ->
 
 
 @composite(method=True, name_arg=False)
-def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Attr[int | Tensor], length: Attr[int | Tensor]) -> Tensor:
     """Take a range of indices along one axis: ``x[start:start + length]``.
 
     Args:
@@ -106,16 +110,16 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
         [2, 3]
     """
     if input.ndim == 0:
-        raise errors.bad("narrow(input)", "a tensor with at least one axis", input, kind=errors.ArgumentError)
+        raise errors.bad("narrow(input)", "a tensor with at least 1 dimension", input, kind=errors.ArgumentError)
     axis = one_axis(dim, input.ndim, "narrow(dim)")
     n = input.shape[axis]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
-        raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.for_integer(start))
+        raise errors.bad("narrow(start)", "an integer or a 0-D integer tensor", start, kind=errors.for_integer(start))
     if start is None or length is None:
         raise errors.bad("narrow(start, length)", "integers", None, kind=errors.ArgumentTypeError)
     (first,), (size,) = ints(start, 0, "narrow(start)") or (), ints(length, 0, "narrow(length)") or ()
     if not -n <= first <= n:
-        raise errors.bad("narrow(start)", f"a place in [{-n}, {n}]", first, kind=errors.ArgumentError)
+        raise errors.bad("narrow(start)", f"an index in [{-n}, {n}]", first, kind=errors.ArgumentError)
     first += n if first < 0 else 0
     if not 0 <= size <= n - first:
         raise errors.bad("narrow(length)", f"a length in [0, {n - first}]", size, kind=errors.ArgumentError)
@@ -123,7 +127,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
 
 
 @composite()
-def crop(x: Tensor, shape: Any = None, offsets: Any = None) -> Tensor:
+def crop(x: Tensor, shape: Attr[Sequence[int | Tensor] | Tensor] = None,
+         offsets: Attr[Sequence[int | Tensor] | Tensor] = None) -> Tensor:  # fmt: skip
     """Crop a tensor to a box given by its shape and its first corner.
 
     Args:
@@ -147,13 +152,13 @@ def crop(x: Tensor, shape: Any = None, offsets: Any = None) -> Tensor:
     first = [0] * x.ndim if offsets is None else list(ints(offsets, 0, "crop(offsets)") or ())
     for name, numbers in (("shape", size), ("offsets", first)):
         if len(numbers) != x.ndim:
-            raise errors.bad(f"crop({name})", f"{x.ndim} numbers, one for each axis", numbers)
+            raise errors.bad(f"crop({name})", f"{x.ndim} integers, one per axis", numbers)
     for i, (n, k, at) in enumerate(zip(dims, size, first)):
         if not 0 <= at <= n:
-            raise errors.bad("crop(offsets)", f"a place in [0, {n}] for axis {i}", at)
+            raise errors.bad("crop(offsets)", f"an offset in [0, {n}] for axis {i}", at)
         size[i] = n - at if k == -1 else k
         if not 0 <= size[i] <= n - at:
-            raise errors.bad("crop(shape)", f"an extent in [0, {n - at}] for axis {i}", k)
+            raise errors.bad("crop(shape)", f"a size in [0, {n - at}] for axis {i}", k)
     return clone(getitem(x, tuple([builtins.slice(at, at + k) for at, k in zip(first, size)])))
 
 
@@ -206,7 +211,7 @@ def _(x, axis, size, step):
     if not 0 <= size <= n or (size == 0 and not x.ndim):
         raise errors.bad("unfold(size)", f"a size in [0, {n}]", size)
     if step <= 0:
-        raise errors.bad("unfold(step)", "a step above 0", step)
+        raise errors.bad("unfold(step)", "a positive step", step)
 
 
 unfold.infer(lambda x, axis, size, step: sig_of(_windowed(x.shape, axis, size, step), x.dtype))
@@ -220,7 +225,9 @@ def _fold_numpy(g, axis, size, step, sigs):
     out = np.zeros(sigs[0].shape, g.dtype)
     if not out.size or not out.ndim:
         return g.reshape(()) if out.size else out
-    np.add.at(out, (builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),), np.moveaxis(g, -1, axis + 1))
+    np.add.at(
+        out, (builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),), np.moveaxis(g, -1, axis + 1)
+    )
     return out
 
 
@@ -229,7 +236,9 @@ def _(g, axis, size, step, sigs):
     out = jnp.zeros(sigs[0].shape, g.dtype)
     if not out.size or not out.ndim:
         return g.reshape(()) if out.size else out
-    return out.at[(builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),)].add(jnp.moveaxis(g, -1, axis + 1))
+    return out.at[(builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),)].add(
+        jnp.moveaxis(g, -1, axis + 1)
+    )
 
 
 def _window_strides(strides, bound):
@@ -344,12 +353,23 @@ def _merge_grad(g, out, x, part, strides, first, xp, count):
 
 
 def _merge_grad_numpy(g, out, x, part, strides, first):
-    return _merge_grad(g, out, x, part, strides, first, np, lambda at, hit, flat: np.bincount(at.reshape(-1), hit.reshape(-1), flat.size))
+    return _merge_grad(
+        g,
+        out,
+        x,
+        part,
+        strides,
+        first,
+        np,
+        lambda at, hit, flat: np.bincount(at.reshape(-1), hit.reshape(-1), flat.size),
+    )
 
 
 @strided_merge.grad(numpy=_merge_grad_numpy)
 def _(g, out, x, part, strides, first):
-    return _merge_grad(g, out, x, part, strides, first, jnp, lambda at, hit, flat: jnp.zeros(flat.size, jnp.int32).at[at].add(hit))
+    return _merge_grad(
+        g, out, x, part, strides, first, jnp, lambda at, hit, flat: jnp.zeros(flat.size, jnp.int32).at[at].add(hit)
+    )
 
 
 def _written(source: Tensor, part: Tensor, strides: tuple[int, ...], first: int) -> Tensor:
@@ -435,15 +455,23 @@ def strided_on(name: str, x: Tensor, dims: Any, strides: Any, offset: int) -> Te
     if len(dims) != len(strides):
         raise errors.bad(f"{name}(stride)", f"{len(dims)} strides, one for each axis", list(strides))
     if offset % x.itemsize:
-        raise errors.bad(f"{name}(offset)", f"a multiple of the {x.itemsize} bytes of an element", offset)
+        raise errors.bad(f"{name}(offset)", f"a multiple of the itemsize {x.itemsize}", offset)
     whole, first = root_of(x), offset // x.itemsize
     if whole.dtype is not x.dtype:
         whole = x  # storage of another dtype: only what x shows of it
     reach = [(n - 1) * step for n, step in zip(dims, strides)]
     low, high = first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0)
     if 0 not in dims and not 0 <= low <= high < whole._value.sig.size:
-        raise errors.bad(f"{name}(shape)", f"elements within the {whole._value.sig.size} of the storage", described=f"places {low} to {high}")
+        raise errors.bad(
+            f"{name}(shape)",
+            f"indices in [0, {whole._value.sig.size - 1}] of the storage",
+            described=f"{low} to {high}, out of range",
+        )
     own, start = layout(x)
-    if whole is not x and own == in_a_row(x._value.sig.shape) and (0 in dims or start <= low <= high < start + x._value.sig.size):
+    if (
+        whole is not x
+        and own == in_a_row(x._value.sig.shape)
+        and (0 in dims or start <= low <= high < start + x._value.sig.size)
+    ):
         whole, first = x, first - start  # all of it lies within x: then gradients go through x
     return strided_view(whole, dims, strides, first if 0 not in dims else 0)

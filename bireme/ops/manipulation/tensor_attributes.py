@@ -11,6 +11,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.keywords import renamed
 from bireme.core.declare.op import Tensor
+from bireme.core.declare.public import function
 from bireme.core.tensor.inplace import assign_inplace
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.creation.tensors import full
@@ -24,6 +25,7 @@ def _tensor(x: Any, where: str) -> Tensor:
     return x
 
 
+@function(method=True)
 def is_floating_point(x: Tensor) -> bool:
     """Tell whether the dtype of a tensor is a floating-point one.
 
@@ -40,6 +42,7 @@ def is_floating_point(x: Tensor) -> bool:
     return _tensor(x, "is_floating_point(x)").dtype.is_floating
 
 
+@function(method=True)
 def is_integer(x: Tensor) -> bool:
     """Tell whether the dtype of a tensor is an integer one; bool is not.
 
@@ -56,6 +59,7 @@ def is_integer(x: Tensor) -> bool:
     return _tensor(x, "is_integer(x)").dtype.is_integer
 
 
+@function(method=True)
 @renamed(x="input")
 def is_complex(x: Tensor) -> bool:
     """Tell whether the dtype of a tensor is a complex one.
@@ -73,12 +77,13 @@ def is_complex(x: Tensor) -> bool:
     return _tensor(x, "is_complex(x)").dtype.is_complex
 
 
+@function(method=True)
 def is_empty(x: Tensor, name: str | None = None) -> Tensor:
     """Tell whether a tensor has no elements.
 
     Args:
         x: Input tensor.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         0-D bool tensor.
@@ -90,12 +95,13 @@ def is_empty(x: Tensor, name: str | None = None) -> Tensor:
     return Tensor(value_of(_tensor(x, "is_empty(x)")._value.sig.size == 0))
 
 
+@function(method=True)
 def numel(x: Tensor, name: str | None = None) -> Tensor:
     """Count the elements of a tensor; ``x.size`` is the plain integer.
 
     Args:
         x: Input tensor.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         0-D int64 tensor.
@@ -107,6 +113,7 @@ def numel(x: Tensor, name: str | None = None) -> Tensor:
     return Tensor(value_of(_tensor(x, "numel(x)")._value.sig.size))
 
 
+@function(method=True)
 def rank(input: Tensor) -> Tensor:
     """Count the axes of a tensor; ``x.ndim`` is the plain integer.
 
@@ -162,7 +169,10 @@ def _destination(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
     wrong = [k for k in given if k not in ("device", "dtype", "blocking", "other")]
     if len(args) > len(names) or wrong or not given:
         raise errors.bad(
-            "to()", "(device, dtype), (dtype) or (other)", described=f"{len(args)} arguments and {list(kwargs)}", kind=errors.ArgumentTypeError
+            "to()",
+            "(device, dtype), (dtype) or (other)",
+            described=f"{len(args)} arguments and {list(kwargs)}",
+            kind=errors.ArgumentTypeError,
         )
     if "other" in given:
         given |= {"device": given["other"].place, "dtype": given["other"].dtype}
@@ -276,10 +286,24 @@ def _answers(name: str, answer: Any, doc: str) -> Any:
 
 
 def _install() -> None:
-    for f in (is_floating_point, is_integer, is_complex, is_empty, numel, rank, to, fill_, zero_, type_as, is_same_shape, astype):
+    for f in (to, fill_, zero_, type_as, is_same_shape, astype):
         setattr(Tensor, f.__name__, f)
-    kinds = {d.name: d for d in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16,
-                                 dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)}  # fmt: skip
+    kinds = {
+        d.name: d
+        for d in (
+            dtypes.uint8,
+            dtypes.int8,
+            dtypes.int16,
+            dtypes.int32,
+            dtypes.int64,
+            dtypes.float16,
+            dtypes.bfloat16,
+            dtypes.float32,
+            dtypes.float64,
+            dtypes.complex64,
+            dtypes.complex128,
+        )
+    }
     kinds |= {
         "bool": dtypes.bool_,
         "byte": dtypes.uint8,

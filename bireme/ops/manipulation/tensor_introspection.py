@@ -76,7 +76,10 @@ def data_ptr(self: Tensor) -> int:
 
 
 def _is_initialized(self: Tensor) -> bool:
-    """Whether it has elements in memory, or will have: all but empty tensors and parameters that wait for `initialize`."""
+    """Whether it has elements in memory, or will have:
+
+    all but empty tensors and parameters that wait for `initialize`.
+    """
     return self.size > 0 and "_init_func" not in getattr(self, "__dict__", ())
 
 
@@ -128,7 +131,7 @@ def _to(self: Tensor, device: Any = None, dtype: Any = None, blocking: bool | No
     if blocking is not None and not isinstance(blocking, bool):
         raise errors.bad("_to(blocking)", "True, False or None", blocking, kind=errors.ArgumentTypeError)
     if device is not None and not isinstance(device, (str, Place)):
-        raise errors.bad("_to(device)", "a place or its name", device)
+        raise errors.bad("_to(device)", "a Place or a device name", device)
     # the class's own: programs replace `to` of parameters by a function that calls this one
     return Tensor.to(self, device=device, dtype=dtype)  # type: ignore[attr-defined]  # installed by ops.attribute
 
@@ -250,11 +253,20 @@ def _applied(x: Tensor, func: Any, name: str) -> Tensor:
     if not callable(func):
         raise errors.bad(f"{name}(func)", "a function of a Tensor", func, kind=errors.ArgumentTypeError)
     if not x.stop_gradient:
-        raise errors.bad(f"{name}()", "a tensor that requires no gradient", described="one that does", hint="use x.detach()", kind=RuntimeError)
+        raise errors.bad(
+            f"{name}()",
+            "a tensor that does not require gradients",
+            described="a tensor that requires gradients",
+            hint="use x.detach()",
+            kind=RuntimeError,
+        )
     found = func(x)
     if not isinstance(found, Tensor):
         raise errors.bad(
-            f"{name}(func)", "a function that returns a Tensor", described=f"one that returns {errors.show(found)}", kind=errors.ArgumentTypeError
+            f"{name}(func)",
+            "a function that returns a Tensor",
+            described=f"a function that returns {errors.show(found)}",
+            kind=errors.ArgumentTypeError,
         )
     return found
 
@@ -334,10 +346,37 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 def _install() -> None:
     # what Paddle's older code asks for
-    seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _set_grad_ivar, _offset, _zero_grads, _copy_to, _slice,
-              _to, _bump_inplace_version, _clear, _share_buffer_to, _copy_gradient_from, _reset_grad_inplace_version, _use_gpudnn,
-              _md5sum)  # fmt: skip
-    for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor, *seldom):
+    seldom = (
+        _is_initialized,
+        _numel,
+        _inplace_version,
+        _is_shared_buffer_with,
+        _grad_ivar,
+        _set_grad_ivar,
+        _offset,
+        _zero_grads,
+        _copy_to,
+        _slice,
+        _to,
+        _bump_inplace_version,
+        _clear,
+        _share_buffer_to,
+        _copy_gradient_from,
+        _reset_grad_inplace_version,
+        _use_gpudnn,
+        _md5sum,
+    )
+    for method in (
+        data_ptr,
+        sparse_dim,
+        dense_dim,
+        apply,
+        apply_,
+        create_tensor,
+        reconstruct_from_,
+        set_tensor,
+        *seldom,
+    ):
         setattr(Tensor, method.__name__, method)
     again = {
         "set": _set,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.conversion import MAX_EXTENT, ints, one_axis
-from bireme.core.declare.op import Axes, Axis, Ints, Tensor, composite, op
+from bireme.core.declare.conversion import MAX_ELEMENTS, ints, one_axis
+from bireme.core.declare.op import Attr, Axes, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.indexing.gather import index_select
@@ -45,7 +45,7 @@ def _(arguments):
 @tile.check
 def _(repeat_times):
     if builtins.min(repeat_times, default=0) < 0:
-        raise errors.bad("tile(repeat_times)", "counts of 0 or more", list(repeat_times))
+        raise errors.bad("tile(repeat_times)", "non-negative integers", list(repeat_times))
 
 
 @tile.infer
@@ -63,7 +63,7 @@ def _(g, repeat_times, sigs):
     return jnp.reshape(g, pairs).sum(axis=tuple(range(0, 2 * rank, 2))).reshape(sigs[0].shape)
 
 
-@composite(method=True, varargs="repeats", pack=list, name_arg=False)
+@composite(method=True, varargs="repeats", name_arg=False)
 def repeat(x: Tensor, repeats: Ints) -> Tensor:
     """Repeat a tensor along each axis, as ``tile`` does.
 
@@ -92,7 +92,9 @@ def repeat_each(x: Tensor, repeats: int, axis: Axis) -> Tensor:
     return jnp.repeat(x, repeats, axis)
 
 
-repeat_each.infer(lambda x, repeats, axis: sig_of((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype))
+repeat_each.infer(
+    lambda x, repeats, axis: sig_of((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype)
+)
 
 
 @repeat_each.grad(numpy=True)
@@ -102,7 +104,8 @@ def _(g, repeats, axis, sigs):
 
 
 @composite(method=True, torch=True)
-def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(x: Tensor, repeats: Attr[int | Tensor], axis: Attr[int] = None, name: Attr[str] = None, *,
+                      output_size: int | None = None) -> Tensor:  # fmt: skip
     """Repeat each slice along an axis several times in a row.
 
     Args:
@@ -110,7 +113,7 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
         repeats: A positive integer, or a tensor with one count for each slice (int32 or int64, non-negative), whose
             values are waited for.
         axis: Axis to repeat along; ``None`` flattens ``x`` first. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         output_size: Size of the result along ``axis``, if it is to be checked. Default: None.
 
     Returns:
@@ -123,21 +126,29 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
     if axis is None:
         x, axis = ravel(x), 0
     if x.ndim == 0:
-        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-d tensor", axis, kind=errors.OutOfRangeError)
+        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-D tensor", axis, kind=errors.OutOfRangeError)
     axis = one_axis(axis, x.ndim, "repeat_interleave(axis)")
     n = x.shape[axis]
     if not isinstance(repeats, Tensor):
         if not isinstance(repeats, (int, np.integer)) or isinstance(repeats, bool):
-            raise errors.bad("repeat_interleave(repeats)", "a number or a tensor of numbers", repeats, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "repeat_interleave(repeats)", "an integer or an integer tensor", repeats, kind=errors.ArgumentTypeError
+            )
         if repeats <= 0:
-            raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats), kind=errors.for_number(int(repeats)))
+            raise errors.bad(
+                "repeat_interleave(repeats)", "a positive integer", int(repeats), kind=errors.for_number(int(repeats))
+            )
         _sized(output_size, n * int(repeats))
         return repeat_each(x, int(repeats), axis)
     if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats._value.sig.size != n:
         raise errors.bad("repeat_interleave(repeats)", f"{n} integers, one for each slice along axis {axis}", repeats)
     counts = repeats._host().reshape(-1)
-    if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_EXTENT):
-        raise errors.bad("repeat_interleave(repeats)", "counts of 0 or more that a tensor can have", described=f"{counts.min()} to {counts.max()}")
+    if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_ELEMENTS):
+        raise errors.bad(
+            "repeat_interleave(repeats)",
+            f"non-negative integers that sum to at most {MAX_ELEMENTS:,}",
+            described=f"{counts.min()} to {counts.max()}",
+        )
     _sized(output_size, int(counts.sum()))
     return index_select(x, Tensor(value_of(np.repeat(np.arange(n), counts))), axis)
 
@@ -183,7 +194,7 @@ flip.grad(lambda g, axis: jnp.flip(g, axis), numpy=True)
 
 
 @composite(method=True)
-def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  # Paddle's default, never changed
+def rot90(x: Tensor, k: Attr[int] = 1, axes: Attr[Sequence[int]] = [0, 1]) -> Tensor:  # noqa: B006  # Paddle's default, never changed
     """Rotate a tensor by 90 degrees in the plane of two axes.
 
     Args:
@@ -200,7 +211,7 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
         [[2, 4], [1, 3]]
     """
     if x.ndim < 2:
-        raise errors.bad("rot90(x)", "at least 2 axes", x)
+        raise errors.bad("rot90(x)", "at least 2 dimensions", x)
     axes = axes.tolist() if isinstance(axes, (Tensor, np.ndarray)) else axes
     if not isinstance(axes, (list, tuple, range)) or len(axes) != 2:
         raise errors.bad("rot90(axes)", "two axes", axes)
@@ -221,7 +232,7 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
 
 
 @op(method=True, alias={"x": "input", "axis": "dims"}, numpy=True)
-def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
+def roll(x: Tensor, shifts: Ints, axis: Attr[int | Sequence[int]] = None) -> Tensor:
     """Shift elements cyclically along axes.
 
     Args:
@@ -248,7 +259,9 @@ def _(arguments):
     if isinstance(x, Tensor) and axis is not None:
         if x.ndim == 0 and axis not in ((), []):
             raise errors.bad("roll(axis)", "no axes, as x has none", axis, kind=errors.OutOfRangeError)
-        found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple, range)) else [axis]))
+        found = tuple(
+            one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple, range)) else [axis])
+        )
         shifts = ints(arguments["shifts"], 0, "roll(shifts)") or ()
         if len(shifts) != len(found):
             raise errors.bad("roll(shifts)", f"{len(found)} shifts, one for each axis", list(shifts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,10 +12,10 @@ from jax import lax
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import DType
+from bireme.core.base.dtype import DType, DTypeLike
 from bireme.core.declare.conversion import ints
 from bireme.core.declare.conversion import shape as checked_shape
-from bireme.core.declare.op import DTypeArg, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import grad_mode
 from bireme.core.tensor.inplace import adopt
@@ -45,9 +46,13 @@ def _bits(x, dtype):
         return lax.complex(pairs[..., 0], pairs[..., 1])
     ratio = dtype.itemsize // x.dtype.itemsize
     if ratio > 1:
-        return lax.bitcast_convert_type(x.reshape((*x.shape[:-1], -1, ratio) if x.size else (*x.shape[:-1], x.shape[-1] // ratio, ratio)), dtype)
+        return lax.bitcast_convert_type(
+            x.reshape((*x.shape[:-1], -1, ratio) if x.size else (*x.shape[:-1], x.shape[-1] // ratio, ratio)), dtype
+        )
     made = lax.bitcast_convert_type(x, dtype)
-    return made if made.ndim == x.ndim else made.reshape((*x.shape[:-1], made.shape[-1] * (x.shape[-1] if x.ndim else 1)))
+    return (
+        made if made.ndim == x.ndim else made.reshape((*x.shape[:-1], made.shape[-1] * (x.shape[-1] if x.ndim else 1)))
+    )
 
 
 @op(view=True)
@@ -70,7 +75,7 @@ def _(x, dtype):
     if old != new and (not x.ndim or x.shape[-1] * old % new):
         raise errors.bad(
             "view(x)",
-            f"a last axis whose bytes are whole numbers of {dtype.name}",
+            f"a last dimension whose size in bytes is divisible by the itemsize of {dtype.name}",
             described=f"shape {list(x.shape)}, {x.dtype.name}",
             kind=errors.ShapeError,
         )
@@ -99,7 +104,7 @@ _NO_VIEW = "x.reshape(...) copies where it must"
 
 
 @composite(method=True, varargs="shape_or_dtype", alias={"shape_or_dtype": ["dtype", "size"]})
-def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
+def view(x: Tensor, shape_or_dtype: Attr[Sequence[int] | DTypeLike]) -> Tensor:
     """View the storage of a tensor in another shape, or its bytes as another dtype.
 
     Always shares storage. Where the strides do not allow the shape, use ``reshape``, which copies.
@@ -125,17 +130,25 @@ def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
         dtype = dtypes.of(shape_or_dtype, "view(shape_or_dtype)")
         if dtype.itemsize != x.itemsize and x.ndim and own[-1] != 1:
             raise errors.bad(
-                "view(x)", "elements of the last axis that lie side by side", described=f"strides {list(own)}", hint="x.contiguous() copies"
+                "view(x)",
+                "a last dimension of stride 1",
+                described=f"strides {list(own)}",
+                hint="x.contiguous() copies",
             )
         return view_dtype(x, dtype)
     if shape_or_dtype is None:
-        raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=errors.ArgumentTypeError)
+        raise errors.bad("view(shape_or_dtype)", "a shape or a dtype", None, kind=errors.ArgumentTypeError)
     dims = list(ints(shape_or_dtype, 0, "view(shape_or_dtype)") or ())
     if 0 in dims and x._value.sig.size:
         raise errors.bad("view(shape_or_dtype)", f"a shape of {x._value.sig.size} elements, as x has", dims)
     found = resolve_shape(x._value.sig, dims, "view(shape_or_dtype)")
     if strides_as(x._value.sig.shape, own, found) is None:
-        raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", described=f"strides {list(own)}", hint=_NO_VIEW)
+        raise errors.bad(
+            "view(x)",
+            f"strides that are compatible with shape {list(found)}",
+            described=f"strides {list(own)}",
+            hint=_NO_VIEW,
+        )
     return reshaped(x, list(found))
 
 
@@ -162,7 +175,11 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 def _free(x: Tensor, name: str) -> None:
     if grad_mode.state.grad and not x.stop_gradient and x.is_leaf:
-        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", described="a leaf that requires gradients")
+        raise errors.bad(
+            f"{name}(x)",
+            "a non-leaf Tensor or no_grad() for an inplace operation",
+            described="a leaf Tensor that requires grad",
+        )
 
 
 @errors.named
@@ -174,7 +191,7 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
     Args:
         shape: New shape, a list or tuple.
         fill_zero: New elements are zeros in either case. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor itself.
@@ -187,7 +204,7 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
         [[1, 2], [3, 0]]
     """
     if not isinstance(shape, (list, tuple)):
-        raise errors.bad("resize_(shape)", "a list of extents", shape)
+        raise errors.bad("resize_(shape)", "a list of integers", shape)
     dims = checked_shape(shape, 0, "resize_(shape)") or ()
     _free(self, "resize_")
     flat, more = ravel(self), math.prod(dims) - self.size
@@ -197,7 +214,14 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
 
 
 @errors.named
-def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: Any = None, offset: int = 0, name: str | None = None) -> Tensor:
+def set_(
+    self: Tensor,
+    source: Tensor | None = None,
+    shape: Any = None,
+    stride: Any = None,
+    offset: int = 0,
+    name: str | None = None,
+) -> Tensor:
     """Let the tensor view the storage of another in place.
 
     Args:
@@ -206,7 +230,7 @@ def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: 
         stride: Strides in elements; ``None`` means those of ``source``, or contiguous ones if ``shape`` is given.
             Default: None.
         offset: Bytes from the start of the storage to the first element. Default: 0.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor itself, now of shape ``shape``.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,6 @@ from bireme.core.base import errors, registry
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
 from bireme.core.base.host_arrays import convert
 from bireme.core.declare.op import Const, DTypeArg, Extra, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.record import guards
 from bireme.core.tensor.grad_mode import no_grad
@@ -56,7 +57,8 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
 
 @cast.on("cpu")
 def _(x, dtype):
-    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of it
+    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of
+    # it
     if x.dtype == jnp.bfloat16 and dtype.kind in "fc" and dtype.itemsize >= 4:
         x = lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16, jnp.float32)
     return cast.body(x, dtype)
@@ -83,7 +85,7 @@ def _(g, sigs):
 
 
 @op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True)
-def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
+def add(x: Tensor, y: Tensor | float, *, alpha: Extra[float] = 1) -> Tensor:
     """Elementwise sum ``x + alpha * y`` with broadcasting.
 
     Two floating-point dtypes promote to the wider one, and a real dtype beside a complex one to complex. Other dtypes
@@ -217,7 +219,9 @@ def _(g, out, y, sigs):
     return sum_to(d, sigs[0]), sum_to(-d * conj_of(out), sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False, numpy=np.floor_divide)
+@op(
+    method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False, numpy=np.floor_divide
+)
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise quotient rounded towards minus infinity, like Python's ``//``.
 
@@ -317,15 +321,20 @@ def _no_zero_divisor(name: str):
         kinds = [v.dtype if isinstance(v, Tensor) else dtypes.of_number(v) for v in (x, y)]
         if isinstance(y, float) or not all(k.kind in "bi" for k in kinds):
             return
-        value = read(y) if isinstance(y, Tensor) else None
-        if value is not None and (value.array is None or not value.device.is_cpu):
-            if value.sig.size and not segment.local.segment.symbolic:
-                zero = registry.find("any")(registry.find("equal")(y, 0))
-                guards.guard(zero._value, f"{name}(y): expected divisors other than 0 for integers, got 0", ZeroDivisionError)
+        expected = "nonzero divisors for integers"
+        if not isinstance(y, Tensor):
+            if not np.all(y):
+                raise errors.bad(f"{name}(y)", expected, 0, kind=ZeroDivisionError)
             return
-        host = np.asarray(y if value is None else value.array)
-        if host.size and not host.all():
-            raise errors.bad(f"{name}(y)", "divisors other than 0 for integers", 0, kind=ZeroDivisionError)
+        guards.require(
+            read(y),
+            f"{name}(y)",
+            expected,
+            host=lambda array: not array.all(),
+            device=lambda: registry.find("any")(registry.find("equal")(y, 0)),
+            got="0",
+            kind=ZeroDivisionError,
+        )
 
     return prepare
 
@@ -334,7 +343,16 @@ floor_divide.prepare(_no_zero_divisor("floor_divide"), values=True)
 remainder.prepare(_no_zero_divisor("remainder"), values=True)
 
 
-@composite(public="divide div", method="divide div", inplace="divide_ div_", promote="x y", floats=True, torch=True, out=True, plain=True)
+@composite(
+    public="divide div",
+    method="divide div",
+    inplace="divide_ div_",
+    promote="x y",
+    floats=True,
+    torch=True,
+    out=True,
+    plain=True,
+)
 def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """Elementwise quotient ``x / y`` with broadcasting.
 
@@ -507,13 +525,18 @@ def sum_of(inputs: list[Tensor]) -> Tensor:
 @sum_of.check
 def _(inputs):
     if not inputs:
-        raise errors.bad("add_n(inputs)", "at least one tensor", described="an empty list", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "add_n(inputs)", "at least one tensor", described="an empty list", kind=errors.ArgumentTypeError
+        )
     first, whole = inputs[0], _widest(inputs)
     for i, s in enumerate(inputs):
         # losses of shape [1] and of shape [] are added up together
         if s.shape != first.shape and not (whole.size == 1 and s.shape in ((), whole.shape)):
             raise errors.bad(
-                f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+                f"add_n(inputs[{i}])",
+                f"shape {list(first.shape)} like the first",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
             )
         if s.dtype is not first.dtype:
             raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", described=s.dtype.name)
@@ -529,7 +552,7 @@ sum_of.grad(lambda g, sigs: tuple([g if s.shape == g.shape else g.reshape(s.shap
 
 
 @composite(method=True, amp="one")
-def add_n(inputs: Extra) -> Tensor:
+def add_n(inputs: Extra[Tensor | Sequence[Tensor]]) -> Tensor:
     """Sum of several tensors of the same shape.
 
     Args:
@@ -568,7 +591,7 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
     if x._value.sig.size > 1:
         raise errors.bad("increment(x)", "a tensor of one element", x)
     if x.dtype not in NUMBER:
-        raise errors.bad("increment(x)", "numbers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("increment(x)", "a numeric tensor", x, kind=errors.ArgumentTypeError)
     by = int(value) if x.dtype.is_integer else value
     if x.is_leaf and not x.stop_gradient:  # Paddle lets it count leaves too: they stay leaves
         with no_grad():

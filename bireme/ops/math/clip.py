@@ -227,13 +227,15 @@ def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | Non
         [0.0, 0.5, 1.0]
     """
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and not min <= max:
-        raise errors.bad("clip(max)", f"a number not below min, {min}", max, kind=errors.for_number(max))
+        raise errors.bad("clip(max)", f"a number of at least min = {min}", max, kind=errors.for_number(max))
     low, high = [_as_number(b, x) for b in (min, max)]
     return x.clone() if min is None and max is None else clip_number(x, low, high)
 
 
 @op(method=True, inplace=True, writes=3, dtypes=FLOAT, of_the_past=True)
-def nan_to_num(x: Tensor, nan: Tensor | float = 0.0, posinf: Tensor | float | None = None, neginf: Tensor | float | None = None) -> Tensor:
+def nan_to_num(
+    x: Tensor, nan: Tensor | float = 0.0, posinf: Tensor | float | None = None, neginf: Tensor | float | None = None
+) -> Tensor:
     """Replace NaN and infinities by finite numbers.
 
     Args:
@@ -264,7 +266,9 @@ nan_to_num.infer(lambda x: x)
 def _(nan, posinf, neginf):
     for name, sig in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
         if sig is not None and sig.ndim:
-            raise errors.bad(f"nan_to_num({name})", "a number", described=f"shape {list(sig.shape)}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"nan_to_num({name})", "a number", described=f"shape {list(sig.shape)}", kind=errors.ArgumentTypeError
+            )
 
 
 @nan_to_num.grad(numpy=True)
@@ -312,11 +316,11 @@ def renorm(x: Tensor, p: float, axis: Axis, max_norm: float) -> Tensor:
         [[0.6000000238418579, 0.800000011920929], [0.30000001192092896, 0.4000000059604645]]
     """
     if x.dtype not in FLOAT | COMPLEX:
-        raise errors.bad("renorm(x)", "floating numbers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("renorm(x)", "a floating-point or complex tensor", x, kind=errors.ArgumentTypeError)
     if x.ndim == 0:
-        raise errors.bad("renorm(x)", "at least one axis", x)
+        raise errors.bad("renorm(x)", "at least 1 dimension", x)
     if not p > 0:
         raise errors.bad("renorm(p)", "a positive number", p, kind=errors.for_number(p))
     if not max_norm >= 0:
-        raise errors.bad("renorm(max_norm)", "0 or more", max_norm)
+        raise errors.bad("renorm(max_norm)", "a non-negative number", max_norm)
     return renorm_of(x, max_norm, p, axis)

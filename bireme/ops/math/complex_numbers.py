@@ -107,7 +107,9 @@ def _(sig, strides, first, bound, numbers):
 
 def _joined(real, imag):
     """By parts: infinity times the imaginary unit would be NaN in its real part."""
-    made = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.complex128 if real.dtype == np.float64 else np.complex64)
+    made = np.empty(
+        np.broadcast_shapes(real.shape, imag.shape), np.complex128 if real.dtype == np.float64 else np.complex64
+    )
     made.real, made.imag = real, imag
     return made
 
@@ -130,7 +132,9 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 
 
-complex.infer(lambda real, imag: sig_of(broadcast_shape("complex", real.shape, imag.shape), dtypes.complex_of(real.dtype)))
+complex.infer(
+    lambda real, imag: sig_of(broadcast_shape("complex", real.shape, imag.shape), dtypes.complex_of(real.dtype))
+)
 
 
 @complex.grad(numpy=True)
@@ -155,7 +159,9 @@ def angle(x: Tensor) -> Tensor:
     """
     if jnp.iscomplexobj(x):
         return jnp.arctan2(x.imag, x.real)
-    return jnp.where(jnp.isnan(x), x, jnp.where(jnp.signbit(x) & (x != 0), np.asarray(np.pi, x.dtype), jnp.zeros_like(x)))
+    return jnp.where(
+        jnp.isnan(x), x, jnp.where(jnp.signbit(x) & (x != 0), np.asarray(np.pi, x.dtype), jnp.zeros_like(x))
+    )
 
 
 angle.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))
@@ -219,7 +225,9 @@ def as_complex(x: Tensor) -> Tensor:
 @as_complex.check
 def _(x):
     if not x.ndim or x.shape[-1] != 2:
-        raise errors.bad("as_complex(x)", "pairs in the last axis", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "as_complex(x)", "a last dimension of size 2", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
 
 
 as_complex.infer(lambda x: sig_of(x.shape[:-1], dtypes.complex_of(x.dtype)))

@@ -42,12 +42,19 @@ def diff(x: Tensor, n: int = 1, axis: Axis = -1, prepend: Tensor | None = None, 
         [3, 5]
     """
     if n < 1:
-        raise errors.bad("diff(n)", "1 or more", n)
+        raise errors.bad("diff(n)", "a positive integer", n, kind=errors.for_integer(n))
     if x.ndim == 0:
-        raise errors.bad("diff(x)", "at least one axis", x, kind=errors.OutOfRangeError)
+        raise errors.bad("diff(x)", "at least 1 dimension", x, kind=errors.OutOfRangeError)
     for name, t in (("prepend", prepend), ("append", append)):
-        if t is not None and (t.ndim != x.ndim or any(m != n for k, (m, n) in enumerate(zip(t.shape, x.shape)) if k != axis)):
-            raise errors.bad(f"diff({name})", f"shape {x.shape} but for axis {axis}", described=f"shape {t.shape}", kind=errors.ShapeError)
+        if t is not None and (
+            t.ndim != x.ndim or any(m != n for k, (m, n) in enumerate(zip(t.shape, x.shape)) if k != axis)
+        ):
+            raise errors.bad(
+                f"diff({name})",
+                f"shape {x.shape} but for axis {axis}",
+                described=f"shape {t.shape}",
+                kind=errors.ShapeError,
+            )
     parts = [t for t in (prepend, x, append) if t is not None]
     out = join.concat(parts, axis) if len(parts) > 1 else x
     for _ in range(min(n, out.shape[axis])):
@@ -60,21 +67,21 @@ def _areas(name, y, x, dx, axis):
     """The areas of the trapezoids between neighbouring points."""
     for label, t in (("y", y), ("x", x)):
         if t is not None and t.dtype not in FLOAT:
-            raise errors.bad(f"{name}({label})", "floating numbers", t, kind=errors.ArgumentTypeError)
+            raise errors.bad(f"{name}({label})", "a floating-point tensor", t, kind=errors.ArgumentTypeError)
     if y.ndim == 0:
-        raise errors.bad(f"{name}(y)", "at least one axis", y, kind=errors.OutOfRangeError)
+        raise errors.bad(f"{name}(y)", "at least 1 dimension", y, kind=errors.OutOfRangeError)
     if x is not None and dx is not None:
-        raise errors.bad(f"{name}(dx)", "None where x is given", dx)
+        raise errors.bad(f"{name}(dx)", "None, since x is given", dx)
     step = 1.0 if dx is None else dx
     if isinstance(dx, Tensor):
         if dx.size != 1:
-            raise errors.bad(f"{name}(dx)", "one number", dx, kind=errors.for_number(dx))
+            raise errors.bad(f"{name}(dx)", "a single number", dx, kind=errors.for_number(dx))
         step = dx.reshape([])
     if x is not None:
         if x.ndim not in (1, y.ndim) or x.shape[axis if x.ndim == y.ndim else 0] != y.shape[axis]:
             raise errors.bad(
                 f"{name}(x)",
-                f"{y.shape[axis]} places, for a y of shape {y.shape} along axis {axis}",
+                f"{y.shape[axis]} points, for a y of shape {y.shape} along axis {axis}",
                 described=f"shape {x.shape}",
                 kind=errors.ShapeError,
             )
@@ -110,7 +117,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: Tensor | float | None = No
 
 
 @composite(method=True)
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, dx: Tensor | float | None = None, axis: Axis = -1) -> Tensor:
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, dx: Tensor | float | None = None, axis: Axis = -1
+) -> Tensor:
     """Cumulative integral along an axis by the trapezoidal rule.
 
     Args:

@@ -57,7 +57,7 @@ def positive(x: Tensor) -> Tensor:
         [1, -2]
     """
     if x.dtype not in NUMBER:
-        raise errors.bad("positive(x)", "numbers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("positive(x)", "a numeric tensor", x, kind=errors.ArgumentTypeError)
     return x
 
 
@@ -444,7 +444,11 @@ def sgn(x: Tensor) -> Tensor:
     """
     if not x.dtype.is_inexact:
         raise errors.bad(
-            "sgn(x)", "floating or complex numbers", described=x.dtype.name, hint="for integers there is sign", kind=errors.ArgumentTypeError
+            "sgn(x)",
+            "a floating-point or complex dtype",
+            described=x.dtype.name,
+            hint="use bireme.sign for integers",
+            kind=errors.ArgumentTypeError,
         )
     return sign(x)
 
@@ -483,7 +487,8 @@ def _beside(number, x):
 
 
 @op(method=True, inplace=True, wide=True, numpy=True, scales="x")
-def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True, act: Extra = None) -> Tensor:
+def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True,
+          act: Extra[str] = None) -> Tensor:  # fmt: skip
     """Scale and shift each element: ``x * scale + bias``, or ``(x + bias) * scale``.
 
     The dtype stays: for integers, the scale and the bias are truncated to integers first.
@@ -519,9 +524,20 @@ def _(g, x, scale, bias, bias_after_scale, needs, sigs):
 @scale.prepare(keeps_numbers_unless="")
 def _(arguments):
     if arguments.pop("act") is not None:
-        raise errors.bad("scale(act)", "None", described="an activation", hint="call it on the result", kind=errors.ArgumentTypeError)
-    if isinstance(arguments["bias"], complex) and isinstance(arguments["x"], Tensor) and not arguments["x"].dtype.is_complex:
-        raise errors.bad("scale(bias)", f"a real number for {arguments['x'].dtype.name}", arguments["bias"], kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "scale(act)", "None", described="an activation", hint="call it on the result", kind=errors.ArgumentTypeError
+        )
+    if (
+        isinstance(arguments["bias"], complex)
+        and isinstance(arguments["x"], Tensor)
+        and not arguments["x"].dtype.is_complex
+    ):
+        raise errors.bad(
+            "scale(bias)",
+            f"a real number for {arguments['x'].dtype.name}",
+            arguments["bias"],
+            kind=errors.ArgumentTypeError,
+        )
     for name in ("scale", "bias"):
         t = arguments[name]
         if isinstance(t, Tensor) and t.ndim:

@@ -14,7 +14,17 @@ from bireme.core.tensor.inplace import assign_inplace, retypes
 from bireme.ops._shared.broadcast import broadcast_shape, comparison, sum_to
 
 
-@op(public="equal eq", method="equal eq", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.equal, torch=True, out=True)
+@op(
+    public="equal eq",
+    method="equal eq",
+    inplace=True,
+    retype=True,
+    promote="x y",
+    differentiable=False,
+    numpy=np.equal,
+    torch=True,
+    out=True,
+)
 def equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise comparison ``x == y`` with broadcasting.
 
@@ -50,7 +60,15 @@ def not_equal(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.not_equal(x, y)
 
 
-@op(public="less_than less", method="less_than lt less", inplace="less_than_ less_", retype=True, promote="x y", differentiable=False, numpy=np.less)
+@op(
+    public="less_than less",
+    method="less_than lt less",
+    inplace="less_than_ less_",
+    retype=True,
+    promote="x y",
+    differentiable=False,
+    numpy=np.less,
+)
 def less_than(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise comparison ``x < y`` with broadcasting.
 
@@ -136,8 +154,17 @@ for _op in (equal, not_equal, less_than, less_equal, greater_than, greater_equal
     _op.infer(comparison(_op.name, dtypes.bool_))
 
 
-@op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_and, torch=True)
-def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
+@op(
+    method=True,
+    inplace=True,
+    retype=True,
+    promote="x y",
+    mix="floats",
+    differentiable=False,
+    numpy=np.logical_and,
+    torch=True,
+)
+def logical_and(x: Tensor, y: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical AND with broadcasting; nonzero elements count as true.
 
     Args:
@@ -155,8 +182,17 @@ def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     return jnp.logical_and(x, y)
 
 
-@op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_or, torch=True)
-def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
+@op(
+    method=True,
+    inplace=True,
+    retype=True,
+    promote="x y",
+    mix="floats",
+    differentiable=False,
+    numpy=np.logical_or,
+    torch=True,
+)
+def logical_or(x: Tensor, y: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical OR with broadcasting; nonzero elements count as true.
 
     Args:
@@ -174,8 +210,17 @@ def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     return jnp.logical_or(x, y)
 
 
-@op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_xor, torch=True)
-def logical_xor(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
+@op(
+    method=True,
+    inplace=True,
+    retype=True,
+    promote="x y",
+    mix="floats",
+    differentiable=False,
+    numpy=np.logical_xor,
+    torch=True,
+)
+def logical_xor(x: Tensor, y: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical exclusive OR with broadcasting; nonzero elements count as true.
 
     Args:
@@ -194,7 +239,7 @@ def logical_xor(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
 
 
 @op(method=True, inplace=True, retype=True, differentiable=False, numpy=np.logical_not, torch=True)
-def logical_not(x: Tensor, out: Extra = None) -> Tensor:
+def logical_not(x: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical NOT; nonzero elements count as true.
 
     Args:
@@ -361,7 +406,7 @@ def where_(condition: Tensor, x: Tensor | None = None, y: Tensor | float | None 
         [1, 4]
     """
     if x is None or y is None:
-        raise errors.bad("where_(x, y)", "both", described="one of them")
+        raise errors.bad("where_(x, y)", "both x and y", described="one of them")
     if condition.dtype is not dtypes.bool_:
         raise errors.bad("where_(condition)", "a bool tensor", condition, kind=errors.ArgumentTypeError)
     new = select(condition, x, y)
@@ -376,7 +421,12 @@ def _chosen(inputs, index):
     return out
 
 
-@op(method=True, promote="inputs", mix="same", numpy=lambda inputs, index: np.stack(inputs)[index.ravel(), np.arange(index.shape[0])])
+@op(
+    method=True,
+    promote="inputs",
+    mix="same",
+    numpy=lambda inputs, index: np.stack(inputs)[index.ravel(), np.arange(index.shape[0])],
+)
 def multiplex(inputs: list[Tensor], index: Tensor) -> Tensor:
     """Choose each row from one of several tensors: row ``i`` of the result is row ``i`` of ``inputs[index[i]]``.
 
@@ -404,14 +454,26 @@ def _(inputs, index):
         raise errors.bad("multiplex(inputs)", "at least two tensors", described=f"{len(inputs)}")
     first = inputs[0]
     if first.ndim < 2:
-        raise errors.bad("multiplex(inputs[0])", "at least two axes", described=f"shape {list(first.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "multiplex(inputs[0])",
+            "at least 2 dimensions",
+            described=f"shape {list(first.shape)}",
+            kind=errors.ShapeError,
+        )
     for i, s in enumerate(inputs):
         if s.shape != first.shape:
             raise errors.bad(
-                f"multiplex(inputs[{i}])", f"shape {list(first.shape)} like the first", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+                f"multiplex(inputs[{i}])",
+                f"shape {list(first.shape)} like the first",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
             )
     if index.ndim != 2 or index.shape[1] != 1 or index.shape[0] > first.shape[0] or index.dtype.kind != "i":
-        raise errors.bad("multiplex(index)", f"integers of shape [{first.shape[0]}, 1]", described=f"{index.dtype.name} of shape {list(index.shape)}")
+        raise errors.bad(
+            "multiplex(index)",
+            f"an integer tensor of shape [{first.shape[0]}, 1]",
+            described=f"{index.dtype.name} of shape {list(index.shape)}",
+        )
 
 
 @multiplex.index

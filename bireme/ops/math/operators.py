@@ -42,7 +42,9 @@ def _matmul(x: Tensor, y: Any) -> Any:
     if not isinstance(y, Tensor):
         return NotImplemented
     if x.dtype is not y.dtype:
-        if _KINDS.find(y.dtype.kind) <= _KINDS.find(x.dtype.kind) and not y.dtype.is_complex:  # fractions are not cut: that is refused
+        if (
+            _KINDS.find(y.dtype.kind) <= _KINDS.find(x.dtype.kind) and not y.dtype.is_complex
+        ):  # fractions are not cut: that is refused
             y = arithmetic.cast(y, x.dtype)
         elif x.dtype.is_complex and y.dtype.is_complex:
             x, y = arithmetic.cast(x, "complex128"), arithmetic.cast(y, "complex128")
@@ -99,10 +101,19 @@ def _shift(op: Any) -> Any:
 
 def _install() -> None:
     pairs = {
-        "add": arithmetic.add, "sub": arithmetic.subtract, "mul": arithmetic.multiply, "truediv": arithmetic.quotient,
-        "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": _power, "and": bitwise.bitwise_and, "or": bitwise.bitwise_or,
-        "xor": bitwise.bitwise_xor, "lshift": bitwise.bitwise_left_shift, "rshift": bitwise.bitwise_right_shift,
-    }  # fmt: skip
+        "add": arithmetic.add,
+        "sub": arithmetic.subtract,
+        "mul": arithmetic.multiply,
+        "truediv": arithmetic.quotient,
+        "floordiv": arithmetic.floor_divide,
+        "mod": arithmetic.remainder,
+        "pow": _power,
+        "and": bitwise.bitwise_and,
+        "or": bitwise.bitwise_or,
+        "xor": bitwise.bitwise_xor,
+        "lshift": bitwise.bitwise_left_shift,
+        "rshift": bitwise.bitwise_right_shift,
+    }
     swapped = {"add", "mul"}  # commutative: the tensor may be the first operand
     for name, op in pairs.items():
         setattr(Tensor, f"__{name}__", (_shift if name in ("lshift", "rshift") else _binary)(op))
@@ -112,7 +123,12 @@ def _install() -> None:
             Tensor.__rpow__ = _binary(arithmetic.power, swap=True)  # type: ignore[attr-defined]  # a method that Tensor gets here
         else:
             setattr(Tensor, f"__r{name}__", _binary(op, swap=name not in swapped))
-    for old, new in (("div", "truediv"), ("rdiv", "rtruediv"), ("nonzero", "bool"), ("long", "int")):  # names of Python 2 that Paddle still has
+    for old, new in (
+        ("div", "truediv"),
+        ("rdiv", "rtruediv"),
+        ("nonzero", "bool"),
+        ("long", "int"),
+    ):  # names of Python 2 that Paddle still has
         setattr(Tensor, f"__{old}__", getattr(Tensor, f"__{new}__"))
     for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,
                      "ge": logic.greater_equal}.items():  # fmt: skip

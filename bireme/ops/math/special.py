@@ -14,7 +14,6 @@ from scipy import special
 from bireme.core.base import errors, registry
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import elementwise, same, sum_to
@@ -156,7 +155,14 @@ def _lgamma(x):
     return jnp.where(near, z * series - jnp.where(low, jnp.log1p(z), 0), lax.lgamma(jnp.where(near, 3, x)))
 
 
-@op(public="lgamma gammaln", method="lgamma gammaln", inplace="lgamma_ gammaln_", floats=True, dtypes=FLOAT, numpy=_gammaln)
+@op(
+    public="lgamma gammaln",
+    method="lgamma gammaln",
+    inplace="lgamma_ gammaln_",
+    floats=True,
+    dtypes=FLOAT,
+    numpy=_gammaln,
+)
 def lgamma(x: Tensor) -> Tensor:
     """Elementwise logarithm of the absolute value of the gamma function.
 
@@ -233,7 +239,7 @@ def _(arguments):
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise errors.bad("polygamma(n)", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 0:
-        raise errors.bad("polygamma(n)", "0 or more", n)
+        raise errors.bad("polygamma(n)", "a non-negative integer", n)
 
 
 polygamma.infer(lambda x: x)
@@ -262,11 +268,11 @@ def multigammaln(x: Tensor, p: float) -> Tensor:
         0.4516
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multigammaln(x)", "floating numbers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("multigammaln(x)", "a floating-point tensor", x, kind=errors.ArgumentTypeError)
     if p is None or p != int(p):
         raise errors.bad("multigammaln(p)", "an integer", p, kind=errors.ArgumentTypeError)
     if p < 1:
-        raise errors.bad("multigammaln(p)", "1 or more", int(p), kind=errors.ArgumentError)
+        raise errors.bad("multigammaln(p)", "a positive integer", int(p), kind=errors.ArgumentError)
     halves = registry.find("arange")(int(p), dtype=x.dtype) / 2
     return lgamma(x.unsqueeze(-1) - halves).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
@@ -312,22 +318,27 @@ gamma_above.grad(lambda g, x, y, sigs: (None, sum_to(-g * _density(x, y), sigs[1
 
 def _incomplete(name, f, x, y):
     if x.dtype not in FLOAT or x.dtype is not y.dtype:
-        raise errors.bad(f"{name}()", "floating numbers of one type", described=f"{x.dtype.name} and {y.dtype.name}", kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}()",
+            "floating-point tensors of one dtype",
+            described=f"{x.dtype.name} and {y.dtype.name}",
+            kind=errors.DtypeError,
+        )
     not_negative(f"{name}(x)", x)
     not_negative(f"{name}(y)", y)
     return f(x if x.stop_gradient else x.detach(), y)
 
 
 def not_negative(where, t):
-    """Raise for a negative number: host values are checked now, others by a flag of the program."""
-    value = read(t)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if host.size and (host < 0).any():
-            raise errors.bad(where, "numbers of 0 or more", float(np.nanmin(host)))
-    elif value.sig.size and not segment.local.segment.symbolic:
-        below = registry.find("any")(registry.find("less_than")(t, 0.0))
-        guards.guard(below._value, f"{where}: expected numbers of 0 or more, got a negative one", ValueError)
+    """Raise for a negative number."""
+    guards.require(
+        read(t),
+        where,
+        "non-negative numbers",
+        host=lambda array: float(np.nanmin(array)) if (array < 0).any() else None,
+        device=lambda: registry.find("any")(registry.find("less_than")(t, 0.0)),
+        got="a negative number",
+    )
 
 
 @composite(method=True, inplace=True, writes=3)
@@ -471,7 +482,10 @@ def i0e(x: Tensor) -> Tensor:
 
 
 i0e.infer(same)
-i0e.grad(lambda g, x, out: g * (lax.bessel_i1e(x) - jnp.sign(x) * out), numpy=lambda g, x, out: g * (special.i1e(x) - np.sign(x) * out))
+i0e.grad(
+    lambda g, x, out: g * (lax.bessel_i1e(x) - jnp.sign(x) * out),
+    numpy=lambda g, x, out: g * (special.i1e(x) - np.sign(x) * out),
+)
 
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i1e)

@@ -13,7 +13,8 @@ from scipy import special
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
@@ -24,7 +25,7 @@ from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation.split import split
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import sigmoid
-from bireme.ops.random.generators import unit
+from bireme.ops.random.distributions import exponential_of
 
 _HALF_ROOT = math.sqrt(0.5)
 _ROOT_2_PI = math.sqrt(2 / math.pi)
@@ -78,13 +79,20 @@ leaky_relu.infer(lambda x: x)
 @leaky_relu.grad(numpy=True)
 def _(g, x, negative_slope):
     slope = negative_slope.astype(x.dtype)
-    return jnp.where(x >= 0, g, g * slope), jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(negative_slope.dtype)
+    return jnp.where(x >= 0, g, g * slope), jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(
+        negative_slope.dtype
+    )
 
 
 @leaky_relu.check
 def _(negative_slope):
     if negative_slope.ndim:
-        raise errors.bad("leaky_relu(negative_slope)", "a number", described=f"shape {list(negative_slope.shape)}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "leaky_relu(negative_slope)",
+            "a number",
+            described=f"shape {list(negative_slope.shape)}",
+            kind=errors.ArgumentTypeError,
+        )
 
 
 def _gelu_numpy(x, approximate):
@@ -172,8 +180,12 @@ def _(g, x, approximate):
     return g * slope.astype(x.dtype)
 
 
-@op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
-def silu(x: Tensor, inplace: Extra = False) -> Tensor:
+@op(
+    dtypes=FLOAT | COMPLEX,
+    alias={"x": "input"},
+    numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)),
+)
+def silu(x: Tensor, inplace: Extra[bool] = False) -> Tensor:
     """Sigmoid linear unit, also known as swish: ``x * sigmoid(x)``.
 
     Args:
@@ -215,7 +227,11 @@ def _or_in_place(plain: Any) -> Any:
         wanted = kwargs.get("inplace", args[1] if len(args) > 1 else False)
         if not isinstance(wanted, (bool, int)):
             raise errors.bad("silu(inplace)", "True or False", wanted, kind=errors.ArgumentTypeError)
-        return assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since) if wanted else made
+        return (
+            assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since)
+            if wanted
+            else made
+        )
 
     return silu
 
@@ -253,7 +269,9 @@ softplus.infer(lambda x: x)
 def _(beta, threshold):
     for name, given in (("beta", beta), ("threshold", threshold)):
         if given.ndim:
-            raise errors.bad(f"softplus({name})", "a number", described=f"shape {list(given.shape)}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"softplus({name})", "a number", described=f"shape {list(given.shape)}", kind=errors.ArgumentTypeError
+            )
 
 
 def _logistic(x):
@@ -318,7 +336,9 @@ def _(g, out, axis):
     return d - out * jnp.sum(d, axis=axis, keepdims=True)
 
 
-@composite(public="nn.functional.softmax", inplace=True, retype=True, alias={"x": "input", "axis": "dim"}, out=True, plain=True)
+@composite(
+    public="nn.functional.softmax", inplace=True, retype=True, alias={"x": "input", "axis": "dim"}, out=True, plain=True
+)
 def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     """Softmax along an axis: ``exp(x) / sum(exp(x))``, so that the elements along it add up to 1.
 
@@ -364,21 +384,12 @@ def torch_softmax(input: Tensor, dim: int | None = None, dtype: DTypeArg = None)
     return softmax_of(input if dtype is None or dtype is input.dtype else cast(input, dtype), axis)
 
 
-def _without_level(plain: Any) -> Any:
-    """torch's third argument tells it where to warn; it is taken, and means nothing."""
-
-    @functools.wraps(plain)
-    def softmax(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > 2 and type(args[2]) is int:
-            args = (*args[:2], *args[3:])
-        kwargs.pop("_stacklevel", None)
-        return plain(*args, **kwargs)
-
-    return softmax
-
-
-torch_softmax.public = PUBLIC["torch_softmax"] = _without_level(torch_softmax.public)
-Tensor.softmax = torch_softmax.public  # type: ignore[attr-defined]  # a method that Tensor gets here
+@torch_softmax.rewrite
+def _(args, kwargs):
+    # torch's third argument tells it where to warn; it is taken, and means nothing
+    if len(args) > 2 and type(args[2]) is int:
+        args = (*args[:2], *args[3:])
+    return args, {name: x for name, x in kwargs.items() if name != "_stacklevel"}
 
 
 def _log_softmax(x, axis):
@@ -574,9 +585,11 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
     if not -x.ndim <= axis < x.ndim:
         raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
     if x.dtype not in FLOAT:
-        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError
+        )
     if x.shape[axis] % 2:
-        raise errors.bad("glu(x)", f"an even extent of axis {axis}", x)
+        raise errors.bad("glu(x)", f"an even size of axis {axis}", x)
     a, b = split(x, 2, axis)
     return a * sigmoid(b)
 
@@ -620,9 +633,16 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
         1.0
     """
     if temperature <= 0:
-        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature, kind=errors.for_number(temperature))
+        raise errors.bad(
+            "gumbel_softmax(temperature)", "a positive number", temperature, kind=errors.for_number(temperature)
+        )
     if x.dtype not in FLOAT:
-        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "gumbel_softmax(x)",
+            "one of bfloat16, float16, float32, float64",
+            described=x.dtype.name,
+            kind=errors.DtypeError,
+        )
     y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)
     return one_hot_of_largest(y, axis) if hard else y
 
@@ -631,8 +651,7 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
 def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Samples of the Gumbel distribution; use `gumbel_softmax`."""
     wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
-    # a middle of each step of the uniform numbers: neither logarithm meets a 0
-    return (-jnp.log(-jnp.log(unit(key, shape, wide) + np.asarray(2.0**-25, wide)))).astype(dtype.np)
+    return (-jnp.log(exponential_of(key, shape, wide))).astype(dtype.np)
 
 
 gumbel_of.infer(lambda shape, dtype: sig_of(shape, dtype))

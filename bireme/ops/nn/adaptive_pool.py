@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.declare.op import Attr, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
@@ -91,7 +92,7 @@ def _complete(name: str, n: int) -> Any:
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool1d(x: Tensor, output_size: Attr) -> Tensor:
+def adaptive_avg_pool1d(x: Tensor, output_size: Sizes) -> Tensor:
     """Adaptive average pooling of sequences: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -112,7 +113,7 @@ def adaptive_avg_pool1d(x: Tensor, output_size: Attr) -> Tensor:
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool2d(x: Tensor, output_size: Attr, data_format: str = "NCHW") -> Tensor:
+def adaptive_avg_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]], data_format: str = "NCHW") -> Tensor:
     """Adaptive average pooling of images: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -135,7 +136,7 @@ def adaptive_avg_pool2d(x: Tensor, output_size: Attr, data_format: str = "NCHW")
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool3d(x: Tensor, output_size: Attr, data_format: str = "NCDHW") -> Tensor:
+def adaptive_avg_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]], data_format: str = "NCDHW") -> Tensor:
     """Adaptive average pooling of volumes: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -163,8 +164,12 @@ adaptive_avg_pool1d.grad(lambda g, output_size, sigs: _mean_grad(g, sigs, output
 for _made in (adaptive_avg_pool2d, adaptive_avg_pool3d):
     _made.grad(lambda g, output_size, data_format, sigs: _mean_grad(g, sigs, output_size, data_format), numpy=True)
 adaptive_avg_pool1d.infer(lambda x, output_size: sig_of(_sized(x, output_size, False), x.dtype))
-adaptive_avg_pool2d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))
-adaptive_avg_pool3d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))
+adaptive_avg_pool2d.infer(
+    lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype)
+)
+adaptive_avg_pool3d.infer(
+    lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype)
+)
 
 
 # ---------------------------------------------------------------- maxima, of windows of any length
@@ -244,7 +249,7 @@ def _adaptive_max(name: str, n: int, x: Tensor, output_size: Any, return_mask: b
 
 
 @composite(plain=True)
-def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool1d(x: Tensor, output_size: Sizes, return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Adaptive max pooling of sequences: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -267,7 +272,8 @@ def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False) 
 
 
 @composite(plain=True)
-def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]],
+                        return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive max pooling of images: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -291,7 +297,8 @@ def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False) 
 
 
 @composite(plain=True)
-def adaptive_max_pool3d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]],
+                        return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive max pooling of volumes: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -332,7 +339,9 @@ def _random_windows(n: int, size: int, window: Any, u):
         longest, past = int(ratio) + 1, jnp.floor((i + np.float32(1) + u) * ratio) - base
     else:
         longest, past = window, low + np.float32(window)
-    return jnp.minimum(low[:, None] + np.arange(longest, dtype=np.float32), past[:, None] - np.float32(1)).astype(np.int32)
+    return jnp.minimum(low[:, None] + np.arange(longest, dtype=np.float32), past[:, None] - np.float32(1)).astype(
+        np.int32
+    )
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"u": "float32"}, selects=True)
@@ -344,15 +353,23 @@ def fractional_max_of(x: Tensor, u: Tensor | float, output_size: Attr, kernel_si
 
 
 fractional_max_of.infer(lambda x, output_size: _pair(x, output_size))
-fractional_max_of.grad(lambda g, out, sigs: (_grad(g, out, sigs), None), numpy=lambda g, out, sigs: (_grad_numpy(g, out, sigs), None))
+fractional_max_of.grad(
+    lambda g, out, sigs: (_grad(g, out, sigs), None), numpy=lambda g, out, sigs: (_grad_numpy(g, out, sigs), None)
+)
 
 
-def _fractional(name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any, random_u: Any, return_mask: bool) -> Any:
+def _fractional(
+    name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any, random_u: Any, return_mask: bool
+) -> Any:
     sizes = _sizes(name, n, x, output_size, False)
     window = None if kernel_size is None else window_args.per_axis(kernel_size, n, f"{name}(kernel_size)")
     for m, size, k in zip(x.shape[2:], sizes, window or (1,) * n):
         if not 1 <= size <= m - k + 1:
-            raise errors.bad(f"{name}(output_size)", f"1 to {m - k + 1} windows of {k} or more of {m} elements", size)
+            raise errors.bad(
+                f"{name}(output_size)",
+                f"sizes in [1, {m - k + 1}] for an input size of {m} and a kernel size of {k}",
+                size,
+            )
     if random_u is not None and (not isinstance(random_u, (float, np.floating)) or not 0 < random_u < 1):
         raise errors.bad(f"{name}(random_u)", "a number in (0, 1)", random_u, kind=errors.for_number(random_u))
     out, place = fractional_max_of(x, rand([], "float32") if random_u is None else random_u, sizes, window)
@@ -360,7 +377,9 @@ def _fractional(name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any
 
 
 @composite()
-def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
+def fractional_max_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]], kernel_size: Sizes = None,
+                          random_u: float | None = None,
+                          return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Fractional max pooling of images: the maximum of each window, at random positions.
 
     Sizes may shrink by any factor, not only by integers.
@@ -390,7 +409,9 @@ def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = None, 
 
 
 @composite()
-def fractional_max_pool3d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
+def fractional_max_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]], kernel_size: Sizes = None,
+                          random_u: float | None = None,
+                          return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Fractional max pooling of volumes: the maximum of each window, at random positions.
 
     Sizes may shrink by any factor, not only by integers.

@@ -13,11 +13,11 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT
-from bireme.core.declare.op import Const, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
-from bireme.ops.random.generators import randint, unit
+from bireme.ops.random.generators import chance, randint
 
 BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come one after another
 
@@ -36,7 +36,11 @@ def _scores(q, k, mask, bounds, start, shift, scale, softcap):
         s = jnp.where(mask, s, least) if mask.dtype == jnp.bool_ else s + mask.astype(s.dtype)
     row = (start + jnp.arange(rows, dtype=jnp.int32))[:, None]
     if bounds is not None:
-        bounds = jnp.repeat(bounds, h // bounds.shape[1], axis=1)[..., None, :, :] if bounds.shape[1] != 1 else bounds[..., None, :, :]
+        bounds = (
+            jnp.repeat(bounds, h // bounds.shape[1], axis=1)[..., None, :, :]
+            if bounds.shape[1] != 1
+            else bounds[..., None, :, :]
+        )
         below = (row >= bounds[..., 0]) & (row < bounds[..., 1])
         above = (row >= bounds[..., 2]) & (row < bounds[..., 3])
         s = jnp.where(below | above, least, s)
@@ -59,8 +63,8 @@ def _part(q, k, v, mask, bounds, drop, start, shift, scale, softcap):
     p, lse = _weights(_scores(q, k, mask, bounds, start, shift, scale, softcap))
     if drop is not None:
         rate, k0, k1 = drop
-        # another stream for each block; the hash tells neighbouring keys apart
-        keep = unit((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, jnp.float32) >= rate
+        # another stream for each block
+        keep = ~chance((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, rate)
         keep = lax.optimization_barrier(keep)  # once: fused into each of its uses, the bits would be made over and over
         p = jnp.where(keep, p * jnp.where(rate < 1, 1 / (1 - rate), 0).astype(p.dtype), np.asarray(0, p.dtype))
     b, h, rows, n = p.shape
@@ -115,22 +119,37 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
     """What must hold of queries, keys, values and a mask."""
     for name, s in (("query", query), ("key", key), ("value", value)):
         if s.ndim != 4:
-            raise errors.bad(f"{where}({name})", "shape [batch, sequence, heads, width]", described=f"shape {list(s.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{where}({name})",
+                "shape [batch, sequence, heads, width]",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
+            )
     fits = key.shape[:3] == value.shape[:3] and query.shape[3] == key.shape[3] and key.shape[0] in (1, query.shape[0])
     if not fits:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of equal length that match the query", described=got)
     heads, shared = query.shape[2], key.shape[2]
     if heads != shared and (not shared or heads % shared):
-        raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", described=f"{shared}")
+        raise errors.bad(
+            f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", described=f"{shared}"
+        )
     if mask is not None:
         full = (query.shape[0], heads, query.shape[1], key.shape[1])
         if mask.ndim > 4 or any(m not in (1, n) for m, n in zip(reversed(mask.shape), reversed(full))):
             raise errors.bad(
-                f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError
+                f"{where}({mask_name})",
+                f"a mask that broadcasts to {list(full)}",
+                described=f"shape {list(mask.shape)}",
+                kind=errors.ShapeError,
             )
         if mask.dtype not in FLOAT | BOOL:
-            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", described=mask.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"{where}({mask_name})",
+                "a bool or floating-point mask",
+                described=mask.dtype.name,
+                kind=errors.DtypeError,
+            )
 
 
 class _Steps:
@@ -163,7 +182,11 @@ class _Steps:
 
     def weights(self, rows):
         """Weights, the factors that dropout leaves, logarithms of the denominators, and tanh of the capped scores."""
-        s, bent, least = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale, None, np.asarray(-np.inf, self.wide)
+        s, bent, least = (
+            blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale,
+            None,
+            np.asarray(-np.inf, self.wide),
+        )
         row = np.arange(self.rows)[rows, None]
         if self.softcap:
             bent = np.tanh(s / self.softcap)
@@ -172,7 +195,11 @@ class _Steps:
             own = self.by_head(self.mask[:, :, rows] if self.mask.shape[2] != 1 else self.mask)
             s = np.where(own, s, least) if own.dtype == bool else s + own.astype(self.wide)
         if self.bounds is not None:
-            ends = self.bounds if self.bounds.shape[1] == 1 else np.repeat(self.bounds, self.h // self.bounds.shape[1], axis=1)
+            ends = (
+                self.bounds
+                if self.bounds.shape[1] == 1
+                else np.repeat(self.bounds, self.h // self.bounds.shape[1], axis=1)
+            )
             ends = ends[..., None, :, :]
             hidden = ((row >= ends[..., 0]) & (row < ends[..., 1])) | ((row >= ends[..., 2]) & (row < ends[..., 3]))
             s = np.where(self.by_head(hidden), least, s)
@@ -192,11 +219,11 @@ class _Steps:
             return None
         rate, k0, k1 = self.drop
         key = (k0 ^ np.uint32(rows.start * 0x9E3779B9 & 0xFFFFFFFF), k1)
-        keep = _unit_numpy(key, (self.b, self.h, self.size, self.n), np.dtype(np.float32))[:, :, : rows.stop - rows.start] >= rate
+        keep = ~_chance_numpy(key, (self.b, self.h, self.size, self.n), rate)[:, :, : rows.stop - rows.start]
         return (keep * np.asarray(1 / (1 - rate) if rate < 1 else 0, self.wide)).reshape(shape)
 
 
-_unit_numpy = on_numpy(unit)
+_chance_numpy = on_numpy(chance)
 
 
 def _attention_numpy(query, key, value, mask, causal):
@@ -226,7 +253,10 @@ def _rows_numpy(query, key, value, mask, bounds, seed, rate, shift, scale, softc
 
 
 def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
-    given, rest = [a for a in (query, key, value, mask) if a is not None], [None for a in (bounds, seed, rate) if a is not None]
+    given, rest = (
+        [a for a in (query, key, value, mask) if a is not None],
+        [None for a in (bounds, seed, rate) if a is not None],
+    )
     if 0 in (*query.shape, *key.shape, *value.shape):
         return *[None if a.dtype == bool else np.zeros_like(a) for a in given], *rest
     steps = _Steps(query, key, value, mask, bounds, _drop_numpy(seed, rate), shift, scale, softcap)
@@ -269,7 +299,14 @@ attention.check(lambda query, key, value, mask: check_shapes("scaled_dot_product
 def _fused(query, key, value, mask, causal):
     """cuDNN's kernel as a function of queries, keys and values; None where dtype, width or a mask rule it out."""
     wide = query.shape[-1] % 8 or query.shape[-1] > 128 or query.shape[-1] != value.shape[-1]
-    if query.dtype.itemsize != 2 or wide or mask is not None or 0 in query.shape or 0 in key.shape or query.shape[0] != key.shape[0]:
+    if (
+        query.dtype.itemsize != 2
+        or wide
+        or mask is not None
+        or 0 in query.shape
+        or 0 in key.shape
+        or query.shape[0] != key.shape[0]
+    ):
         return None
     return lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
 
@@ -301,8 +338,18 @@ def _(g, query, key, value, mask, causal):
 
 
 @op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
-def attention_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bounds: Tensor | None, seed: Tensor | None, rate: Tensor | float,
-                   shift: Any = None, scale: Const = None, softcap: Const = 0.0) -> tuple[Tensor, Tensor]:  # fmt: skip
+def attention_rows(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bounds: Tensor | None,
+    seed: Tensor | None,
+    rate: Tensor | float,
+    shift: Any = None,
+    scale: Const = None,
+    softcap: Const = 0.0,
+) -> tuple[Tensor, Tensor]:
     """Attention and the logarithms of its denominators; what lies under `scaled_dot_product_attention` and its kin.
 
     Row r attends to key c unless `bounds[..., c, :]`, two ranges of rows, has r in one of them, or `shift` is given and
@@ -354,7 +401,9 @@ def _(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
 
 
 @op(promote="query key", dtypes=FLOAT)
-def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, shift: int = 0, scale: Const = None) -> Tensor:
+def attention_weights(
+    query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, shift: int = 0, scale: Const = None
+) -> Tensor:
     """Softmax of the scaled products of queries and keys, [batch, heads, rows, keys]."""
     q, k = (jnp.transpose(x, (0, 2, 1, 3)) for x in (query, key))
     if 0 in (*q.shape, *k.shape):
@@ -373,9 +422,9 @@ def check_rate(where: str, rate: Any) -> None:
 
 
 @composite(plain=True)
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, training: bool = True, name: Extra = None,
-                                 backend: Any = None) -> Tensor:  # fmt: skip
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, training: bool = True,
+                                 name: Extra[str] = None, backend: Attr[str] = None) -> Tensor:  # fmt: skip
     """Attention: ``softmax(query @ key.T / sqrt(D) + mask) @ value`` for each head.
 
     Heads are axis 2, after the sequence. Keys and values may have fewer heads, each of which consecutive heads of the
@@ -391,7 +440,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         dropout_p: Probability in ``[0, 1]`` of dropping a weight in training. Default: 0.0.
         is_causal: Whether query ``i`` attends to the keys 0 to ``i`` only. Default: False.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         backend: Not used: the kernel follows from device, dtype and shapes. Default: None.
 
     Returns:

@@ -13,7 +13,7 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Padding, Sizes, Tensor, composite, op
 from bireme.core.numpy_exec.convolution import taps
 from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
@@ -29,7 +29,11 @@ def _sums(x, at: Windows):
         return x.reshape(x.shape[0], *axes, x.shape[-1]).sum(tuple(range(2, 2 * len(at.size) + 1, 2)))
     for i in range(len(at.size) - 1, -1, -1):
         along = (i + 1, at.size[i], at.stride[i], at.out[i])
-        x = functools.reduce(jnp.add, axis_slices(x, *along)) if at.size[i] <= MAX_SLICED_SIZE else axis_windows(x, *along).sum(i + 2)
+        x = (
+            functools.reduce(jnp.add, axis_slices(x, *along))
+            if at.size[i] <= MAX_SLICED_SIZE
+            else axis_windows(x, *along).sum(i + 2)
+        )
     return x
 
 
@@ -53,7 +57,9 @@ def _mean_numpy(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_o
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return np.zeros(at.shape(x.shape, last), x.dtype)
-    return back(_sums_numpy(_fitted_numpy(move(x, last), at), at) * _share(at, exclusive, divisor_override, x.dtype), last)
+    return back(
+        _sums_numpy(_fitted_numpy(move(x, last), at), at) * _share(at, exclusive, divisor_override, x.dtype), last
+    )
 
 
 def _mean_grad_numpy(g, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format, sigs):
@@ -103,7 +109,9 @@ def _complete(name: str, n: int) -> Any:
             window_args.pool_arguments(name, n, arguments)
             divisor = arguments.get("divisor_override")
             if isinstance(divisor, (int, float, np.number)) and not divisor > 0:
-                raise errors.bad(f"{name}(divisor_override)", "a number above 0", divisor, kind=errors.for_number(divisor))
+                raise errors.bad(
+                    f"{name}(divisor_override)", "a positive number", divisor, kind=errors.for_number(divisor)
+                )
 
     return prepare
 
@@ -113,7 +121,8 @@ def _mean1d_numpy(x, kernel_size, stride, padding, exclusive, ceil_mode):
 
 
 @op(dtypes=FLOAT, numpy=_mean1d_numpy)
-def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, exclusive: bool = True, ceil_mode: bool = False) -> Tensor:
+def avg_pool1d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, exclusive: bool = True,
+               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Average pooling of sequences: the mean of each window.
 
     Args:
@@ -137,8 +146,9 @@ def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
-def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: Const = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def avg_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, ceil_mode: bool = False,
+               exclusive: bool = True, divisor_override: Const = None,
+               data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Average pooling of images: the mean of each window.
 
     Args:
@@ -168,8 +178,9 @@ def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
-def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: Const = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def avg_pool3d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, ceil_mode: bool = False,
+               exclusive: bool = True, divisor_override: Const = None,
+               data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Average pooling of volumes: the mean of each window.
 
     Args:
@@ -210,7 +221,9 @@ def _(g, kernel_size, stride, padding, ceil_mode, exclusive, sigs):
     return _mean_grad(g, kernel_size, stride, padding, ceil_mode, exclusive, None, "NCL", sigs)
 
 
-avg_pool1d.infer(lambda x, kernel_size, stride, padding, ceil_mode: pooled(x, kernel_size, stride, padding, ceil_mode, "NCL"))
+avg_pool1d.infer(
+    lambda x, kernel_size, stride, padding, ceil_mode: pooled(x, kernel_size, stride, padding, ceil_mode, "NCL")
+)
 avg_pool2d.infer(pooled)
 avg_pool3d.infer(pooled)
 avg_pool2d.grad(_mean_grad, numpy=_mean_grad_numpy)
@@ -226,15 +239,21 @@ def _power(x, p: float):
 
 
 @op(dtypes=FLOAT)
-def lp_pool_of(x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
+def lp_pool_of(
+    x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str
+) -> Tensor:
     """The root of the sum of powers of each window; use `lp_pool2d`."""
     last = data_format[-1] == "C"
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
-    seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]  # no gradient of a power that no window has
+    seen = [
+        slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)
+    ]  # no gradient of a power that no window has
     image = _power(widen(move(x, last))[:, *seen], norm_type)
-    fitted = lax.pad(image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)])
+    fitted = lax.pad(
+        image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)]
+    )
     total = _sums(fitted, at)
     out = jnp.sqrt(total) if norm_type == 2 else _power(total, 1 / norm_type)
     return back(out.astype(x.dtype), last)
@@ -245,15 +264,17 @@ lp_pool_of.infer(pooled)
 
 def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> Tensor:
     if not isinstance(norm_type, (int, float)) or norm_type in (0, -math.inf) or norm_type != norm_type:
-        raise errors.bad(f"{name}(norm_type)", "a number that is not 0, or infinity", norm_type, kind=errors.for_number(norm_type))
+        raise errors.bad(
+            f"{name}(norm_type)", "a nonzero number or infinity", norm_type, kind=errors.for_number(norm_type)
+        )
     window_args.pool_arguments(name, n, arguments)
     rest = list(arguments.values())
     return max_pool_of(*rest)[0] if norm_type == math.inf else lp_pool_of(rest[0], norm_type, *rest[1:])
 
 
 @composite(plain=True)
-def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCL") -> Tensor:  # fmt: skip
+def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0,
+              ceil_mode: bool = False, data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Power-average pooling of sequences: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
     Args:
@@ -274,13 +295,20 @@ def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
         >>> bireme.nn.functional.lp_pool1d(bireme.to_tensor([[[3.0, 4.0]]]), 2, 2).tolist()
         [[[5.0]]]
     """
-    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    rest = {
+        "x": x,
+        "kernel_size": kernel_size,
+        "stride": stride,
+        "padding": padding,
+        "ceil_mode": ceil_mode,
+        "data_format": data_format,
+    }
     return _lp_pool("lp_pool1d", 1, norm_type, rest)
 
 
 @composite(plain=True)
-def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0,
+              ceil_mode: bool = False, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Power-average pooling of images: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
     Args:
@@ -304,5 +332,12 @@ def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
         >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
         [[[[5.0]]]]
     """
-    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    rest = {
+        "x": x,
+        "kernel_size": kernel_size,
+        "stride": stride,
+        "padding": padding,
+        "ceil_mode": ceil_mode,
+        "data_format": data_format,
+    }
     return _lp_pool("lp_pool2d", 2, norm_type, rest)

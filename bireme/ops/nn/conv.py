@@ -8,7 +8,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.declare.op import Padding, Sizes, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import convolution
 from bireme.core.numpy_exec.convolution import places
@@ -47,7 +47,9 @@ def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=co
     return _finished(out, bias, x.dtype, last)
 
 
-def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
+def _conv_grad(
+    g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen
+):
     last = _last(data_format)
     g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
@@ -56,13 +58,17 @@ def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sig
     return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
-def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, widen=widen):
+def _transposed(
+    x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, widen=widen
+):
     last = _last(data_format)
     out = by.input_grad(widen(x), widen(weight), output_size, stride, padding, dilation, groups, last)
     return _finished(out, bias, x.dtype, last)
 
 
-def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
+def _transposed_grad(
+    g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen
+):
     last = _last(data_format)
     g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
@@ -86,7 +92,10 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
         if weight.ndim != n + 2:
             shape = "[in, out / groups, " if transposed else "[out, in / groups, "
             raise errors.bad(
-                f"{name}(weight)", f"kernels of shape {shape}{window_args.AXES[n]}]", described=f"shape {weight.shape}", kind=errors.ShapeError
+                f"{name}(weight)",
+                f"kernels of shape {shape}{window_args.AXES[n]}]",
+                described=f"shape {weight.shape}",
+                kind=errors.ShapeError,
             )
         stride = window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
         dilation = window_args.per_axis(arguments["dilation"], n, f"{name}(dilation)")
@@ -109,13 +118,15 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
 def _output_size(name, arguments, dims, window, stride, padding, dilation):
     """Several sizes have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
     n = len(dims)
-    least = [(m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)]
+    least = [
+        (m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)
+    ]
     extra, asked = arguments["output_padding"], arguments["output_size"]
     more = window_args.per_axis(extra, n, f"{name}(output_padding)", least=0) if extra is not None else (0,) * n
     if asked is None:
         for e, s in zip(more, stride):
             if e >= s:
-                raise errors.bad(f"{name}(output_padding)", f"less than the stride, {s}", e)
+                raise errors.bad(f"{name}(output_padding)", f"less than stride = {s}", e)
         return tuple([m + e for m, e in zip(least, more)])
     if any(more):
         raise errors.bad(f"{name}(output_padding)", "none, because output_size is given", list(more))
@@ -127,32 +138,44 @@ def _output_size(name, arguments, dims, window, stride, padding, dilation):
 
 
 def _check(name: str, transposed: bool = False) -> Callable:
-    where_in, where_out = ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
+    where_in, where_out = (
+        ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
+    )
 
     def check(x, weight, bias, stride, padding, dilation, groups, data_format):
         last = _last(data_format)
         channels = x.shape[-1 if last else 1]
         if groups < 1:
-            raise errors.bad(f"{name}(groups)", "1 or more", groups)
+            raise errors.bad(f"{name}(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         wanted = weight.shape[0] if transposed else weight.shape[1] * groups
         if channels != wanted:
             raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
         if weight.shape[0] % groups:
             raise errors.bad(
-                f"{name}(weight)", f"a first axis that {groups} groups divide", described=f"shape {list(weight.shape)}", kind=errors.ShapeError
+                f"{name}(weight)",
+                f"a first dimension divisible by groups = {groups}",
+                described=f"shape {list(weight.shape)}",
+                kind=errors.ShapeError,
             )
         outputs = weight.shape[1] * groups if transposed else weight.shape[0]
         if bias is not None and (bias.ndim != 1 or bias.size not in (1, outputs)):
             raise errors.bad(
-                f"{name}(bias)", f"shape [{outputs}], as {where_out} says", described=f"shape {list(bias.shape)}", kind=errors.ShapeError
+                f"{name}(bias)",
+                f"shape [{outputs}], as {where_out} says",
+                described=f"shape {list(bias.shape)}",
+                kind=errors.ShapeError,
             )
         if 0 in (weight.shape[0], *weight.shape[2:]):
-            raise errors.bad(f"{name}(weight)", "kernels with elements", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{name}(weight)", "a non-empty kernel", described=f"shape {list(weight.shape)}", kind=errors.ShapeError
+            )
         if not transposed and x.size:
             for m, k, s, d, p in zip(window_args.spatial(x.shape, last), weight.shape[2:], stride, dilation, padding):
                 room, window = m + sum(p), (k - 1) * d + 1
                 if room < window and window_args.count(m, window, s, p):  # one step short, the result is empty
-                    raise errors.bad(f"{name}(weight)", f"a kernel within {room} elements", window)
+                    raise errors.bad(
+                        f"{name}(weight)", f"a kernel size of at most {room}, the size of the padded input", window
+                    )
 
     return check
 
@@ -161,7 +184,11 @@ def _check_size(name: str, check: Callable) -> Callable:
     def with_size(x, weight, bias, stride, padding, dilation, groups, output_size, data_format):
         check(x, weight, bias, stride, padding, dilation, groups, data_format)
         if min(output_size) < 0:
-            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", described=f"a result of shape {list(output_size)}")
+            raise errors.bad(
+                f"{name}(padding)",
+                "padding that leaves a non-negative output size",
+                described=f"a result of shape {list(output_size)}",
+            )
 
     return with_size
 
@@ -229,8 +256,8 @@ def _complete_conv(made: Any, n: int) -> None:
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCL") -> Tensor:  # fmt: skip
+def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Convolution of sequences with kernels of shape ``[C_out, C_in / groups, length]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -263,8 +290,8 @@ def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Convolution of images with kernels of shape ``[C_out, C_in / groups, height, width]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -298,8 +325,8 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Convolution of volumes with kernels of shape ``[C_out, C_in / groups, depth, height, width]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -336,7 +363,8 @@ for _made, _n in ((conv1d, 1), (conv2d, 2), (conv3d, 3)):
     _complete_conv(_made, _n)
 
 
-# ---------------------------------------------------------------- transposed; Paddle has groups before dilation but for two axes
+# ---------------------------------------------------------------- transposed; Paddle has groups before dilation but
+# for two axes
 
 
 def _swapped_numpy(x, weight, bias, stride, padding, output_padding, groups, dilation, output_size, data_format):
@@ -356,7 +384,9 @@ def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_f
 
 
 def _transposed_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
-    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is)
+    return _transposed_grad(
+        g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is
+    )
 
 
 def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
@@ -375,8 +405,9 @@ def _complete_transposed(made: Any, n: int) -> None:
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
-def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCL") -> Tensor:  # fmt: skip
+def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, output_size: Sizes = None,
+                     data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Transposed convolution of sequences with kernels of shape ``[C_in, C_out / groups, length]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
@@ -411,8 +442,9 @@ def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_transposed_numpy)
-def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     dilation: Attr = 1, groups: int = 1, output_size: Attr = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, output_size: Sizes = None,
+                     data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Transposed convolution of images with kernels of shape ``[C_in, C_out / groups, height, width]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
@@ -452,8 +484,9 @@ def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
-def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, output_size: Sizes = None,
+                     data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Transposed convolution of volumes with kernels of shape ``[C_in, C_out / groups, depth, height, width]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of

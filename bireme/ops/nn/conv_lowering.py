@@ -2,7 +2,8 @@
 
 A convolution is linear in the image and in the kernel, so either gradient is the transpose of some form of it, and the
 form that gives the result soonest need not be the one with the fastest transpose. On CUDA cuDNN has them all. On CPU:
-- few positions of the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower there
+- few positions of the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower
+  there
 - a window of one element is a product too, one channel a group a sum of shifted images, few groups a convolution each
 - two axes are what XLA's operator is made for: a third is folded into the channels, a missing one added
 """
@@ -23,7 +24,8 @@ from bireme.core.numpy_exec.convolution import places, taps
 
 _FEW = 49  # positions of the window
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
-# measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it slower
+# measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it
+# slower
 _WIDE = machine.machine().lower() in ("x86_64", "amd64")
 
 
@@ -58,14 +60,23 @@ def _padded(x, pads, first):
 def _operator(x, w, stride, pads, dilation, groups, last):
     kernel = w.transpose(*range(2, w.ndim), 1, 0)
     numbers = _DIMENSIONS[x.ndim - 2]
-    made = lax.conv_general_dilated(move(x, last), kernel, stride, pads, rhs_dilation=dilation, dimension_numbers=numbers, feature_group_count=groups)
+    made = lax.conv_general_dilated(
+        move(x, last),
+        kernel,
+        stride,
+        pads,
+        rhs_dilation=dilation,
+        dimension_numbers=numbers,
+        feature_group_count=groups,
+    )
     return back(made, last)
 
 
 def _product(x, w, stride, pads, dilation, groups, last):
     """The kernel, as it is, times the windows side by side; the transpose adds each share where it came from.
 
-    The channels come first, so that only blocks of an image are transposed: the kernel would take longer than the product.
+    The channels come first, so that only blocks of an image are transposed: the kernel would take longer than the
+    product.
     """
     out, batch = _count(x, w, stride, pads, dilation, last), x.shape[0]
     grown = _padded(jnp.moveaxis(x, -1 if last else 1, 0), pads, 2)
@@ -118,7 +129,9 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
         return _depthwise(x, w, stride, pads, dilation, groups, last)
     if x.ndim == 3:
         axis = 1 if last else 2
-        made = _on_cpu(jnp.expand_dims(x, axis), w[:, :, None], (1, *stride), ((0, 0), *pads), (1, *dilation), groups, last, of)
+        made = _on_cpu(
+            jnp.expand_dims(x, axis), w[:, :, None], (1, *stride), ((0, 0), *pads), (1, *dilation), groups, last, of
+        )
         return jnp.squeeze(made, axis)
     if 1 < groups <= 8:
         axis = -1 if last else 1
@@ -127,7 +140,12 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
     if x.ndim == 5 and groups == 1:
         return _folded(x, w, stride, pads, dilation, last, of)
     count = math.prod(_count(x, w, stride, pads, dilation, last))
-    few = count <= _FEW or groups > 1 or (of == "x" and count <= 256 <= w.shape[0]) or (of == "w" and not _WIDE and channels >= 16)
+    few = (
+        count <= _FEW
+        or groups > 1
+        or (of == "x" and count <= 256 <= w.shape[0])
+        or (of == "w" and not _WIDE and channels >= 16)
+    )
     if max(w.shape[2:]) == 1 and not any(a or b for a, b in pads) and count > _FEW and groups == 1:
         form = _pointwise
     else:
@@ -196,7 +214,9 @@ def _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last):
     window, channels = shape[2:], shape[0]
     sizes = [(m - 1) * s + 1 for m, s in zip(_dims(g, last), stride)]
     full = (x.shape[0], *sizes, channels) if last else (x.shape[0], channels, *sizes)
-    starts = np.stack(np.meshgrid(*[np.arange(k) * d for k, d in zip(window, dilation)], indexing="ij"), -1).reshape(-1, len(window))
+    starts = np.stack(np.meshgrid(*[np.arange(k) * d for k, d in zip(window, dilation)], indexing="ij"), -1).reshape(
+        -1, len(window)
+    )
     steps, zero = (*(slice(None),) * first, *[slice(None, None, s) for s in stride]), np.int32(0)
     ones = jnp.ones((g.size // channels,), g.dtype)
 

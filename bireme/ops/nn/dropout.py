@@ -10,7 +10,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
-from bireme.ops.random.generators import dropout, unit
+from bireme.ops.random.generators import chance, dropout
 
 LEAST = -1.7580993408473766  # where SELU ends: minus the product of its two constants
 
@@ -19,14 +19,14 @@ def _channels(name: str, x: Any, count: int, data_format: Any) -> list[int]:
     """Axes along which elements are dropped one by one: those of batch and channels."""
     first, last = {4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[count]
     if x.ndim != count:
-        raise errors.bad(f"{name}(x)", f"{count} axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(f"{name}(x)", f"a {count}-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if data_format not in (first, last):
-        raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
+        raise errors.bad(f"{name}(data_format)", f"{first!r} or {last!r}", data_format)
     return [0, 1] if data_format == first else [0, count - 1]
 
 
 @composite(name_arg=False)
-def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout1d(input: Tensor, p: Attr[float] = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set whole channels of sequences to zero with probability ``p`` in training.
 
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
@@ -47,14 +47,14 @@ def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool 
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
         raise errors.bad("dropout1d(p)", "a probability in [0, 1]", p)
     if input.ndim not in (2, 3):
-        raise errors.bad("dropout1d(input)", "2 or 3 axes", described=f"shape {input.shape}", kind=RuntimeError)
+        raise errors.bad("dropout1d(input)", "a 2-D or 3-D tensor", described=f"shape {input.shape}", kind=RuntimeError)
     if inplace:
         errors.warn("dropout1d(inplace): has no effect, the result is another tensor")
     return dropout(input, p, list(range(input.ndim - 1)), training)
 
 
 @composite()
-def dropout2d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str = "NCHW") -> Tensor:
+def dropout2d(x: Tensor, p: Attr[float] = 0.5, training: bool = True, data_format: str = "NCHW") -> Tensor:
     """Set whole channels of images to zero with probability ``p`` in training.
 
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
@@ -76,7 +76,7 @@ def dropout2d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str =
 
 
 @composite()
-def dropout3d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str = "NCDHW") -> Tensor:
+def dropout3d(x: Tensor, p: Attr[float] = 0.5, training: bool = True, data_format: str = "NCDHW") -> Tensor:
     """Set whole channels of volumes to zero with probability ``p`` in training.
 
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
@@ -101,7 +101,7 @@ def _kept(sig, p, whole, key):
     """Which elements stay, and by how much they are scaled so that the variance stays."""
     shape = sig.shape[:2] + (1,) * (len(sig.shape) - 2) if whole else sig.shape
     p = p.astype(jnp.float32)
-    return unit(key, shape, jnp.float32) >= p, 1 / jnp.sqrt((1 - p) * (1 + p * (LEAST * LEAST)))
+    return ~chance(key, shape, p), 1 / jnp.sqrt((1 - p) * (1 + p * (LEAST * LEAST)))
 
 
 @op(dtypes=FLOAT, numpy=True)
@@ -135,7 +135,7 @@ def _alpha(name: str, x: Any, p: Any, training: bool, whole: bool) -> Tensor:
 
 
 @composite()
-def alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
+def alpha_dropout(x: Tensor, p: Attr[float] = 0.5, training: bool = True) -> Tensor:
     """Dropout for networks with SELU: dropped elements take the least value of SELU, and all are scaled and shifted.
 
     Mean 0 and variance 1 of the input are kept.
@@ -156,7 +156,7 @@ def alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
 
 
 @composite()
-def feature_alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
+def feature_alpha_dropout(x: Tensor, p: Attr[float] = 0.5, training: bool = True) -> Tensor:
     """``alpha_dropout`` of whole channels, which are axis 1.
 
     Args:
@@ -172,5 +172,7 @@ def feature_alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Te
         [[1.0, 2.0]]
     """
     if x.ndim < 2 and training and p != 1:
-        raise errors.bad("feature_alpha_dropout(x)", "2 axes or more", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "feature_alpha_dropout(x)", "at least 2 dimensions", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
     return _alpha("feature_alpha_dropout", x, p, training, True)

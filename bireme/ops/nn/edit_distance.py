@@ -25,7 +25,8 @@ def edit_distance_of(input: Tensor, label: Tensor, input_length: Tensor, label_l
         token, number = at
         kept = jnp.minimum(row[:, 1:] + 1, row[:, :-1] + (label != token[:, None]))
         reached = jnp.concatenate([jnp.broadcast_to(number, (batch, 1)), kept], axis=1)
-        # an insertion costs 1 for each step to the right: the minimum over all columns to the left, each with its distance
+        # an insertion costs 1 for each step to the right: the minimum over all columns to the left, each with its
+        # distance
         row = places + lax.cummin(reached - places, axis=1)
         return row, row
 
@@ -41,7 +42,7 @@ def _(input, label, input_length, label_length):
     if input.ndim != 2 or label.ndim != 2 or input.shape[0] != label.shape[0]:
         raise errors.bad(
             "edit_distance(label)",
-            "two matrices with one row for each sequence",
+            "two matrices with one row per sequence",
             described=f"shapes {list(input.shape)} and {list(label.shape)}",
             kind=errors.ShapeError,
         )
@@ -59,8 +60,14 @@ edit_distance_of.index(lambda s: [(f"{n}_length", 0, s[n].shape[1] + 1) for n in
 
 
 @composite()
-def edit_distance(input: Tensor, label: Tensor, normalized: bool = True, ignored_tokens: Any = None, input_length: Tensor | None = None,
-                  label_length: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+def edit_distance(
+    input: Tensor,
+    label: Tensor,
+    normalized: bool = True,
+    ignored_tokens: Any = None,
+    input_length: Tensor | None = None,
+    label_length: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """Levenshtein distance between sequences of tokens: insertions, deletions and substitutions.
 
     Args:
@@ -82,7 +89,9 @@ def edit_distance(input: Tensor, label: Tensor, normalized: bool = True, ignored
         [[0.75], [0.5]]
     """
     if ignored_tokens:
-        raise errors.bad("edit_distance(ignored_tokens)", "None: tokens are taken out before", ignored_tokens)
+        raise errors.bad(
+            "edit_distance(ignored_tokens)", "None, since ignored tokens are removed before", ignored_tokens
+        )
     rows = input.shape[:1]
     lengths = []
     for tokens, length in ((input, input_length), (label, label_length)):

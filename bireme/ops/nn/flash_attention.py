@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.declare.op import Extra, Tensor, composite
+from bireme.core.declare.op import Attr, Extra, Tensor, composite
 from bireme.ops.creation.tensors import arange, full
 from bireme.ops.manipulation.join import stack
 from bireme.ops.math.clip import clip, minimum
@@ -22,14 +23,17 @@ def _seed(fixed: Tensor | None, rate: float, training: bool, where: str) -> Tens
     if not (rate and training):
         return None
     if fixed is not None and fixed.shape != [2]:
-        raise errors.bad(f"{where}(fixed_seed_offset)", "two integers", described=f"shape {fixed.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{where}(fixed_seed_offset)", "two integers", described=f"shape {fixed.shape}", kind=errors.ShapeError
+        )
     return randint(0, 2**31, [2], "int64") if fixed is None else fixed
 
 
 @composite(public="nn.functional.flash_attention.flash_attention")
-def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False, return_softmax: bool = False, *,
-                    fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None,
-                    softmax_scale: Any = None) -> Any:  # fmt: skip
+def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False,
+                    return_softmax: bool = False, *, fixed_seed_offset: Tensor | None = None, rng_name: str = "",
+                    training: bool = True, name: Extra[str] = None,
+                    softmax_scale: Any = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention, and its weights if asked for: ``softmax(query @ key.T * scale) @ value`` for each head.
 
     It differs from ``scaled_dot_product_attention`` in what it returns, and in that a causal mask is aligned to the
@@ -45,7 +49,7 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         softmax_scale: Factor of the scores; ``None`` means ``1 / sqrt(D)``. Default: None.
 
     Returns:
@@ -64,7 +68,9 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 
     if seed is None and softmax_scale is None and not (causal and shift):
         out = attention(query, key, value, None, causal)
     else:
-        out = attention_rows(query, key, value, None, None, seed, float(dropout), shift if causal else None, softmax_scale)[0]
+        out = attention_rows(
+            query, key, value, None, None, seed, float(dropout), shift if causal else None, softmax_scale
+        )[0]
     return out, attention_weights(query, key, None, causal, shift, softmax_scale) if return_softmax else None
 
 
@@ -73,16 +79,24 @@ def _unpack(where: str, qkv: Tensor, ndim: int) -> tuple[Tensor, Tensor, Tensor]
     if qkv.ndim != ndim or qkv.shape[-3] < 3:
         names = "batch, sequence" if ndim == 5 else "tokens"
         raise errors.bad(
-            f"{where}(qkv)", f"shape [{names}, heads / key heads + 2, key heads, width]", described=f"shape {qkv.shape}", kind=errors.ShapeError
+            f"{where}(qkv)",
+            f"shape [{names}, heads / key heads + 2, key heads, width]",
+            described=f"shape {qkv.shape}",
+            kind=errors.ShapeError,
         )
     groups, shared, width = qkv.shape[-3:]
     lead = qkv.shape[:-3]
-    return qkv[..., : groups - 2, :, :].reshape([*lead, (groups - 2) * shared, width]), qkv[..., -2, :, :], qkv[..., -1, :, :]
+    return (
+        qkv[..., : groups - 2, :, :].reshape([*lead, (groups - 2) * shared, width]),
+        qkv[..., -2, :, :],
+        qkv[..., -1, :, :],
+    )
 
 
 @composite()
 def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False, return_softmax: bool = False, *,
-                         fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None) -> Any:  # fmt: skip
+                         fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True,
+                         name: Extra[str] = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention on queries, keys and values that are packed in one tensor.
 
     Args:
@@ -94,7 +108,7 @@ def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[N, L, H, D]`` and the weights of shape ``[N, H, L, L]``, or ``None`` in their
@@ -106,7 +120,9 @@ def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False
         [3.0, 3.0]
     """
     query, key, value = _unpack("flash_attn_qkvpacked", qkv, 5)
-    return flash_attention(query, key, value, dropout, causal, return_softmax, fixed_seed_offset=fixed_seed_offset, training=training)
+    return flash_attention(
+        query, key, value, dropout, causal, return_softmax, fixed_seed_offset=fixed_seed_offset, training=training
+    )
 
 
 # ---------------------------------------------------------------- several lengths in one tensor
@@ -114,14 +130,16 @@ def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False
 
 def _integers(where: str, x: Any) -> None:
     if x.dtype.kind != "i" or x.ndim != 1:
-        raise errors.bad(where, "a row of integers", x)
+        raise errors.bad(where, "a 1-D integer tensor", x)
 
 
 class Lengths:
     """Where the sequences of a packed tensor lie: [tokens, ...] to [sequences, longest, ...] and back."""
 
     def __init__(self, cumulative: Tensor, longest: int, total: int, used: Tensor | None, padded: bool):
-        self.starts = arange(0, cumulative.shape[0] - 1, dtype=cumulative.dtype) * longest if padded else cumulative[:-1]
+        self.starts = (
+            arange(0, cumulative.shape[0] - 1, dtype=cumulative.dtype) * longest if padded else cumulative[:-1]
+        )
         self.lengths = cumulative[1:] - cumulative[:-1] if used is None else used.astype(cumulative.dtype)
         self.longest, self.total = longest, total
 
@@ -142,20 +160,42 @@ class Lengths:
         return out * found.astype(out.dtype).reshape([-1, *[1] * (out.ndim - 1)])
 
 
-def _varlen(where: str, query: Tensor, key: Tensor, value: Tensor, cu_q: Tensor, cu_k: Tensor, max_q: Any, max_k: Any, scale: Any,
-            causal: bool, window: Any = (-1, -1), softcap: float = 0.0, seed: Tensor | None = None, rate: float = 0.0, padded: bool = False,
-            used: tuple = (None, None), weights: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+def _varlen(
+    where: str,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_q: Tensor,
+    cu_k: Tensor,
+    max_q: Any,
+    max_k: Any,
+    scale: Any,
+    causal: bool,
+    window: Any = (-1, -1),
+    softcap: float = 0.0,
+    seed: Tensor | None = None,
+    rate: float = 0.0,
+    padded: bool = False,
+    used: tuple = (None, None),
+    weights: bool = False,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Attention inside each of the sequences that lie one after another in [tokens, heads, width]."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.ndim != 3:
-            raise errors.bad(f"{where}({name})", "shape [tokens, heads, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{where}({name})", "shape [tokens, heads, width]", described=f"shape {x.shape}", kind=errors.ShapeError
+            )
     for name, x in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
         _integers(f"{where}({name})", x)
     if cu_q.shape != cu_k.shape or not cu_q.shape[0]:
-        raise errors.bad(f"{where}(cu_seqlens_k)", f"as many as cu_seqlens_q, {cu_q.shape[0]}, and one at least", cu_k.shape[0])
+        raise errors.bad(
+            f"{where}(cu_seqlens_k)",
+            f"as many elements as cu_seqlens_q, {cu_q.shape[0]}, and at least one",
+            cu_k.shape[0],
+        )
     max_q, max_k = int(max_q), int(max_k)
     if max_q < 1 or max_k < 1:
-        raise errors.bad(f"{where}(max_seqlen_q, max_seqlen_k)", "lengths of 1 or more", [max_q, max_k])
+        raise errors.bad(f"{where}(max_seqlen_q, max_seqlen_k)", "positive lengths", [max_q, max_k])
     rows = Lengths(cu_q, max_q, query.shape[0], used[0], padded)
     columns = Lengths(cu_k, max_k, key.shape[0], used[1], padded)
     # row r of a sequence stands at key r + offset: the last query at the last key
@@ -168,21 +208,32 @@ def _varlen(where: str, query: Tensor, key: Tensor, value: Tensor, cu_q: Tensor,
     last = minimum(last, rows.lengths.unsqueeze(1))
     first = (column < columns.lengths.unsqueeze(1)).where(first, none + EVER)
     shape = [cu_k.shape[0] - 1, max_k]
-    bounds = stack([last.expand(shape), (none + EVER).expand(shape), none.expand(shape), first.expand(shape)], -1).astype("int32").unsqueeze(1)
+    bounds = (
+        stack([last.expand(shape), (none + EVER).expand(shape), none.expand(shape), first.expand(shape)], -1)
+        .astype("int32")
+        .unsqueeze(1)
+    )
     q, k, v = rows.spread(query), columns.spread(key), columns.spread(value)
     out, lse = attention_rows(q, k, v, None, bounds, seed, float(rate), None, scale, softcap)
     # the weights themselves are those of identity matrices as values, one column for each key
     probs = None
     if weights:
-        eye = (column.unsqueeze(-1) == column.unsqueeze(1)).astype(v.dtype).unsqueeze(2).expand([k.shape[0], max_k, k.shape[2], max_k])
+        eye = (
+            (column.unsqueeze(-1) == column.unsqueeze(1))
+            .astype(v.dtype)
+            .unsqueeze(2)
+            .expand([k.shape[0], max_k, k.shape[2], max_k])
+        )
         probs = attention_rows(q, k, eye, None, bounds, None, 0.0, None, scale, softcap)[0].transpose([0, 2, 1, 3])
     return rows.gathered(out), rows.gathered(lse.transpose([0, 2, 1])).transpose([1, 0]), probs
 
 
 @composite(public="nn.functional.flash_attention.flash_attn_unpadded")
-def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: Any, max_seqlen_k: Any,
-                        scale: float, dropout: float = 0.0, causal: bool = False, return_softmax: bool = False,
-                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
+                        max_seqlen_q: Attr[int | Tensor], max_seqlen_k: Attr[int | Tensor], scale: float,
+                        dropout: float = 0.0, causal: bool = False, return_softmax: bool = False,
+                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True,
+                        name: Extra[str] = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention within each of several sequences that are packed one after another, without padding.
 
     Args:
@@ -202,7 +253,7 @@ def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q:
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[tokens, H, Dv]`` and the weights of shape
@@ -215,15 +266,31 @@ def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q:
     """
     where = "flash_attn_unpadded"
     seed = _seed(fixed_seed_offset, dropout, training, where)
-    out, _, probs = _varlen(where, query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, scale, causal, seed=seed, rate=dropout,
-                            weights=return_softmax)  # fmt: skip
+    out, _, probs = _varlen(
+        where,
+        query,
+        key,
+        value,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        scale,
+        causal,
+        seed=seed,
+        rate=dropout,
+        weights=return_softmax,
+    )
     return out, probs
 
 
 @composite()
-def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: Any, max_seqlen_k: Any, scale: float,
-                                dropout: float = 0.0, causal: bool = False, return_softmax: bool = False, fixed_seed_offset: Tensor | None = None,
-                                rng_name: str = "", varlen_padded: bool = True, training: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
+                                max_seqlen_q: Attr[int | Tensor], max_seqlen_k: Attr[int | Tensor], scale: float,
+                                dropout: float = 0.0, causal: bool = False, return_softmax: bool = False,
+                                fixed_seed_offset: Tensor | None = None, rng_name: str = "", varlen_padded: bool = True,
+                                training: bool = True,
+                                name: Extra[str] = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention within each of several sequences, with queries, keys and values packed in one tensor.
 
     Args:
@@ -243,7 +310,7 @@ def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k:
         varlen_padded: Whether each sequence begins at a multiple of the longest one's length, with padding behind it,
             for which the result is 0; ``False`` means they follow each other directly. Default: True.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[tokens, H, D]`` and the weights of shape
@@ -257,17 +324,34 @@ def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k:
     where = "flash_attn_varlen_qkvpacked"
     seed = _seed(fixed_seed_offset, dropout, training, where)
     query, key, value = _unpack(where, qkv, 4)
-    out, _, probs = _varlen(where, query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, scale, causal, seed=seed, rate=dropout,
-                            padded=varlen_padded, weights=return_softmax)  # fmt: skip
+    out, _, probs = _varlen(
+        where,
+        query,
+        key,
+        value,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        scale,
+        causal,
+        seed=seed,
+        rate=dropout,
+        padded=varlen_padded,
+        weights=return_softmax,
+    )
     return out, probs
 
 
 @composite(name_arg=False)
-def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: Any,
-                              max_seqlen_k: Any, seqused_q: Tensor | None = None, seqused_k: Tensor | None = None, softmax_scale: Any = None,
-                              causal: bool = False, qv: Any = None, q_descale: Tensor | None = None, k_descale: Tensor | None = None,
-                              v_descale: Tensor | None = None, window_size: Any = (-1, -1), softcap: float = 0.0, num_splits: int = 1,
-                              pack_gqa: Any = None, sm_margin: int = 0) -> Any:  # fmt: skip
+def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
+                              max_seqlen_q: Attr[int | Tensor], max_seqlen_k: Attr[int | Tensor],
+                              seqused_q: Tensor | None = None, seqused_k: Tensor | None = None,
+                              softmax_scale: Attr[float] = None, causal: bool = False, qv: Attr[Tensor] = None,
+                              q_descale: Tensor | None = None, k_descale: Tensor | None = None,
+                              v_descale: Tensor | None = None, window_size: Attr[Sequence[int]] = (-1, -1),
+                              softcap: float = 0.0, num_splits: int = 1, pack_gqa: Attr[bool] = None,
+                              sm_margin: int = 0) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Attention within each of several packed sequences, with a window and a soft limit of the scores.
 
     Args:
@@ -308,9 +392,23 @@ def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seql
     where = "flash_attention_v3_varlen"
     if qv is not None:
         raise errors.bad(f"{where}(qv)", "None", qv, kind=errors.ArgumentError)
-    scaled = [(x if s is None else x * s.reshape([-1])[0]).astype(x.dtype) for x, s in ((query, q_descale), (key, k_descale), (value, v_descale))]
-    return _varlen(where, *scaled, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_size, softcap,
-                   used=(seqused_q, seqused_k))[:2]  # fmt: skip
+    scaled = [
+        (x if s is None else x * s.reshape([-1])[0]).astype(x.dtype)
+        for x, s in ((query, q_descale), (key, k_descale), (value, v_descale))
+    ]
+    return _varlen(
+        where,
+        *scaled,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        softmax_scale,
+        causal,
+        window_size,
+        softcap,
+        used=(seqused_q, seqused_k),
+    )[:2]
 
 
 # ---------------------------------------------------------------- masks by columns
@@ -319,7 +417,9 @@ def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seql
 def _window(where: str, size: Any) -> tuple[int, int]:
     pair = (size, size) if isinstance(size, int) else tuple(size)
     if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-        raise errors.bad(f"{where}(window_size)", "an integer or two", size, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(window_size)", "an integer or a pair of integers", size, kind=errors.ArgumentTypeError
+        )
     return pair
 
 
@@ -333,10 +433,12 @@ def _bounds(rows: Tensor, causal: bool) -> Tensor:
 
 
 @composite()
-def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_indices: Tensor | None = None, *, dropout: float = 0.0,
-                        causal: bool = False, window_size: Any = None, return_softmax_lse: bool = False, return_seed_offset: bool = False,
-                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None,
-                        softmax_scale: Any = None) -> Any:  # fmt: skip
+def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_indices: Tensor | None = None, *,
+                        dropout: float = 0.0, causal: bool = False, window_size: Attr[int | Sequence[int]] = None,
+                        return_softmax_lse: bool = False, return_seed_offset: bool = False,
+                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True,
+                        name: Extra[str] = None,
+                        softmax_scale: Attr[float] = None) -> Tensor | list[Tensor]:  # fmt: skip
     """Attention with a mask that says for each key which rows of queries do not see it.
 
     ``startend_row_indices`` holds in its last axis, for each key:
@@ -362,7 +464,7 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         softmax_scale: Factor of the scores; ``None`` means ``1 / sqrt(D)``. Default: None.
 
     Returns:
@@ -379,16 +481,27 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
     rows, shift = startend_row_indices, key.shape[1] - query.shape[1]
     if window_size is not None:
         if rows is not None:
-            raise errors.bad(f"{where}(window_size)", "None where startend_row_indices is given", window_size, kind=errors.ArgumentError)
+            raise errors.bad(
+                f"{where}(window_size)",
+                "None, since startend_row_indices is given",
+                window_size,
+                kind=errors.ArgumentError,
+            )
         left, right = _window(where, window_size)
-        column = (arange(0, key.shape[1], dtype="int32") - shift).reshape([1, 1, -1]).expand([query.shape[0], 1, key.shape[1]])
+        column = (
+            (arange(0, key.shape[1], dtype="int32") - shift)
+            .reshape([1, 1, -1])
+            .expand([query.shape[0], 1, key.shape[1]])
+        )
         parts = [clip(column + left + 1, 0, EVER)] + ([] if causal else [clip(column - right, 0, EVER)])
         rows = stack(parts, -1)
     if rows is not None:
         _check_rows(where, rows, key, causal)
         rows = _bounds(rows, causal)
     seed = _seed(fixed_seed_offset, dropout, training, where)
-    out, lse = attention_rows(query, key, value, None, rows, seed, float(dropout), shift if causal else None, softmax_scale)
+    out, lse = attention_rows(
+        query, key, value, None, rows, seed, float(dropout), shift if causal else None, softmax_scale
+    )
     if not (return_softmax_lse or return_seed_offset):
         return out
     offset = full([2], 0, "int64") if seed is None else seed.astype("int64")
@@ -399,9 +512,14 @@ def _check_rows(where: str, rows: Tensor, key: Tensor, causal: bool) -> None:
     name = f"{where}(startend_row_indices)"
     if rows.dtype is not dtypes.int32:
         raise errors.bad(name, "int32", described=rows.dtype.name, kind=errors.ArgumentError)
-    if rows.ndim != 4 or rows.shape[0] != key.shape[0] or rows.shape[1] not in (1, key.shape[2]) or rows.shape[2] != key.shape[1]:
+    if (
+        rows.ndim != 4
+        or rows.shape[0] != key.shape[0]
+        or rows.shape[1] not in (1, key.shape[2])
+        or rows.shape[2] != key.shape[1]
+    ):
         expected = f"shape [{key.shape[0]}, 1 or {key.shape[2]}, {key.shape[1]}, 1, 2 or 4]"
         raise errors.bad(name, expected, described=f"shape {rows.shape}", kind=errors.ShapeError)
     allowed = (1, 2) if causal else (2, 4)
     if rows.shape[3] not in allowed:
-        raise errors.bad(name, f"{allowed[0]} or {allowed[1]} numbers for a column where causal is {causal}", rows.shape[3])
+        raise errors.bad(name, f"a last dimension of {allowed[0]} or {allowed[1]} with causal={causal}", rows.shape[3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,7 +18,9 @@ FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
 
 
-def _taps(mode: str, n: int, m: int, ratio: np.float32, align_corners: bool, align_mode: int) -> tuple[np.ndarray, np.ndarray]:
+def _taps(
+    mode: str, n: int, m: int, ratio: np.float32, align_corners: bool, align_mode: int
+) -> tuple[np.ndarray, np.ndarray]:
     """For each of `m` results, the indices of its sources among `n` elements and their weights, both [taps, m]."""
     i = np.arange(m, dtype=np.float32)
     if mode == "area":
@@ -57,7 +60,12 @@ def _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
             ratio = one / np.float32(scale) if scale else np.float32(n) / np.float32(m)
         if m == 1:  # a single result stands at the beginning
             ratio = np.float32(0)
-        if mode == "nearest" and not align_corners and m % n == 0 and (m == 1 or ratio == np.float32(n) / np.float32(m)):
+        if (
+            mode == "nearest"
+            and not align_corners
+            and m % n == 0
+            and (m == 1 or ratio == np.float32(n) / np.float32(m))
+        ):
             yield axis, m // n, None
         else:
             yield axis, 0, _taps(mode, n, m, ratio, align_corners, align_mode)
@@ -76,14 +84,18 @@ def _as_float(x):
 
 
 @op(dtypes=FLOAT | INT, amp="wide", numpy=True)
-def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
+def resize_of(
+    x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int
+) -> Tensor:
     """Interpolated along some axes; use `interpolate`."""
     y = _as_float(x) if mode != "nearest" else x
     for axis, times, taps in _plans(x.shape, axes, sizes, scales, mode, align_corners, align_mode):
         if taps is None:
             if times > 1:
                 shape = [*y.shape[: axis + 1], times, *y.shape[axis + 1 :]]
-                y = jnp.broadcast_to(jnp.expand_dims(y, axis + 1), shape).reshape(*y.shape[:axis], y.shape[axis] * times, *y.shape[axis + 1 :])
+                y = jnp.broadcast_to(jnp.expand_dims(y, axis + 1), shape).reshape(
+                    *y.shape[:axis], y.shape[axis] * times, *y.shape[axis + 1 :]
+                )
             continue
         at, weights = taps
         if len(at) > 4:  # many taps: a product with the matrix of all weights
@@ -91,14 +103,23 @@ def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align
             continue
         shape = [-1 if i == axis else 1 for i in range(y.ndim)]
         parts = [jnp.take(y, a, axis=axis, mode="clip") for a in at]
-        y = parts[0] if mode == "nearest" else sum([p * w.astype(y.dtype).reshape(shape) for p, w in zip(parts, weights)])
+        y = (
+            parts[0]
+            if mode == "nearest"
+            else sum([p * w.astype(y.dtype).reshape(shape) for p, w in zip(parts, weights)])
+        )
     return y.astype(x.dtype)
 
 
 @resize_of.check
 def _(x, mode):
     if not (x.dtype.is_floating or mode == "nearest" or (mode == "linear" and x.dtype.name == "uint8")):
-        raise errors.bad("interpolate(x)", f"a floating type for mode {mode}", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "interpolate(x)",
+            f"a floating-point dtype for mode {mode!r}",
+            described=x.dtype.name,
+            kind=errors.DtypeError,
+        )
 
 
 @resize_of.infer
@@ -124,7 +145,9 @@ def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
     return y.astype(g.dtype)
 
 
-def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool) -> tuple[tuple, tuple]:
+def _target(
+    name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool
+) -> tuple[tuple, tuple]:
     """Sizes of the spatial axes, and the factors where they decide, else 0; sizes are truncated unless `whole`."""
     count = len(axes)
     if size is not None:
@@ -138,27 +161,35 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
         if len(given) != count or not all(isinstance(n, (int, np.integer)) for n in given):
             raise errors.bad(f"{name}(size)", f"{count} integers", size, kind=errors.ArgumentTypeError)
         if min(given) < 1:
-            raise errors.bad(f"{name}(size)", "sizes of 1 or more", list(given), kind=errors.ArgumentError)
+            raise errors.bad(f"{name}(size)", "positive sizes", list(given), kind=errors.ArgumentError)
         return tuple([int(n) for n in given]), (0.0,) * count
-    given = scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
+    given = (
+        scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
+    )
     given = list(given) if isinstance(given, (list, tuple)) else [given] * count
     given = [n.item() if isinstance(n, Tensor) or getattr(n, "shape", None) == () else n for n in given]
     if not all(isinstance(n, (int, float)) for n in given):
-        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{name}(scale_factor)", f"a number or {count} numbers", scale_factor, kind=errors.ArgumentTypeError
+        )
     given = [float(n) for n in given]
     if len(given) != count:
-        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=errors.for_number(scale_factor))
+        raise errors.bad(
+            f"{name}(scale_factor)", f"a number or {count} numbers", scale_factor, kind=errors.for_number(scale_factor)
+        )
     if min(given) <= 0 or not all(math.isfinite(s) for s in given):
-        raise errors.bad(f"{name}(scale_factor)", "numbers above 0", scale_factor)
+        raise errors.bad(f"{name}(scale_factor)", "positive numbers", scale_factor)
     sizes = tuple([int(np.float32(x.shape[a]) * np.float32(s)) for a, s in zip(axes, given)])
     if min(sizes) < 1:
-        raise errors.bad(f"{name}(scale_factor)", "factors that leave an element", given)
+        raise errors.bad(f"{name}(scale_factor)", "scale factors that leave at least one element", given)
     return sizes, (0.0,) * count if recompute else tuple(given)
 
 
 @composite(plain=True)
-def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
-                data_format: str | None = None, recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
+def interpolate(x: Tensor, size: Attr[int | Sequence[int | Tensor] | Tensor] = None,
+                scale_factor: Attr[float | Sequence[float] | Tensor] = None, mode: str = "nearest",
+                align_corners: Attr[bool] = False, align_mode: int = 0, data_format: str | None = None,
+                recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
     """Resize sequences, images or volumes to a given size or by a factor.
 
     Exactly one of ``size`` and ``scale_factor`` is given. The modes are:
@@ -195,11 +226,15 @@ def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str
         >>> bireme.nn.functional.interpolate(bireme.to_tensor([[[[1.0, 2.0]]]]), scale_factor=2).tolist()
         [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
     """
-    return _interpolated("interpolate", x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute_scale_factor)
+    return _interpolated(
+        "interpolate", x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute_scale_factor
+    )
 
 
 @composite(plain=True)
-def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
+def upsample(x: Tensor, size: Attr[int | Sequence[int | Tensor] | Tensor] = None,
+             scale_factor: Attr[float | Sequence[float] | Tensor] = None, mode: str = "nearest",
+             align_corners: Attr[bool] = False, align_mode: int = 0,
              data_format: str | None = None) -> Tensor:  # fmt: skip
     """Resize sequences, images or volumes to a given size or by a factor; the same function as ``interpolate``.
 
@@ -231,29 +266,46 @@ def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = 
 def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute):
     kind = str(mode).lower()
     if kind not in MODES:
-        raise errors.bad(f"{name}(mode)", f"one of {', '.join(MODES)}", mode)
+        raise errors.bad(f"{name}(mode)", f"one of {', '.join(map(repr, MODES))}", mode)
     if x.ndim not in MODES[kind]:
-        expected = " or ".join([str(n) for n in MODES[kind]])
-        raise errors.bad(f"{name}(x)", f"{expected} axes for mode {kind}", described=f"shape {x.shape}", kind=errors.ShapeError)
+        expected = " or ".join([f"{n}-D" for n in MODES[kind]])
+        raise errors.bad(
+            f"{name}(x)",
+            f"a {expected} tensor for mode {kind!r}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     if not isinstance(align_corners, (bool, np.bool_)):
         raise errors.bad(f"{name}(align_corners)", "True or False", align_corners, kind=errors.ArgumentTypeError)
     if align_corners and kind == "nearest":
-        raise errors.bad(f"{name}(align_corners)", f"False with mode {kind}", align_corners)
+        raise errors.bad(f"{name}(align_corners)", f"False with mode {kind!r}", align_corners)
     if align_mode not in (0, 1):
         raise errors.bad(f"{name}(align_mode)", "0 or 1", align_mode)
     if kind == "area" and size is not None:
         scale_factor = None  # Paddle reads the size alone
     if (size is None) == (scale_factor is None):
-        raise errors.bad(f"{name}(size, scale_factor)", "one of the two", described="none" if size is None else "both")
+        raise errors.bad(
+            f"{name}(size, scale_factor)",
+            "either size or scale_factor",
+            described="neither" if size is None else "both",
+        )
     if recompute and size is not None:
         raise errors.bad(f"{name}(recompute_scale_factor)", "False with size", recompute)
     first, last = FORMATS[x.ndim]
-    layout = first if data_format is None or (data_format == "NCL" and x.ndim == 3) else last if data_format == "NLC" and x.ndim == 3 else data_format
+    layout = (
+        first
+        if data_format is None or (data_format == "NCL" and x.ndim == 3)
+        else last
+        if data_format == "NLC" and x.ndim == 3
+        else data_format
+    )
     if layout not in (first, last):
-        raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
+        raise errors.bad(f"{name}(data_format)", f"{first!r} or {last!r}", data_format)
     axes = list(range(1, x.ndim - 1)) if layout == last else list(range(2, x.ndim))
     if min([x.shape[a] for a in axes]) < 1:
-        raise errors.bad(f"{name}(x)", "spatial axes with elements", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)", "non-empty spatial dimensions", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
     sizes, scales = _target(name, x, axes, size, scale_factor, bool(recompute) or kind == "area", kind == "area")
     inner = "linear" if kind in ("bilinear", "trilinear") else kind
     return resize_of(x, tuple(axes), sizes, scales, inner, bool(align_corners), align_mode)

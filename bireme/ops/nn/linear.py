@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,8 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import PUBLIC, Attr, Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.primitives import scatter_add_rows
@@ -26,6 +27,7 @@ from bireme.ops.indexing.scatter import index_add
 from bireme.ops.manipulation import reshape
 from bireme.ops.math.clip import renorm
 from bireme.ops.nn.window_args import FORMATS
+from bireme.ops.optimizer.updates import unless_invalid
 
 
 @composite(alias={"x": "input"}, plain=True)
@@ -49,7 +51,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         [[5.0]]
     """
     if x.ndim and weight.ndim == 2 and x.shape[-1] != weight.shape[0]:
-        raise errors.bad("linear(x)", f"a last axis of {weight.shape[0]}, as weight has rows", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "linear(x)",
+            f"{weight.shape[0]} features in the last dimension to match weight of shape {weight.shape}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     out = x @ weight
     return out if bias is None else out + bias
 
@@ -66,14 +73,21 @@ def _(x, weight):
     if x.dtype.kind != "i":
         raise errors.bad("embedding(x)", "an integer tensor", described=x.dtype.name, kind=errors.DtypeError)
     if weight.ndim != 2:
-        raise errors.bad("embedding(weight)", "a table of shape [rows, width]", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "embedding(weight)",
+            "shape [num_embeddings, embedding_dim]",
+            described=f"shape {list(weight.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 
-@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
+@embedding_of.grad(
+    numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs))
+)
 def _(g, x, padding_idx, by_count, sigs):
     return _table_grad(g, x, padding_idx, by_count, sigs, add_at)
 
@@ -105,8 +119,15 @@ def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
 
 
 @composite(alias={"x": "input"}, plain=True)
-def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: float | None = None, norm_type: float = 2.0,
-              sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
+def embedding(
+    x: Tensor,
+    weight: Tensor,
+    padding_idx: Const = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    sparse: bool = False,
+    scale_grad_by_freq: bool = False,
+) -> Tensor:
     """Look up rows of a table by index.
 
     Args:
@@ -133,7 +154,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: fl
     rows = weight.shape[0]
     if padding_idx is not None and padding_idx != -1:
         if not -rows <= padding_idx < rows:
-            raise errors.bad("embedding(padding_idx)", f"a row in [{-rows}, {rows - 1}]", padding_idx)
+            raise errors.bad("embedding(padding_idx)", f"an index in [{-rows}, {rows - 1}]", padding_idx)
         padding_idx += rows if padding_idx < 0 else 0
     elif padding_idx == -1:
         padding_idx = rows - 1
@@ -167,7 +188,8 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
         segment.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = reshape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
-    weight._assign_value(where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight))
+    scaled = where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight)
+    weight._assign_value(unless_invalid([weight], [scaled])[0])
     return weight
 
 
@@ -199,7 +221,9 @@ def _(arguments):
         if isinstance(n, Tensor):
             n = int(n)
         if n == -1 and not x.size:
-            raise errors.bad("one_hot(num_classes)", "a number of classes, where there is no index", n, kind=errors.for_number(n))
+            raise errors.bad(
+                "one_hot(num_classes)", "a positive integer, since x is empty", n, kind=errors.for_number(n)
+            )
         arguments["num_classes"] = int(x._host().max()) + 1 if n == -1 else n
 
 
@@ -246,7 +270,8 @@ pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.sh
 
 
 @composite(alias={"x": "input"}, plain=True)
-def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:
+def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constant", value: float = 0.0,
+        data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:  # fmt: skip
     """Pad a tensor at the ends of its axes.
 
     ``pad`` holds two numbers for each axis: how many elements come before and after. With ``2 * x.ndim`` numbers and
@@ -278,16 +303,23 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         [[[3.0, 2.0, 1.0, 2.0, 3.0]]]
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.ArgumentError)
+        raise errors.bad(
+            "pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.ArgumentError
+        )
     if data_format not in (None, "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
-        raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "pad(data_format)",
+            "'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC' or 'NDHWC'",
+            data_format,
+            kind=errors.ArgumentTypeError,
+        )
     if pad is None:
-        raise errors.bad("pad(pad)", "widths", pad, kind=errors.ArgumentTypeError)
+        raise errors.bad("pad(pad)", "two integers per axis", pad, kind=errors.ArgumentTypeError)
     if isinstance(pad, (int, np.integer)):
-        raise errors.bad("pad(pad)", "two numbers an axis", pad, kind=errors.ArgumentTypeError)
+        raise errors.bad("pad(pad)", "two integers per axis", pad, kind=errors.ArgumentTypeError)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
-        raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
+        raise errors.bad("pad(pad)", f"two integers per axis, for at most {x.ndim} axes", given)
     if not x.ndim:
         return x
     pairs = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
@@ -298,7 +330,12 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         spatial = mode != "constant" or len(pairs) == x.ndim - 2
         fitting = FORMATS.get(x.ndim - 2, (data_format,))
         if spatial and data_format is not None and data_format not in fitting:
-            raise errors.bad("pad(data_format)", f"{' or '.join(fitting)} for {x.ndim} axes", data_format, kind=errors.ArgumentError)
+            raise errors.bad(
+                "pad(data_format)",
+                f"{' or '.join(map(repr, fitting))} for a {x.ndim}-D tensor",
+                data_format,
+                kind=errors.ArgumentError,
+            )
         # channels come last only where the numbers are those of all spatial axes
         last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2 else x.ndim - 1
         for k, p in enumerate(pairs):
@@ -307,16 +344,18 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         mode = "constant"
     for n, (a, b) in zip(x.shape, widths):
         if n + a + b < 0 or (mode == "reflect" and builtins.max(a, b) >= n):
-            raise errors.bad("pad(pad)", f"widths that an axis of {n} allows in mode {mode}", [a, b])
+            raise errors.bad("pad(pad)", f"padding that fits an axis of size {n} in mode {mode!r}", [a, b])
     grown = pad_of(x, value, tuple([(builtins.max(a, 0), builtins.max(b, 0)) for a, b in widths]), mode)
     if all(a >= 0 and b >= 0 for a, b in widths):
         return grown
     # cut after it has grown: what is cut off at one edge may come in at the other
-    return grown[tuple([builtins.slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(grown.shape, widths)])]
+    return grown[
+        tuple([builtins.slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(grown.shape, widths)])
+    ]
 
 
 @composite(plain=True)
-def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
+def zeropad2d(x: Tensor, padding: Attr[int | Sequence[int] | Tensor], data_format: str = "NCHW") -> Tensor:
     """Pad images with zeros.
 
     Args:
@@ -332,12 +371,12 @@ def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
         [[[[0.0, 1.0]]]]
     """
     if x.ndim < 2:
-        raise errors.bad("zeropad2d(x)", "2 axes or more", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("zeropad2d(x)", "at least 2 dimensions", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not isinstance(padding, (list, tuple, Tensor, np.ndarray)):
-        raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=errors.ArgumentTypeError)
+        raise errors.bad("zeropad2d(padding)", "four integers", padding, kind=errors.ArgumentTypeError)
     widths = list(ints(padding, 0, "zeropad2d(padding)") or ())
     if len(widths) != 4:
-        raise errors.bad("zeropad2d(padding)", "four numbers", widths)
+        raise errors.bad("zeropad2d(padding)", "four integers", widths)
     return PUBLIC["pad"](x, widths, mode="constant", value=0.0, data_format=data_format)
 
 
@@ -361,18 +400,34 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None)
     """
     for name, t, n in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
         if t.ndim != n:
-            raise errors.bad(f"bilinear({name})", f"{n} axes", described=f"shape {t.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"bilinear({name})", f"a {n}-D tensor", described=f"shape {t.shape}", kind=errors.ShapeError
+            )
     if x1.shape[0] != x2.shape[0]:
-        raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", described=f"shape {x2.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "bilinear(x2)", f"{x1.shape[0]} samples, as in x1", described=f"shape {x2.shape}", kind=errors.ShapeError
+        )
     if weight.shape[1:] != [x1.shape[1], x2.shape[1]]:
-        raise errors.bad("bilinear(weight)", f"shape [any, {x1.shape[1]}, {x2.shape[1]}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "bilinear(weight)",
+            f"shape [any, {x1.shape[1]}, {x2.shape[1]}]",
+            described=f"shape {weight.shape}",
+            kind=errors.ShapeError,
+        )
     if bias is not None and bias.shape != [1, weight.shape[0]]:
-        raise errors.bad("bilinear(bias)", f"shape [1, {weight.shape[0]}]", described=f"shape {bias.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "bilinear(bias)", f"shape [1, {weight.shape[0]}]", described=f"shape {bias.shape}", kind=errors.ShapeError
+        )
     out = bilinear_of(x1, x2, weight)
     return out if bias is None else out + bias
 
 
-@op(promote="x1 x2 weight", dtypes=FLOAT, amp="low", numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True))
+@op(
+    promote="x1 x2 weight",
+    dtypes=FLOAT,
+    amp="low",
+    numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True),
+)
 def bilinear_of(x1: Tensor, x2: Tensor, weight: Tensor) -> Tensor:
     """A product with a matrix on either side for each slice of `weight`; use `bilinear`."""
     left = jnp.einsum("bi,kij->bkj", x1, weight)

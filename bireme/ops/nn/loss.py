@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +21,10 @@ from bireme.ops.reduction import reductions
 
 
 def _lse(x):
-    """Log-sum-exp as two numbers, the largest logit and the rest: their sum would lose the rest's digits if the logits are large."""
+    """Log-sum-exp as two numbers, the largest logit and the rest:
+
+    their sum would lose the rest's digits if the logits are large.
+    """
     top = jnp.max(x, axis=-1, keepdims=True)
     return top, jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True))
 
@@ -152,7 +153,9 @@ def must_reduce(reduction: str, where: str) -> None:
 def must_float(where: str, x: Tensor) -> None:
     """Check that a tensor holds real numbers."""
     if x.dtype not in FLOAT:
-        raise errors.bad(where, "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            where, "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError
+        )
 
 
 @op(dtypes=FLOAT, numpy=True)
@@ -162,7 +165,9 @@ def only_where(x: Tensor, condition: Tensor) -> Tensor:
 
 
 only_where.infer(lambda x, condition: sig_of(broadcast_shape("where", x.shape, condition.shape), x.dtype))
-only_where.grad(lambda g, condition, sigs: (sum_to(jnp.where(condition, g, jnp.zeros_like(g)), sigs[0]), None), numpy=True)
+only_where.grad(
+    lambda g, condition, sigs: (sum_to(jnp.where(condition, g, jnp.zeros_like(g)), sigs[0]), None), numpy=True
+)
 
 
 @op(promote="logs soft", dtypes=FLOAT, numpy=True, amp="high", constants="soft")
@@ -179,7 +184,9 @@ nll_of_soft.grad(lambda g, soft: (-g[..., None] * soft, None), numpy=True)
 def _per(loss: Tensor, weights: Tensor) -> Tensor:
     """The sum of losses divided by the sum of weights; zero where nothing has weight."""
     count = reductions.sum(reductions.single(weights))
-    return reductions.rounded_as(loss, reductions.sum(reductions.single(loss)) / (count + cast(logic.equal(count, 0), count.dtype)))
+    return reductions.rounded_as(
+        loss, reductions.sum(reductions.single(loss)) / (count + cast(logic.equal(count, 0), count.dtype))
+    )
 
 
 def _per_label(loss: Tensor, label: Tensor, ignore_index: int) -> Tensor:
@@ -189,8 +196,17 @@ def _per_label(loss: Tensor, label: Tensor, ignore_index: int) -> Tensor:
 
 
 @composite(plain=True)
-def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
-                  soft_label: bool = False, axis: Axis = -1, use_softmax: bool = True, label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
+def cross_entropy(
+    input: Tensor,
+    label: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    soft_label: bool = False,
+    axis: Axis = -1,
+    use_softmax: bool = True,
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """Cross entropy between logits, or probabilities, and labels along an axis.
 
     For a label ``c`` the loss is ``-log(softmax(input)[c])``, computed without overflow; for soft labels it is
@@ -222,7 +238,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         0.6931
     """
     if input.ndim == 0:
-        raise errors.bad("cross_entropy(input)", "a tensor with at least one axis", input)
+        raise errors.bad("cross_entropy(input)", "a tensor with at least 1 dimension", input)
     must_reduce(reduction, "cross_entropy")
     classes = input.shape[axis]
     if weight is not None and weight.shape != [classes]:
@@ -230,7 +246,12 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
     if soft_label and ignore_index != -100:
         raise errors.bad("cross_entropy(ignore_index)", "-100 for soft labels", ignore_index)
     if label_smoothing > 1:
-        raise errors.bad("cross_entropy(label_smoothing)", "a number in [0, 1]", label_smoothing, kind=errors.for_number(label_smoothing))
+        raise errors.bad(
+            "cross_entropy(label_smoothing)",
+            "a number in [0, 1]",
+            label_smoothing,
+            kind=errors.for_number(label_smoothing),
+        )
     if label_smoothing > 0 and label.shape == input.shape and label.dtype in FLOAT:
         soft_label = True  # labels that are one-hot already
     if axis != input.ndim - 1:
@@ -241,10 +262,15 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         if label.dtype.kind in "fb":
             label = cast(label, dtypes.int64)  # Paddle takes classes in any dtype
         elif label.dtype.kind != "i":
-            raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", described=label.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                "cross_entropy(label)",
+                "integer labels, or soft_label=True",
+                described=label.dtype.name,
+                kind=errors.DtypeError,
+            )
         label, had_axis = _class_shape(input, label, axis)
         if not classes and label.size:
-            raise errors.bad("cross_entropy(input)", "one class or more", input)
+            raise errors.bad("cross_entropy(input)", "at least one class", input)
         if label_smoothing <= 0:
             return _hard(input, label, weight, ignore_index, reduction, use_softmax, axis if had_axis else None)
     elif label.shape != input.shape:
@@ -267,14 +293,24 @@ def _class_shape(input: Tensor, label: Tensor, axis: int) -> tuple[Tensor, bool]
     raise errors.bad("cross_entropy(label)", f"shape {wanted} or {kept}", label)
 
 
-def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool, axis: int | None) -> Tensor:
+def _hard(
+    input: Tensor,
+    label: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    use_softmax: bool,
+    axis: int | None,
+) -> Tensor:
     loss = nll_of_logits(input, label, ignore_index) if use_softmax else nll_of(log(input), label, ignore_index)
     if reduction == "mean" and weight is None and ignore_index < 0:
         return reductions.mean(loss)  # Paddle leaves ignored labels out of the count only where their index is a class
     return _weighed(loss, label, weight, ignore_index, reduction, axis)
 
 
-def _weighed(loss: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, axis: int | None) -> Tensor:
+def _weighed(
+    loss: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, axis: int | None
+) -> Tensor:
     """Losses of labels times the weights of their classes, reduced; the mean is one of what has weight."""
     like, per = loss, None
     if weight is not None:
@@ -290,8 +326,16 @@ def _weighed(loss: Tensor, label: Tensor, weight: Tensor | None, ignore_index: i
     return reductions.rounded_as(like, found)
 
 
-def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool,
-          axis: int) -> Tensor:  # fmt: skip
+def _soft(
+    input: Tensor,
+    soft: Tensor,
+    weight: Tensor | None,
+    label: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    use_softmax: bool,
+    axis: int,
+) -> Tensor:
     """Losses of probabilities; rows whose label is ignored, where they were made from labels, count for nothing."""
     logs = log_softmax(input) if use_softmax else log(input)
     loss = nll_of_soft(logs, soft)
@@ -315,8 +359,9 @@ def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | No
 
 
 @composite(plain=True, name_arg=False)
-def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100, numeric_stable_mode: bool = True,
-                               return_softmax: bool = False, axis: Axis = -1) -> Any:  # fmt: skip
+def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100,
+                               numeric_stable_mode: bool = True, return_softmax: bool = False,
+                               axis: Axis = -1) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Cross entropy of each sample, without reduction; the axis of the classes is kept with size 1.
 
     Args:
@@ -348,7 +393,9 @@ def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool =
 
 
 @composite(plain=True)
-def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+def nll_loss(
+    input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
     """Negative log-likelihood: minus the log-probability of the labelled class, with the classes along axis 1.
 
     ``cross_entropy`` is this of the log-softmax of logits.
@@ -370,7 +417,7 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
     """
     must_reduce(reduction, "nll_loss")
     if input.ndim < 2:
-        raise errors.bad("nll_loss(input)", "at least two axes, [batch, classes, ...]", input)
+        raise errors.bad("nll_loss(input)", "at least 2 dimensions, [batch, classes, ...]", input)
     if label.dtype.kind != "i":
         raise errors.bad("nll_loss(label)", "integer labels", described=label.dtype.name, kind=errors.DtypeError)
     if weight is not None and weight.shape != input.shape[1:2]:
@@ -488,7 +535,9 @@ def _(g, x, delta, scaled):
 
 
 @composite(plain=True)
-def smooth_l1_loss(input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True) -> Tensor:
+def smooth_l1_loss(
+    input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True
+) -> Tensor:
     """Huber loss: quadratic for differences up to ``delta``, linear beyond.
 
     With ``d = abs(input - label)`` it is ``0.5 * d ** 2`` where ``d <= delta``, else ``delta * (d - 0.5 * delta)``.

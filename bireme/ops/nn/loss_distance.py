@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, NARROW
-from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.linalg.matmul import matmul
 from bireme.ops.linalg.norms import norm
@@ -78,7 +77,9 @@ def pairwise_distance(x: Tensor, y: Tensor, p: float = 2.0, epsilon: float = 1e-
 
 
 @composite(plain=True)
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin: float = 0, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, label: Tensor, margin: float = 0, reduction: str = "mean"
+) -> Tensor:
     """Loss of pairs by their cosine: ``1 - cos`` where the label is 1, ``max(0, cos - margin)`` where it is -1.
 
     Args:
@@ -99,9 +100,14 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
     where = "cosine_embedding_loss"
     must_reduce(reduction, where)
     if label.ndim != 1:
-        raise errors.bad(f"{where}(label)", "one axis", label)
+        raise errors.bad(f"{where}(label)", "a 1-D tensor", label)
     if label.dtype.kind not in "if" or label.dtype.itemsize < 4:
-        raise errors.bad(f"{where}(label)", "one of int32, int64, float32, float64", described=label.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{where}(label)",
+            "one of int32, int64, float32, float64",
+            described=label.dtype.name,
+            kind=errors.DtypeError,
+        )
     if input1.shape != input2.shape:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:
@@ -116,8 +122,16 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
 
 
 @composite(plain=True)
-def triplet_margin_loss(input: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, epsilon: float = 1e-6,
-                        swap: bool = False, reduction: str = "mean") -> Tensor:  # fmt: skip
+def triplet_margin_loss(
+    input: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    epsilon: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """Triplet loss: ``max(0, d(input, positive) - d(input, negative) + margin)`` with distances of a p-norm.
 
     Args:
@@ -142,7 +156,7 @@ def triplet_margin_loss(input: Tensor, positive: Tensor, negative: Tensor, margi
     where = "triplet_margin_loss"
     must_reduce(reduction, where)
     if margin < 0:
-        raise errors.bad(f"{where}(margin)", "a number of 0 or more", margin, kind=errors.for_number(margin))
+        raise errors.bad(f"{where}(margin)", "a non-negative number", margin, kind=errors.for_number(margin))
     if not input.shape == positive.shape == negative.shape:
         raise errors.bad(
             f"{where}(positive, negative)",
@@ -156,8 +170,10 @@ def triplet_margin_loss(input: Tensor, positive: Tensor, negative: Tensor, margi
 
 
 @composite()
-def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative: Tensor, distance_function: Any = None, margin: float = 1.0,
-                                      swap: bool = False, reduction: str = "mean") -> Tensor:  # fmt: skip
+def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative: Tensor,
+                                      distance_function: Attr[Callable[[Tensor, Tensor], Tensor]] = None,
+                                      margin: float = 1.0, swap: bool = False,
+                                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """Triplet loss with any distance: ``max(0, d(input, positive) - d(input, negative) + margin)``.
 
     Args:
@@ -182,7 +198,7 @@ def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative:
     where = "triplet_margin_with_distance_loss"
     must_reduce(reduction, where)
     if margin < 0:
-        raise errors.bad(f"{where}(margin)", "a number of 0 or more", margin, kind=errors.for_number(margin))
+        raise errors.bad(f"{where}(margin)", "a non-negative number", margin, kind=errors.for_number(margin))
     if not input.shape == positive.shape == negative.shape:
         raise errors.bad(
             f"{where}(positive, negative)",
@@ -220,9 +236,13 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     n = anchor.shape[0]
     if anchor.ndim != 2 or positive.shape != anchor.shape or labels._value.sig.size != n:
         got = f"shapes {anchor.shape}, {positive.shape} and {labels.shape}"
-        raise errors.bad("npair_loss(anchor, positive, labels)", "two tables of one shape and a label for each row", described=got)
+        raise errors.bad(
+            "npair_loss(anchor, positive, labels)", "two matrices of equal shape and a label per row", described=got
+        )
     if not anchor._value.sig.size:
-        raise errors.bad("npair_loss(anchor)", "one element or more", described=f"shape {anchor.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "npair_loss(anchor)", "at least one element", described=f"shape {anchor.shape}", kind=errors.ShapeError
+        )
     rows = reshape.reshape(labels, [n, 1])
     same = cast(logic.equal(rows, reshape.transpose(rows, [1, 0])), anchor.dtype)
     same = same / reductions.sum(same, axis=1, keepdim=True)
@@ -276,7 +296,12 @@ def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float 
     if input.ndim != 2:
         raise errors.bad("multi_margin_loss(input)", "shape [batch, classes]", input)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad("multi_margin_loss(label)", f"integers of shape {input.shape[:1]}", label)
+        raise errors.bad(
+            "multi_margin_loss(label)",
+            f"an integer tensor of shape {input.shape[:1]}",
+            label,
+            kind=errors.for_integer(label),
+        )
     if weight is not None and weight.shape != input.shape[1:]:
         raise errors.bad("multi_margin_loss(weight)", f"shape {input.shape[1:]}, one weight for each class", weight)
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label
@@ -322,5 +347,7 @@ def multi_label_margin_loss(input: Tensor, label: Tensor, reduction: str = "mean
     """
     must_reduce(reduction, "multi_label_margin_loss")
     if input.ndim != 2 or label.shape != input.shape or label.dtype.kind != "i":
-        raise errors.bad("multi_label_margin_loss(label)", f"integers of the shape of input, {input.shape}, with two axes", label)
+        raise errors.bad(
+            "multi_label_margin_loss(label)", f"a 2-D integer tensor of the shape of input, {input.shape}", label
+        )
     return reduced(multi_label_margin_of(input, label), reduction, "multi_label_margin_loss")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -64,8 +65,16 @@ tree_path.index(lambda s: [("label", 0, s["classes"])], "hsigmoid_loss")
 
 
 @composite(plain=True)
-def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor, bias: Tensor | None = None, path_table: Tensor | None = None,
-                  path_code: Tensor | None = None, is_sparse: bool = False) -> Tensor:  # fmt: skip
+def hsigmoid_loss(
+    input: Tensor,
+    label: Tensor,
+    num_classes: int,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    path_table: Tensor | None = None,
+    path_code: Tensor | None = None,
+    is_sparse: bool = False,
+) -> Tensor:
     """Hierarchical sigmoid loss: each class is a leaf of a binary tree, and each inner node a binary classifier.
 
     The loss of a sample is the sum of the binary cross entropies along the path to its class, so that a step costs
@@ -93,7 +102,9 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
     """
     where = "hsigmoid_loss"
     if num_classes < 2:
-        raise errors.bad(f"{where}(num_classes)", "2 or more", num_classes)
+        raise errors.bad(
+            f"{where}(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes)
+        )
     if input.ndim != 2 or weight.ndim != 2 or weight.shape[1] != input.shape[1]:
         got = f"shapes {input.shape} and {weight.shape}"
         raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", described=got)
@@ -101,7 +112,12 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         if t is not None and t.dtype.is_complex:
             raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.DtypeError)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"integers of shape {[input.shape[0], 1]}", label)
+        raise errors.bad(
+            f"{where}(label)",
+            f"an integer tensor of shape {[input.shape[0], 1]}",
+            label,
+            kind=errors.for_integer(label),
+        )
     if bias is not None and bias._value.sig.size != weight.shape[0]:
         raise errors.bad(f"{where}(bias)", f"{weight.shape[0]} elements, one for each node", bias)
     if (path_table is None) != (path_code is None):
@@ -110,7 +126,9 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         path_table, path_code = tree_path(label, num_classes, (2 * num_classes - 1).bit_length() - 1)
     elif path_table.shape != path_code.shape or path_table.ndim != 2 or path_table.shape[0] != input.shape[0]:
         got = f"shapes {path_table.shape} and {path_code.shape}"
-        raise errors.bad(f"{where}(path_table, path_code)", f"one shape, [{input.shape[0]}, longest path]", described=got)
+        raise errors.bad(
+            f"{where}(path_table, path_code)", f"equal shapes [{input.shape[0]}, longest path]", described=got
+        )
     return hsigmoid_of(input, weight, bias, path_table, path_code)
 
 
@@ -118,7 +136,9 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
 
 
 @op(dtypes=FLOAT, amp="high", upcast=True)
-def angle_margin_of(logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float) -> Tensor:
+def angle_margin_of(
+    logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float
+) -> Tensor:
     """Cosines with a margin at the labelled class, times the scale; use `margin_cross_entropy`."""
     hot = jnp.arange(logits.shape[1], dtype=label.dtype) == label[:, None]
     own = jnp.clip(jnp.sum(jnp.where(hot, logits, 0), axis=1, keepdims=True), -1, 1)
@@ -132,8 +152,9 @@ angle_margin_of.index(lambda s: [("label", 0, s["logits"].shape[1])], "margin_cr
 
 
 @composite(plain=True, name_arg=False)
-def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, margin2: float = 0.5, margin3: float = 0.0, scale: float = 64.0,
-                         group: Any = None, return_softmax: bool = False, reduction: Any = "mean") -> Any:  # fmt: skip
+def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, margin2: float = 0.5,
+                         margin3: float = 0.0, scale: float = 64.0, group: Any = None, return_softmax: bool = False,
+                         reduction: Attr[str] = "mean") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Cross entropy of cosines with a margin at the labelled class, as in ArcFace and CosFace.
 
     The cosine of the labelled class becomes ``cos(margin1 * angle + margin2) - margin3``; then all are multiplied by
@@ -163,12 +184,14 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, ma
     if reduction not in ("mean", "sum", "none", None):
         raise errors.bad(f"{where}(reduction)", "'mean', 'sum', 'none' or None", reduction, kind=AssertionError)
     if group is not None and group is not False:
-        raise errors.bad(f"{where}(group)", "None: one process", group)
+        raise errors.bad(f"{where}(group)", "None, since there is one process", group)
     must_float(f"{where}(logits)", logits)
     if logits.ndim != 2:
         raise errors.bad(f"{where}(logits)", "shape [N, classes]", logits)
     if label.shape not in ([logits.shape[0]], [logits.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"integers of shape {[logits.shape[0]]}", label)
+        raise errors.bad(
+            f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label, kind=errors.for_integer(label)
+        )
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label
     held = angle_margin_of(logits, label, margin1, margin2, margin3, scale)
     loss = reshape.unsqueeze(nll_of_logits(held, label, -100), -1)
@@ -195,7 +218,8 @@ cluster_of.index(lambda s: [("label", 0, s["cutoffs"][-1])], "adaptive_log_softm
 
 
 @composite()
-def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Tensor, tail_weights: Any, cutoffs: Any,
+def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Tensor,
+                                   tail_weights: Attr[Sequence[Sequence[Tensor]]], cutoffs: Attr[Sequence[int]],
                                    head_bias: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive softmax: log-probabilities of labels, with rare classes in clusters behind smaller maps.
 
@@ -230,7 +254,11 @@ def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Te
         raise errors.bad(f"{where}(label)", f"shape {input.shape[:1]}", label)
     cutoffs = tuple(int(c) for c in cutoffs)
     if len(tail_weights) < len(cutoffs) - 1:
-        raise errors.bad(f"{where}(tail_weights)", f"{len(cutoffs) - 1} pairs of weights, one for each cluster", described=f"{len(tail_weights)}")
+        raise errors.bad(
+            f"{where}(tail_weights)",
+            f"{len(cutoffs) - 1} pairs of weights, one for each cluster",
+            described=f"{len(tail_weights)}",
+        )
     if single:
         input, label = reshape.unsqueeze(input, 0), reshape.unsqueeze(label, 0)
     places = cluster_of(label, cutoffs)

@@ -1,6 +1,7 @@
 """Losses of single elements: binary cross entropies, divergences of distributions, likelihoods, margins by sign.
 
-Where Paddle's loss is one operator its labels are constants: they get no gradient, even if they are computed from parameters.
+Where Paddle's loss is one operator its labels are constants: they get no gradient, even if they are computed from
+parameters.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def bce_of(input: Tensor, label: Tensor) -> Tensor:
     return -(label * jnp.maximum(jnp.log(input), -100) + (1 - label) * jnp.maximum(jnp.log(1 - input), -100))
 
 
-bce_of.infer(lambda input, label: sig_of(broadcast_shape("binary_cross_entropy", input.shape, label.shape), input.dtype))
+bce_of.infer(
+    lambda input, label: sig_of(broadcast_shape("binary_cross_entropy", input.shape, label.shape), input.dtype)
+)
 
 
 @bce_of.grad(numpy=True)
@@ -86,7 +89,11 @@ def logits_bce_of(logit: Tensor, label: Tensor) -> Tensor:
     return jnp.maximum(logit, 0) - logit * label + _tail(logit)
 
 
-logits_bce_of.infer(lambda logit, label: sig_of(broadcast_shape("binary_cross_entropy_with_logits", logit.shape, label.shape), logit.dtype))
+logits_bce_of.infer(
+    lambda logit, label: sig_of(
+        broadcast_shape("binary_cross_entropy_with_logits", logit.shape, label.shape), logit.dtype
+    )
+)
 
 
 def _chance(x):
@@ -111,7 +118,9 @@ def weighed_bce_of(logit: Tensor, label: Tensor, pos_weight: Tensor) -> Tensor:
 @weighed_bce_of.infer
 def _(logit, label, pos_weight):
     where = "binary_cross_entropy_with_logits"
-    return sig_of(broadcast_shape(where, broadcast_shape(where, logit.shape, label.shape), pos_weight.shape), logit.dtype)
+    return sig_of(
+        broadcast_shape(where, broadcast_shape(where, logit.shape, label.shape), pos_weight.shape), logit.dtype
+    )
 
 
 @weighed_bce_of.grad(numpy=True)
@@ -120,8 +129,13 @@ def _(g, logit, label, pos_weight, sigs):
 
 
 @composite(plain=True)
-def binary_cross_entropy_with_logits(logit: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean",
-                                     pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
+def binary_cross_entropy_with_logits(
+    logit: Tensor,
+    label: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """Binary cross entropy of logits: that of ``sigmoid(logit)``, computed without overflow.
 
     Args:
@@ -148,8 +162,14 @@ def binary_cross_entropy_with_logits(logit: Tensor, label: Tensor, weight: Tenso
 
 
 @composite(plain=True)
-def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None = None, alpha: float = 0.25, gamma: float = 2.0,
-                       reduction: str = "sum") -> Tensor:  # fmt: skip
+def sigmoid_focal_loss(
+    logit: Tensor,
+    label: Tensor,
+    normalizer: Tensor | None = None,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    reduction: str = "sum",
+) -> Tensor:
     """Focal loss: binary cross entropy of logits, in which samples that are classified well count less.
 
     With ``p`` the probability of the wrong class, the cross entropy is multiplied by ``p ** gamma``, and by ``alpha``
@@ -175,7 +195,12 @@ def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None =
     """
     must_reduce(reduction, "sigmoid_focal_loss")
     if normalizer is not None and normalizer.ndim > 1:
-        raise errors.bad("sigmoid_focal_loss(normalizer)", "a number, or one axis of one element", normalizer, kind=errors.for_number(normalizer))
+        raise errors.bad(
+            "sigmoid_focal_loss(normalizer)",
+            "a number, or a tensor of shape [1]",
+            normalizer,
+            kind=errors.for_number(normalizer),
+        )
     _same_shape("sigmoid_focal_loss(label)", "logit", logit, label)
     label = cast(label, logit.dtype) if label.dtype is not logit.dtype else label
     wrong = sigmoid(-logit) * label + sigmoid(logit) * (1 - label)
@@ -246,7 +271,9 @@ def soft_margin_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> T
 
 
 @composite(plain=True)
-def multi_label_soft_margin_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def multi_label_soft_margin_loss(
+    input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
     """Binary cross entropy of the logits of several labels, averaged over the classes.
 
     Args:
@@ -291,13 +318,17 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
         0.0
     """
     if input.ndim < 2:
-        raise errors.bad("dice_loss(input)", "at least two axes", input, kind=AssertionError)
+        raise errors.bad("dice_loss(input)", "at least 2 dimensions", input, kind=AssertionError)
     if label.shape != [*input.shape[:-1], 1]:
         raise errors.bad("dice_loss(label)", f"shape {[*input.shape[:-1], 1]}", label, kind=AssertionError)
     if input.dtype not in FLOAT:
-        raise errors.bad("dice_loss(input)", "a floating type", described=input.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "dice_loss(input)", "a floating-point dtype", described=input.dtype.name, kind=errors.ArgumentTypeError
+        )
     if label.dtype.kind != "i":
-        raise errors.bad("dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError
+        )
     wide, axes = reductions.single(input), list(range(1, input.ndim))
     hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), wide.dtype)
     both = reductions.sum(wide * hot, axis=axes)
@@ -392,7 +423,9 @@ def gaussian_nll_loss(input: Tensor, label: Tensor, variance: Tensor, full: bool
         if variance.shape == input.shape[:-1]:
             variance = reshape.unsqueeze(variance, -1)
         elif variance.shape != [*input.shape[:-1], 1]:
-            raise errors.bad("gaussian_nll_loss(variance)", f"shape {input.shape} or {[*input.shape[:-1], 1]}", variance)
+            raise errors.bad(
+                "gaussian_nll_loss(variance)", f"shape {input.shape} or {[*input.shape[:-1], 1]}", variance
+            )
     not_negative("gaussian_nll_loss(variance)", variance)
     variance = floor_of(variance, epsilon)
     loss = 0.5 * (log(variance) + (input - label).square() / variance)
@@ -443,7 +476,7 @@ def poisson_nll_loss(input: Tensor, label: Tensor, log_input: bool = True, full:
     """
     must_reduce(reduction, "poisson_nll_loss")
     if epsilon <= 0:
-        raise errors.bad("poisson_nll_loss(epsilon)", "a number above 0", epsilon, kind=errors.for_number(epsilon))
+        raise errors.bad("poisson_nll_loss(epsilon)", "a positive number", epsilon, kind=errors.for_number(epsilon))
     must_float("poisson_nll_loss(input)", input)
     _same_shape("poisson_nll_loss(label)", "input", input, label)
     loss = exp(input) - label * input if log_input else input - label * log(input + epsilon)
@@ -478,7 +511,9 @@ def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, redu
 
 
 @composite(plain=True)
-def margin_ranking_loss(input: Tensor, other: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input: Tensor, other: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
     """Ranking loss of pairs: ``max(0, -label * (input - other) + margin)``.
 
     Args:

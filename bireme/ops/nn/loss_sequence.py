@@ -39,7 +39,11 @@ def _ctc(logits, labels, input_lengths, label_lengths, blank):
     states = 2 * labels.shape[1] + 1
     rows = jnp.arange(states)
     inner = jnp.clip((rows - 1) // 2, 0, max(labels.shape[1] - 1, 0))
-    at = jnp.where(rows % 2 == 1, labels[:, inner], blank) if labels.shape[1] else jnp.full((batch, 1), blank, labels.dtype)
+    at = (
+        jnp.where(rows % 2 == 1, labels[:, inner], blank)
+        if labels.shape[1]
+        else jnp.full((batch, 1), blank, labels.dtype)
+    )
     seen = jnp.take_along_axis(logs, jnp.broadcast_to(at[None], (steps, batch, states)), axis=2)
     # a label may follow another at once if they differ
     leaps = (rows % 2 == 1) & (rows >= 2) & (at != jnp.roll(at, 2, axis=1))
@@ -48,7 +52,9 @@ def _ctc(logits, labels, input_lengths, label_lengths, blank):
     def step(alpha, given):
         t, now = given
         one = jnp.pad(alpha, ((0, 0), (1, 0)), constant_values=_NEVER)[:, :states]
-        two = jnp.where(leaps, jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=_NEVER)[:, :states], np.asarray(_NEVER, alpha.dtype))
+        two = jnp.where(
+            leaps, jnp.pad(alpha, ((0, 0), (2, 0)), constant_values=_NEVER)[:, :states], np.asarray(_NEVER, alpha.dtype)
+        )
         new = jnp.maximum(_total(alpha, one, two) + now, np.asarray(_NEVER, alpha.dtype))
         return jnp.where((t < input_lengths)[:, None], new, alpha), None
 
@@ -127,7 +133,9 @@ def _ctc_grad_numpy(g, logits, labels, input_lengths, label_lengths, blank, norm
 
 
 @op(dtypes=FLOAT, numpy=_ctc_numpy)
-def ctc_of(logits: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, norm_by_times: bool) -> Tensor:
+def ctc_of(
+    logits: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, norm_by_times: bool
+) -> Tensor:
     """Minus the log-probability of all alignments of each sample; use `ctc_loss`."""
     return _ctc(logits, labels, input_lengths, label_lengths, blank)
 
@@ -154,8 +162,15 @@ def _(g, logits, labels, input_lengths, label_lengths, blank, norm_by_times):
 
 
 @composite(plain=True, name_arg=False)
-def ctc_loss(log_probs: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int = 0, reduction: str = "mean",
-             norm_by_times: bool = False) -> Tensor:  # fmt: skip
+def ctc_loss(
+    log_probs: Tensor,
+    labels: Tensor,
+    input_lengths: Tensor,
+    label_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+    norm_by_times: bool = False,
+) -> Tensor:
     """Connectionist temporal classification: minus the log-probability of all alignments of a label sequence.
 
     ``'mean'`` divides the loss of each sample by the length of its label before it takes the mean. A sample that has no
@@ -187,10 +202,17 @@ def ctc_loss(log_probs: Tensor, labels: Tensor, input_lengths: Tensor, label_len
     if not 0 <= blank < classes:
         raise errors.bad("ctc_loss(blank)", f"a class in [0, {classes - 1}]", blank)
     if labels.ndim != 2 or labels.shape[0] != batch or labels.dtype.kind != "i":
-        raise errors.bad("ctc_loss(labels)", f"integers of shape [{batch}, longest label]", labels)
+        raise errors.bad(
+            "ctc_loss(labels)",
+            f"an integer tensor of shape [{batch}, longest label]",
+            labels,
+            kind=errors.for_integer(labels),
+        )
     for name, t in (("input_lengths", input_lengths), ("label_lengths", label_lengths)):
         if t.shape != [batch] or t.dtype.kind != "i":
-            raise errors.bad(f"ctc_loss({name})", f"integers of shape [{batch}]", t)
+            raise errors.bad(
+                f"ctc_loss({name})", f"an integer tensor of shape [{batch}]", t, kind=errors.for_integer(t)
+            )
     loss = ctc_of(log_probs, labels, input_lengths, label_lengths, blank, norm_by_times)
     if reduction == "mean":
         return reductions.mean(loss / cast(label_lengths, loss.dtype))
@@ -222,7 +244,9 @@ def _rnnt(logs, label, input_lengths, label_lengths, blank, fastemit_lambda):
 
 
 @op(dtypes=FLOAT)
-def rnnt_of(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, fastemit_lambda: float) -> Tensor:
+def rnnt_of(
+    input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, fastemit_lambda: float
+) -> Tensor:
     """Transducer loss of each sample; use `rnnt_loss`."""
     wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
     return _rnnt(wide, label, input_lengths, label_lengths, blank, fastemit_lambda).astype(input.dtype)
@@ -238,8 +262,15 @@ def _(s):
 
 
 @composite(plain=True)
-def rnnt_loss(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int = 0, fastemit_lambda: float = 0.001,
-              reduction: str = "mean") -> Tensor:  # fmt: skip
+def rnnt_loss(
+    input: Tensor,
+    label: Tensor,
+    input_lengths: Tensor,
+    label_lengths: Tensor,
+    blank: int = 0,
+    fastemit_lambda: float = 0.001,
+    reduction: str = "mean",
+) -> Tensor:
     """Transducer loss (RNN-T): minus the log-probability of all alignments of a label sequence with its input.
 
     Log-probabilities are taken as they are: apply ``log_softmax`` along the last axis first.
@@ -270,8 +301,15 @@ def rnnt_loss(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths
     if not 0 <= blank < classes:
         raise errors.bad("rnnt_loss(blank)", f"a class in [0, {classes - 1}]", blank)
     if label.shape != [batch, labels - 1] or label.dtype.kind != "i":
-        raise errors.bad("rnnt_loss(label)", f"integers of shape {[batch, labels - 1]}", label)
+        raise errors.bad(
+            "rnnt_loss(label)",
+            f"an integer tensor of shape {[batch, labels - 1]}",
+            label,
+            kind=errors.for_integer(label),
+        )
     for name, t in (("input_lengths", input_lengths), ("label_lengths", label_lengths)):
         if t.shape != [batch] or t.dtype.kind != "i":
-            raise errors.bad(f"rnnt_loss({name})", f"integers of shape [{batch}]", t)
+            raise errors.bad(
+                f"rnnt_loss({name})", f"an integer tensor of shape [{batch}]", t, kind=errors.for_integer(t)
+            )
     return reduced(rnnt_of(input, label, input_lengths, label_lengths, blank, fastemit_lambda), reduction, "rnnt_loss")

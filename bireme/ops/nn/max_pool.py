@@ -14,7 +14,7 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.declare.op import Attr, Padding, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.numpy_exec.convolution import taps
 from bireme.ops._shared.precision import widen
@@ -109,7 +109,9 @@ def _largest_numpy(x, at: Windows):
     tap, step = np.zeros(x.shape, tap_type(at.size)), 1
     for i in range(len(at.size) - 1, -1, -1):
         seen = [
-            np.lib.stride_tricks.sliding_window_view(a, at.size[i], i + 1)[(slice(None),) * (i + 1) + (slice(None, None, at.stride[i]),)]
+            np.lib.stride_tricks.sliding_window_view(a, at.size[i], i + 1)[
+                (slice(None),) * (i + 1) + (slice(None, None, at.stride[i]),)
+            ]
             for a in (x, tap)
         ]
         place = seen[0].argmax(-1)[..., None]
@@ -133,7 +135,9 @@ def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
 
 
 @op(dtypes=FLOAT, numpy=_max_pool_numpy, selects=True)
-def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> list[Tensor]:
+def max_pool_of(
+    x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str
+) -> list[Tensor]:
     """Maximum of each window and its index there, which the gradient goes to; use `max_pool2d`."""
     last = data_format[-1] == "C"
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
@@ -185,9 +189,13 @@ def _gathered(g, tap, at: Windows):
         parts = []
         for pairs in itertools.product(*phase):
             cut = (slice(None), *[slice(e + a, e + a + m) for (e, _), a, m in zip(pairs, low, rows)])
-            place = functools.reduce(lambda flat, pair: flat * pair[1] + pair[0], zip([i for _, i in pairs], at.size), 0)
+            place = functools.reduce(
+                lambda flat, pair: flat * pair[1] + pair[0], zip([i for _, i in pairs], at.size), 0
+            )
             parts.append(jnp.where(tap[cut] == np.asarray(place, tap.dtype), g[cut], np.zeros((), g.dtype)))
-        phases.append(functools.reduce(jnp.add, parts) if parts else jnp.zeros((g.shape[0], *rows, g.shape[-1]), g.dtype))
+        phases.append(
+            functools.reduce(jnp.add, parts) if parts else jnp.zeros((g.shape[0], *rows, g.shape[-1]), g.dtype)
+        )
     if len(phases) > 1:
         stacked = jnp.stack(phases).reshape(*at.stride, g.shape[0], *rows, g.shape[-1])
         order = [n, *[i for axis in range(n) for i in (n + 1 + axis, axis)], 2 * n + 1]
@@ -224,7 +232,9 @@ def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format
     last = data_format[-1] == "C"
     at = windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
     g, tap = move(g, last), move(tap, last)
-    full = np.zeros((g.shape[0], *[max(0, m + a + b) for m, (a, b, _) in zip(at.dims, at.config)], g.shape[-1]), g.dtype)
+    full = np.zeros(
+        (g.shape[0], *[max(0, m + a + b) for m, (a, b, _) in zip(at.dims, at.config)], g.shape[-1]), g.dtype
+    )
     for i, place in enumerate(taps(at.size, at.stride, (1,) * len(at.size), at.out)):
         full[:, *place] += np.where(tap == i, g, 0)
     cut = full[:, *[slice(a, a + m) for m, (a, _, _) in zip(at.dims, at.config)]]
@@ -233,7 +243,9 @@ def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format
 
 
 @op(differentiable=False, numpy=True)
-def max_pool_places(tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
+def max_pool_places(
+    tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str
+) -> Tensor:
     """Indices in their planes of the maxima of windows; use `max_pool2d` with `return_mask`."""
     last = data_format[-1] == "C"
     return back(places_of(move(tap, last), Windows(dims, kernel_size, stride, padding, ceil_mode)), last)
@@ -245,14 +257,17 @@ max_pool_places.infer(lambda tap: sig_of(tap.shape, dtypes.int32))
 def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -> Any:
     window_args.pool_arguments(name, n, arguments)
     if return_mask and arguments["data_format"][-1] == "C":
-        raise errors.bad(f"{name}(data_format)", f"'{window_args.FORMATS[n][0]}' with return_mask", arguments["data_format"])
+        raise errors.bad(
+            f"{name}(data_format)", f"'{window_args.FORMATS[n][0]}' with return_mask", arguments["data_format"]
+        )
     x, rest = arguments["x"], [arguments[k] for k in ("kernel_size", "stride", "padding", "ceil_mode", "data_format")]
     out, tap = max_pool_of(x, *rest)
     return (out, max_pool_places(tap, window_args.spatial(x.shape, rest[-1][-1] == "C"), *rest)) if return_mask else out
 
 
 @composite(plain=True)
-def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False) -> Any:
+def max_pool1d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of sequences: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.
@@ -275,13 +290,20 @@ def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
         >>> bireme.nn.functional.max_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
         [[[2.0, 4.0]]]
     """
-    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": "NCL"}
+    rest = {
+        "x": x,
+        "kernel_size": kernel_size,
+        "stride": stride,
+        "padding": padding,
+        "ceil_mode": ceil_mode,
+        "data_format": "NCL",
+    }
     return _max_pool("max_pool1d", 1, return_mask, rest)
 
 
 @composite(plain=True)
-def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
-               data_format: str = "NCHW") -> Any:  # fmt: skip
+def max_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False, data_format: str = "NCHW") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of images: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.
@@ -308,13 +330,20 @@ def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
         >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
         [[[[4.0]]]]
     """
-    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    rest = {
+        "x": x,
+        "kernel_size": kernel_size,
+        "stride": stride,
+        "padding": padding,
+        "ceil_mode": ceil_mode,
+        "data_format": data_format,
+    }
     return _max_pool("max_pool2d", 2, return_mask, rest)
 
 
 @composite(plain=True)
-def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
-               data_format: str = "NCDHW") -> Any:  # fmt: skip
+def max_pool3d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False, data_format: str = "NCDHW") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of volumes: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.
@@ -341,5 +370,12 @@ def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
         >>> bireme.nn.functional.max_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
         [[[[[4.0]]]]]
     """
-    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    rest = {
+        "x": x,
+        "kernel_size": kernel_size,
+        "stride": stride,
+        "padding": padding,
+        "ceil_mode": ceil_mode,
+        "data_format": data_format,
+    }
     return _max_pool("max_pool3d", 3, return_mask, rest)

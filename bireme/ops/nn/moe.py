@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT, INT
-from bireme.core.declare.op import Extra, Ints, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, Extra, Ints, Key, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.random.generators import bits
 
@@ -18,7 +19,9 @@ from bireme.ops.random.generators import bits
 
 
 @op(dtypes=FLOAT | INT | BOOL)
-def moe_permute_of(hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: Tensor, places: Ints, gather: bool) -> tuple[Tensor, ...]:
+def moe_permute_of(
+    hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: Tensor, places: Ints, gather: bool
+) -> tuple[Tensor, ...]:
     """Rows for each expert one after another, padded with zeros; use `moe_permute`."""
     tokens, total = hidden.shape[0], sum(places)
     starts = np.cumsum((0, *places[:-1]))
@@ -28,7 +31,9 @@ def moe_permute_of(hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: 
     rowmap = jnp.where(mine & (nth < np.asarray(places)), nth + starts.astype(np.int32), -1).astype(jnp.int32)
     # row by row the token it comes from, one past the last for padding
     source = (
-        jnp.full((total + 1,), tokens, jnp.int32).at[jnp.where(rowmap < 0, total, rowmap)].set(jnp.arange(tokens, dtype=jnp.int32)[:, None])[:total]
+        jnp.full((total + 1,), tokens, jnp.int32)
+        .at[jnp.where(rowmap < 0, total, rowmap)]
+        .set(jnp.arange(tokens, dtype=jnp.int32)[:, None])[:total]
     )
     expert = np.repeat(np.arange(len(places)), places)
     weight = jnp.sum(jnp.where(chosen, probs[:, :, None], 0), axis=1)
@@ -44,14 +49,20 @@ def moe_permute_of(hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: 
 
 def _check_routes(where: str, routes: Tensor, experts: int) -> None:
     if routes.ndim != 2 or routes.dtype.kind != "i":
-        raise errors.bad(f"{where}(expert_routemap_topk)", "integers of shape [tokens, experts of each]", routes)
+        raise errors.bad(
+            f"{where}(expert_routemap_topk)",
+            "an integer tensor of shape [tokens, experts per token]",
+            routes,
+            kind=errors.for_integer(routes),
+        )
     if not isinstance(experts, int) or experts < 1:
-        raise errors.bad(f"{where}(num_experts)", "an integer of 1 or more", experts, kind=errors.for_integer(experts))
+        raise errors.bad(f"{where}(num_experts)", "a positive integer", experts, kind=errors.for_integer(experts))
 
 
 @composite()
-def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor, num_experts: int,
-                tokens_per_expert: Any, padding_alignment: int, do_gather: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor,
+                num_experts: int, tokens_per_expert: Attr[Sequence[int]], padding_alignment: int,
+                do_gather: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Sort the tokens of a mixture of experts by expert.
 
     Rows of the same expert follow each other, in the order of the tokens, padded with zeros to a multiple of
@@ -66,7 +77,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
         tokens_per_expert: List with the number of tokens of each expert.
         padding_alignment: Number that the rows of each expert are padded to a multiple of.
         do_gather: Whether to fill the rows in; ``False`` leaves zeros and computes the rest. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tuple of four tensors: the sorted rows, of shape ``[rows, width]``; the row of each token for each expert or -1,
@@ -90,13 +101,21 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
         )
     if expert_prob_topk.shape != expert_routemap_topk.shape:
         raise errors.bad(
-            f"{where}(expert_prob_topk)", f"shape {expert_routemap_topk.shape}", described=f"shape {expert_prob_topk.shape}", kind=errors.ShapeError
+            f"{where}(expert_prob_topk)",
+            f"shape {expert_routemap_topk.shape}",
+            described=f"shape {expert_prob_topk.shape}",
+            kind=errors.ShapeError,
         )
     counts = list(tokens_per_expert)
     if len(counts) != num_experts or any(int(n) < 0 for n in counts):
-        raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} counts", counts)
+        raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} elements, the tokens per expert", counts)
     if padding_alignment < 1:
-        raise errors.bad(f"{where}(padding_alignment)", "1 or more", padding_alignment)
+        raise errors.bad(
+            f"{where}(padding_alignment)",
+            "a positive integer",
+            padding_alignment,
+            kind=errors.for_integer(padding_alignment),
+        )
     places = [-(-int(n) // padding_alignment) * padding_alignment for n in counts]
     return moe_permute_of(hidden_states, scale, expert_routemap_topk, expert_prob_topk, places, do_gather)
 
@@ -107,7 +126,9 @@ def moe_unpermute_of(rows: Tensor, rowmap: Tensor, routes: Tensor, probs: Tensor
     kind = jnp.promote_types(rows.dtype, jnp.float32) if wide else rows.dtype
     none = rows.shape[0]
     own = jnp.concatenate([rows, jnp.zeros((1, rows.shape[1]), rows.dtype)])[jnp.where(rowmap < 0, none, rowmap)]
-    at = jnp.where(routes < 0, -1, jnp.take_along_axis(rowmap, jnp.maximum(routes, 0).astype(jnp.int32), axis=1, mode="clip"))
+    at = jnp.where(
+        routes < 0, -1, jnp.take_along_axis(rowmap, jnp.maximum(routes, 0).astype(jnp.int32), axis=1, mode="clip")
+    )
     weights = jnp.concatenate([probs.reshape(-1), jnp.zeros((1,), probs.dtype)])[jnp.where(at < 0, none, at)]
     return jnp.sum(own.astype(kind), axis=1).astype(rows.dtype), weights
 
@@ -118,8 +139,9 @@ def _(rows, rowmap, routes, probs):
 
 
 @composite()
-def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor, token_prob_unzipped: Tensor,
-                  total_zipped_tokens: int, num_experts: int, use_mix_precision: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor,
+                  token_prob_unzipped: Tensor, total_zipped_tokens: int, num_experts: int,
+                  use_mix_precision: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Bring tokens that ``moe_permute`` sorted by expert back into their order, the rows of each token summed.
 
     Args:
@@ -131,7 +153,7 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
         total_zipped_tokens: Number of tokens.
         num_experts: Number of experts.
         use_mix_precision: Whether to sum half precision in float32. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of the tokens, of shape ``[tokens, width]``, and their weights, of shape ``[tokens, k]``; rows are summed
@@ -154,11 +176,19 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
             kind=errors.ShapeError,
         )
     if int(total_zipped_tokens) != tokens:
-        raise errors.bad(f"{where}(total_zipped_tokens)", f"{tokens}, the rows of expert_routemap_topk", total_zipped_tokens)
+        raise errors.bad(
+            f"{where}(total_zipped_tokens)", f"{tokens}, the rows of expert_routemap_topk", total_zipped_tokens
+        )
     if hidden_states_unzipped.ndim != 2 or token_prob_unzipped._value.sig.size != hidden_states_unzipped.shape[0]:
         got = f"shapes {hidden_states_unzipped.shape} and {token_prob_unzipped.shape}"
-        raise errors.bad(f"{where}(hidden_states_unzipped, token_prob_unzipped)", "shape [rows, width] and one number for each row", described=got)
-    return moe_unpermute_of(hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped, use_mix_precision)
+        raise errors.bad(
+            f"{where}(hidden_states_unzipped, token_prob_unzipped)",
+            "shape [rows, width] and one element per row",
+            described=got,
+        )
+    return moe_unpermute_of(
+        hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped, use_mix_precision
+    )
 
 
 # ---------------------------------------------------------------- classes
@@ -181,7 +211,7 @@ class_centers.infer(lambda label, num_classes: (label, sig_of((num_classes,), la
 
 
 @composite(name_arg=False)
-def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> Any:
+def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> tuple[Tensor, Tensor]:
     """Sample classes for a partial softmax: all classes among the labels, and random others.
 
     Args:
@@ -202,11 +232,21 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group
     if not (group is None or group is False or hasattr(group, "is_member")):
         raise errors.bad(f"{where}(group)", "None, False or a group", group)
     if label.ndim != 1 or not label.shape[0]:
-        raise errors.bad(f"{where}(label)", "a row of one label at least", described=f"shape {label.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{where}(label)",
+            "a 1-D tensor of at least one label",
+            described=f"shape {label.shape}",
+            kind=errors.ShapeError,
+        )
     if label.dtype not in (dtypes.int32, dtypes.int64):
         raise errors.bad(f"{where}(label)", "int32 or int64", described=label.dtype.name, kind=errors.DtypeError)
     num_classes, num_samples = int(num_classes), int(num_samples)
     if not 0 < num_samples <= num_classes:
-        raise errors.bad(f"{where}(num_samples)", f"a count in [1, {num_classes}]", num_samples)
+        raise errors.bad(
+            f"{where}(num_samples)",
+            f"an integer in [1, {num_classes}]",
+            num_samples,
+            kind=errors.for_integer(num_samples),
+        )
     places, order, count = class_centers(label, num_classes)
     return places, order[: max(num_samples, int(count))]

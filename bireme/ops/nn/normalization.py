@@ -11,17 +11,19 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.core.declare.op import Ints, Sizes, Tensor, composite, op
 from bireme.ops._shared.barrier import tie
 from bireme.ops._shared.compiler_hints import fresh, in_rows
 from bireme.ops._shared.precision import widen
 from bireme.ops.linalg.norms import norm
+from bireme.ops.optimizer.updates import unless_invalid
 
 
 def _moments(x, axes, epsilon, one_pass):
     """Mean and 1 / deviation, in float32 at least.
 
-    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once, by the kernel that makes it,
+    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once, by the kernel that makes
+    it,
     and summed in float64, which keeps the digits and costs nothing beside the reading.
     """
     kind = jnp.promote_types(x.dtype, jnp.float32)
@@ -103,7 +105,10 @@ def _(g, x, weight, bias, epsilon, axes):
 
 
 def _norm_grads(g, x, weight, bias, axes, y, inv, d, average, dot):
-    """Gradients of operands, weight and bias: `d` is that of the normalized rows `y`, `average` and `dot` its two means."""
+    """Gradients of operands, weight and bias:
+
+    `d` is that of the normalized rows `y`, `average` and `dot` its two means.
+    """
     wide = widen(g)
     grads = [((d - average - y * dot) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
@@ -115,7 +120,8 @@ def _norm_grads(g, x, weight, bias, axes, y, inv, d, average, dot):
 
 
 @composite(plain=True)
-def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, epsilon: float = 1e-05) -> Tensor:
+def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None,
+               epsilon: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalize over the last axes to mean 0 and variance 1, then scale and shift.
 
     The result is ``(x - mean) / sqrt(variance + epsilon) * weight + bias``, with the biased variance; statistics of
@@ -142,7 +148,7 @@ def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, b
     wanted = list(ints(normalized_shape, 0, "layer_norm(normalized_shape)") or ())
     n = len(wanted)
     if n == 0 or x.shape[-n:] != wanted:
-        raise errors.bad("layer_norm(x)", f"last axes of shape {wanted}", x)
+        raise errors.bad("layer_norm(x)", f"last dimensions of shape {wanted}", x)
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and t._value.sig.size != math.prod(wanted):
             raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
@@ -161,9 +167,14 @@ FIRST = ("NC", "NCL", "NCHW", "NCDHW")
 def _channel_axis(name: str, x: Any, data_format: Any) -> int:
     """The axis of the channels, of a tensor with a batch and channels."""
     if data_format not in FIRST and data_format not in LAST:
-        raise errors.bad(f"{name}(data_format)", f"one of {', '.join([*FIRST, *LAST])}", data_format)
+        raise errors.bad(f"{name}(data_format)", f"one of {', '.join(map(repr, [*FIRST, *LAST]))}", data_format)
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)",
+            "at least 2 dimensions, batch and channels",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
     return x.ndim - 1 if data_format in LAST else 1
 
 
@@ -174,9 +185,17 @@ def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
             continue
         if len(shape) == 1 and len(shapes) > 1 and set(shapes.values()) == {shape}:  # they agree: it is the input
             raise errors.bad(
-                f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+                f"{name}(x)",
+                f"{shape[0]} channels in axis {axis}, as {which} has",
+                described=f"shape {list(x.shape)}",
+                kind=errors.ShapeError,
             )
-        raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", described=f"shape {list(shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}({which})",
+            f"shape [{count}], one element per channel",
+            described=f"shape {list(shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 def _of_channels(v, like, axis):
@@ -195,7 +214,9 @@ def _over_batch(x, epsilon, axis, one_pass):
     """(x - mean) / deviation, and for each channel 1 / deviation, mean and variance."""
     x = widen(x)
     part = 1 / max(1, x.size // max(1, x.shape[axis]))
-    first = x[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])] if one_pass and x.size else None
+    first = (
+        x[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])] if one_pass and x.size else None
+    )
     d = x if first is None else x - first
     mean = _channel_sum(d, axis) * part
     if first is None:
@@ -216,13 +237,24 @@ def _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon
     if bias is not None:
         y = y + _of_channels(bias, x, axis)
     old = momentum.astype(mean.dtype)
-    kept = [(widen(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype) for r, now in ((running_mean, mean), (running_var, variance))]
+    kept = [
+        (widen(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype)
+        for r, now in ((running_mean, mean), (running_var, variance))
+    ]
     return [y.astype(x.dtype), *kept]
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32", "momentum": "float32"})
-def batch_norm_of(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, momentum: Tensor | float,
-                  epsilon: Tensor | float, axis: int) -> list[Tensor]:  # fmt: skip
+def batch_norm_of(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: Tensor | float,
+    epsilon: Tensor | float,
+    axis: int,
+) -> list[Tensor]:
     """Normalized over all axes but the channels', and the running statistics that follow; use `batch_norm`."""
     return _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
 
@@ -265,7 +297,13 @@ def _batch_grads(g, x, weight, bias, momentum, epsilon, axis, sigs, one_pass=Fal
 
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
 def normalised_by(
-    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axis: int
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    epsilon: Tensor | float,
+    axis: int,
 ) -> Tensor:
     """Normalized with statistics that are given; use `batch_norm`."""
     scale = 1 / jnp.sqrt(_of_channels(variance, x, axis) + epsilon.astype(widen(x).dtype))
@@ -279,8 +317,18 @@ normalised_by.infer(lambda x: x)
 
 
 @composite()
-def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
-               momentum: float = 0.9, epsilon: float = 1e-05, data_format: str = "NCHW", use_global_stats: bool | None = None) -> Tensor:  # fmt: skip
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> Tensor:
     """Normalize each channel to mean 0 and variance 1, then scale and shift it.
 
     In training the statistics are those of the batch, with the biased variance, and the running statistics are updated
@@ -322,6 +370,7 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
         return y
     y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
     if x._value.sig.size:
+        mean, variance = unless_invalid([running_mean, running_var], [mean, variance])
         running_mean._assign_value(mean)
         running_var._assign_value(variance)
     return y
@@ -349,7 +398,9 @@ def _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=False):
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
-def group_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int) -> Tensor:
+def group_norm_of(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int
+) -> Tensor:
     """Normalized over each group of channels of each sample; use `group_norm`."""
     return _group_forward(x, weight, bias, epsilon, groups, axis)
 
@@ -387,8 +438,14 @@ def _group_grads(g, x, weight, bias, epsilon, groups, axis, one_pass=False):
 
 
 @composite(plain=True)
-def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tensor | None = None, bias: Tensor | None = None,
-               data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    epsilon: float = 1e-05,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    data_format: str = "NCHW",
+) -> Tensor:
     """Normalize each group of channels of each sample to mean 0 and variance 1, then scale and shift each channel.
 
     Args:
@@ -408,7 +465,7 @@ def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tenso
         [[-0.9701425433158875, 0.9701425433158875, 0.0, 0.0]]
     """
     if data_format == "NC":
-        raise errors.bad("group_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
+        raise errors.bad("group_norm(data_format)", f"one of {', '.join(map(repr, [*FIRST[1:], *LAST]))}", data_format)
     axis = _channel_axis("group_norm", x, data_format)
     if num_groups < 1 or x.shape[axis] % num_groups:
         raise errors.bad("group_norm(num_groups)", f"a divisor of the {x.shape[axis]} channels", num_groups)
@@ -417,9 +474,17 @@ def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tenso
 
 
 @composite(plain=True)
-def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
-                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.9, eps: float = 1e-05,
-                  data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.9,
+    eps: float = 1e-05,
+    data_format: str = "NCHW",
+) -> Tensor:
     """Normalize each channel of each sample to mean 0 and variance 1, then scale and shift each channel.
 
     Args:
@@ -450,7 +515,9 @@ def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Te
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
-def local_response_norm_of(x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int) -> Tensor:
+def local_response_norm_of(
+    x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int
+) -> Tensor:
     """Divided by a power of the mean square of neighbouring channels; use `local_response_norm`."""
     wide = widen(x)
     alpha, beta, k = [t.astype(wide.dtype) for t in (alpha, beta, k)]
@@ -478,7 +545,9 @@ def _(g, x, alpha, beta, k, size, axis):
 
 
 @composite(plain=True)
-def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0, data_format: str = "NCHW") -> Tensor:
+def local_response_norm(
+    x: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0, data_format: str = "NCHW"
+) -> Tensor:
     """Divide each element by a power of the mean square of neighbouring channels.
 
     The result is ``x / (k + alpha * mean(x ** 2)) ** beta``, where the mean is over ``size`` channels around the
@@ -502,15 +571,25 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float
         [[[0.5]]]
     """
     if x.ndim < 3:
-        raise errors.bad("local_response_norm(x)", "3 axes or more", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "local_response_norm(x)",
+            "at least 3 dimensions",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
     if not all(x.shape[1:]):
         raise errors.bad(
-            "local_response_norm(x)", "elements along each axis but the first", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            "local_response_norm(x)",
+            "at least one element along each axis but the first",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
         )
     if size < 1:
-        raise errors.bad("local_response_norm(size)", "a number of 1 or more", size, kind=errors.for_number(size))
+        raise errors.bad("local_response_norm(size)", "a positive integer", size, kind=errors.for_number(size))
     if data_format == "NC":
-        raise errors.bad("local_response_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
+        raise errors.bad(
+            "local_response_norm(data_format)", f"one of {', '.join(map(repr, [*FIRST[1:], *LAST]))}", data_format
+        )
     axis = _channel_axis("local_response_norm", x, data_format)
     return local_response_norm_of(x, alpha, beta, k, size, axis)
 
@@ -535,6 +614,6 @@ def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12) ->
     if x.ndim and not -x.ndim <= axis < x.ndim:
         raise errors.bad("normalize(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
     if not x.dtype.is_floating:
-        raise errors.bad("normalize(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("normalize(x)", "a floating-point dtype", described=x.dtype.name, kind=errors.DtypeError)
     length = norm(x, p=float(p), axis=axis, keepdim=True)
     return x / length.clip(min=epsilon)

@@ -9,7 +9,7 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
 from bireme.ops.manipulation import reshape
@@ -17,7 +17,8 @@ from bireme.ops.math import logic
 from bireme.ops.nn.activation import leaky_relu
 from bireme.ops.random import generators
 
-# ---------------------------------------------------------------- exponential units: the slope at zero is that of the left side
+# ---------------------------------------------------------------- exponential units: the slope at zero is that of the
+# left side
 
 
 def _below(x):
@@ -74,11 +75,13 @@ celu.grad(lambda g, x, alpha: jnp.where(x > 0, g, g * jnp.exp(jnp.minimum(x, 0) 
 @celu.check
 def _(alpha):
     if alpha == 0:
-        raise errors.bad("celu(alpha)", "a number other than 0", alpha, kind=ZeroDivisionError)
+        raise errors.bad("celu(alpha)", "a nonzero number", alpha, kind=ZeroDivisionError)
 
 
 @op(dtypes=FLOAT, of_the_past=True, numpy=True)
-def selu(x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: float = 1.6732632423543772848170429916717) -> Tensor:
+def selu(
+    x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: float = 1.6732632423543772848170429916717
+) -> Tensor:
     """Scaled exponential linear unit: ``scale * x`` where ``x > 0``, else ``scale * alpha * (exp(x) - 1)``.
 
     With the default constants, layers of normalized weights keep mean 0 and variance 1.
@@ -99,15 +102,18 @@ def selu(x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: flo
 
 
 selu.infer(lambda x: x)
-selu.grad(lambda g, x, scale, alpha: g * jnp.where(x > 0, scale, scale * alpha * jnp.exp(jnp.minimum(x, 0))).astype(g.dtype), numpy=True)
+selu.grad(
+    lambda g, x, scale, alpha: g * jnp.where(x > 0, scale, scale * alpha * jnp.exp(jnp.minimum(x, 0))).astype(g.dtype),
+    numpy=True,
+)
 
 
 @selu.check
 def _(scale, alpha):
     if scale <= 1:
-        raise errors.bad("selu(scale)", "a number above 1", scale, kind=errors.for_number(scale))
+        raise errors.bad("selu(scale)", "a number greater than 1", scale, kind=errors.for_number(scale))
     if alpha < 0:
-        raise errors.bad("selu(alpha)", "a number of 0 or more", alpha, kind=errors.for_number(alpha))
+        raise errors.bad("selu(alpha)", "a non-negative number", alpha, kind=errors.for_number(alpha))
 
 
 # ---------------------------------------------------------------- limits: the slope is 0 where the limit is reached
@@ -259,7 +265,7 @@ softshrink.grad(lambda g, x, threshold: jnp.where((x < -threshold) | (x > thresh
 @softshrink.check
 def _(threshold):
     if threshold < 0:
-        raise errors.bad("softshrink(threshold)", "a number of 0 or more", threshold, kind=errors.for_number(threshold))
+        raise errors.bad("softshrink(threshold)", "a non-negative number", threshold, kind=errors.for_number(threshold))
 
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
@@ -324,21 +330,23 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW") -> Tensor:
         [-0.25, 2.0]
     """
     if data_format not in (*_FIRST, *_LAST):
-        raise errors.bad("prelu(data_format)", f"one of {', '.join((*_FIRST, *_LAST))}", data_format)
+        raise errors.bad("prelu(data_format)", f"one of {', '.join(map(repr, (*_FIRST, *_LAST)))}", data_format)
     if weight.ndim > 1:
-        raise errors.bad("prelu(weight)", "at most one axis", weight, kind=AssertionError)
+        raise errors.bad("prelu(weight)", "at most 1 dimension", weight, kind=AssertionError)
     if weight.ndim == 0 or weight.shape == [1]:
         return prelu_of(x, reshape.reshape(weight, [1] * x.ndim))
     if x.ndim < 2:
-        raise errors.bad("prelu(x)", "at least two axes for a weight of each channel", x, kind=AssertionError)
+        raise errors.bad("prelu(x)", "at least 2 dimensions for a weight per channel", x, kind=AssertionError)
     axis = x.ndim - 1 if data_format in _LAST else 1
     if weight.shape[0] != x.shape[axis]:
-        raise errors.bad("prelu(weight)", f"1 element or {x.shape[axis]}, one for each channel", weight, kind=AssertionError)
+        raise errors.bad(
+            "prelu(weight)", f"1 element or {x.shape[axis]}, one for each channel", weight, kind=AssertionError
+        )
     return prelu_of(x, reshape.reshape(weight, [-1 if i == axis else 1 for i in range(x.ndim)]))
 
 
 @composite()
-def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: bool = True) -> Tensor:
+def rrelu(x: Tensor, lower: Attr[float] = 1.0 / 8.0, upper: Attr[float] = 1.0 / 3.0, training: bool = True) -> Tensor:
     """Rectified linear unit with random slopes for negative elements: ``x`` where ``x >= 0``, else ``slope * x``.
 
     In training the slope of each element is drawn from the uniform distribution on ``[lower, upper]``; otherwise it is
@@ -359,7 +367,9 @@ def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: b
     """
     slopes("rrelu", lower, upper)
     if x.dtype not in FLOAT:
-        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "rrelu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError
+        )
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
     return logic.select(x < 0, x * generators.uniform_of(lower, upper, x.shape, x.dtype), x)
@@ -368,7 +378,9 @@ def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: b
 def slopes(where: str, lower: Any, upper: Any) -> None:
     """Check the range of slopes of a randomised rectifier."""
     if not isinstance(lower, float) or not isinstance(upper, float):
-        raise errors.bad(f"{where}(lower, upper)", "two floats", described=f"{lower!r} and {upper!r}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(lower, upper)", "two numbers", described=f"{lower!r} and {upper!r}", kind=errors.ArgumentTypeError
+        )
     if not 0 <= lower <= 1:
         raise errors.bad(f"{where}(lower)", "a number in [0, 1]", lower, kind=errors.for_number(lower))
     if not lower <= upper <= 1:
@@ -425,9 +437,9 @@ def _(arguments):
 @maxout.check
 def _(x, groups, axis):
     if x.ndim != 4:
-        raise errors.bad("maxout(x)", "images with four axes", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad("maxout(x)", "a 4-D tensor", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if groups < 2:
-        raise errors.bad("maxout(groups)", "an integer above 1", groups, kind=errors.for_integer(groups))
+        raise errors.bad("maxout(groups)", "an integer greater than 1", groups, kind=errors.for_integer(groups))
     if x.shape[axis] % groups:
         raise errors.bad("maxout(groups)", f"a divisor of the {x.shape[axis]} channels", groups)
 

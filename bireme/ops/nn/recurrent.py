@@ -23,7 +23,10 @@ def _state_dtype(x):
 
 
 def _times(x, weight, kind):
-    """A product in the type `kind`; a wider weight is rounded to it here, so that its gradient adds up in its own type."""
+    """A product in the type `kind`;
+
+    a wider weight is rounded to it here, so that its gradient adds up in its own type.
+    """
     wide = jnp.float32 if kind.itemsize < 4 else kind
     return jnp.matmul(x.astype(kind), weight.T.astype(kind), preferred_element_type=wide)
 
@@ -67,10 +70,27 @@ def _stepper(mode, weight_hh, bias_hh, weight_ho, kind):
     return step
 
 
-@op(promote="x h c weight_ih weight_hh bias_ih bias_hh weight_ho", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.forward)
-def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
-                  weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
-                  masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+@op(
+    promote="x h c weight_ih weight_hh bias_ih bias_hh weight_ho",
+    dtypes=FLOAT,
+    amp="low",
+    numpy=recurrent_numpy.forward,
+)
+def recurrence_of(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    weight_ho: Tensor | None,
+    lengths: Tensor | None,
+    mode: str,
+    reverse: bool = False,
+    time_major: bool = False,
+    masked: bool = True,
+) -> tuple[Tensor, ...]:
     """One step, or a sequence whose states are projected, with the gradient that jax derives; use `recurrence`."""
     kind, wide = x.dtype, _state_dtype(x)
     step = _stepper(mode, weight_hh, bias_hh, weight_ho, kind)
@@ -96,7 +116,9 @@ def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, wei
     if lengths is None:
         states, outs = lax.scan(advance, states, given, reverse=reverse)
     else:
-        states, outs = lax.scan(advance_until, states, (given, jnp.arange(given.shape[0], dtype=lengths.dtype)), reverse=reverse)
+        states, outs = lax.scan(
+            advance_until, states, (given, jnp.arange(given.shape[0], dtype=lengths.dtype)), reverse=reverse
+        )
     return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states])
 
 
@@ -108,12 +130,28 @@ def _(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mo
         "weight_ho": weight_ho,
     }  # fmt: skip
     for name, a in operands.items():
-        if a is not None and name not in ("x", "h", "c"):  # each step adds to their gradients: half precision would stop growing
+        if a is not None and name not in (
+            "x",
+            "h",
+            "c",
+        ):  # each step adds to their gradients: half precision would stop growing
             operands[name] = a.astype(_state_dtype(a))
     given = {name: a for name, a in operands.items() if a is not None}
-    fixed = {**operands, "lengths": lengths, "mode": mode, "reverse": reverse, "time_major": time_major, "masked": masked}
-    outs, pull = jax.vjp(lambda *parts: recurrence_of.body(**{**fixed, **dict(zip(given, parts, strict=True))}), *given.values())
-    return (*pull(tuple([a.astype(out.dtype) for a, out in zip(g, outs, strict=True)])), *([] if lengths is None else [None]))
+    fixed = {
+        **operands,
+        "lengths": lengths,
+        "mode": mode,
+        "reverse": reverse,
+        "time_major": time_major,
+        "masked": masked,
+    }
+    outs, pull = jax.vjp(
+        lambda *parts: recurrence_of.body(**{**fixed, **dict(zip(given, parts, strict=True))}), *given.values()
+    )
+    return (
+        *pull(tuple([a.astype(out.dtype) for a, out in zip(g, outs, strict=True)])),
+        *([] if lengths is None else [None]),
+    )
 
 
 @recurrence_of.infer
@@ -130,21 +168,37 @@ def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, 
     name = mode.removesuffix("_TANH").removesuffix("_RELU")
     where, width = f"{name}(inputs)", weight_ih.shape[-1]
     if x.ndim not in (2, 3) or x.shape[-1] != width:
-        wanted = f"shape [batch, {width}] for one step, or [{'steps, batch' if time_major else 'batch, steps'}, {width}]"
+        wanted = (
+            f"shape [batch, {width}] for one step, or [{'steps, batch' if time_major else 'batch, steps'}, {width}]"
+        )
         raise errors.bad(where, wanted, described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if (c is None) == (mode == "LSTM"):
-        raise errors.bad(f"{name}(states)", "a hidden and a cell state" if c is None else "one state", described="one" if c is None else "two")
+        raise errors.bad(
+            f"{name}(states)",
+            "a hidden and a cell state" if c is None else "one state",
+            described="one" if c is None else "two",
+        )
     batch, units = x.shape[1 if x.ndim == 3 and time_major else 0], weight_ih.shape[0] // GATES[mode]
     out = units if weight_ho is None else weight_ho.shape[-1]
     gates = (GATES[mode] * units,)
-    shapes = (("hidden state", h, (batch, out)), ("cell state", c, (batch, units)), ("weight_hh", weight_hh, (*gates, out)),
-        ("bias_ih", bias_ih, gates), ("bias_hh", bias_hh, gates), ("weight_ho", weight_ho, (units, out)),
-        ("sequence_length", lengths, (batch,)))  # fmt: skip
+    shapes = (
+        ("hidden state", h, (batch, out)),
+        ("cell state", c, (batch, units)),
+        ("weight_hh", weight_hh, (*gates, out)),
+        ("bias_ih", bias_ih, gates),
+        ("bias_hh", bias_hh, gates),
+        ("weight_ho", weight_ho, (units, out)),
+        ("sequence_length", lengths, (batch,)),
+    )
     for what, sig, wanted in shapes:
         if sig is not None and sig.shape != wanted:
-            raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", described=f"shape {list(sig.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{name}({what})", f"shape {list(wanted)}", described=f"shape {list(sig.shape)}", kind=errors.ShapeError
+            )
     if lengths is not None and lengths.dtype.kind != "i":
-        raise errors.bad(f"{name}(sequence_length)", "integers", described=lengths.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(sequence_length)", "an integer tensor", described=lengths.dtype.name, kind=errors.DtypeError
+        )
 
 
 @recurrence_of.effort
@@ -153,7 +207,8 @@ def _effort(x, time_major):
     return 40_000 * x.shape[0 if time_major else 1] if x.ndim == 3 else 0
 
 
-# ---------------------------------------------------------------- sequences, with a gradient that multiplies weights once
+# ---------------------------------------------------------------- sequences, with a gradient that multiplies weights
+# once
 
 
 def _sequence(x, time_major):
@@ -174,10 +229,23 @@ def _within(lengths, steps):
     return (jnp.arange(steps, dtype=lengths.dtype)[:, None] < lengths)[..., None]
 
 
-@op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.sequence_forward)
-def sequence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
-                lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
-                masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+@op(
+    promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.sequence_forward
+)
+def sequence_of(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    lengths: Tensor | None,
+    mode: str,
+    reverse: bool = False,
+    time_major: bool = False,
+    masked: bool = True,
+) -> tuple[Tensor, ...]:
     """Outputs and last states, the states before each step and their part of the gates; use `recurrence`."""
     kind, wide, rule = x.dtype, _state_dtype(x), _rule(mode)
     given = _given(x, weight_ih, bias_ih, time_major)
@@ -249,15 +317,23 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, re
     dx = jnp.matmul(of_given, weight_ih, preferred_element_type=wide).reshape(*given.shape[:2], -1)
     over_rows = (((0,), (0,)), ((), ()))
     found = [
-        dx if time_major else jnp.swapaxes(dx, 0, 1), *grads,
+        dx if time_major else jnp.swapaxes(dx, 0, 1),
+        *grads,
         lax.dot_general(of_given, _sequence(x, time_major), over_rows, preferred_element_type=wide),
-        lax.dot_general(of_own, before[0].reshape(len(of_own), -1).astype(kind), over_rows, preferred_element_type=wide),
-    ]  # fmt: skip
-    found += [jnp.sum(part.astype(wide), axis=0) for part, bias in ((of_given, bias_ih), (of_own, bias_hh)) if bias is not None]
+        lax.dot_general(
+            of_own, before[0].reshape(len(of_own), -1).astype(kind), over_rows, preferred_element_type=wide
+        ),
+    ]
+    found += [
+        jnp.sum(part.astype(wide), axis=0)
+        for part, bias in ((of_given, bias_ih), (of_own, bias_hh))
+        if bias is not None
+    ]
     return (*[a.astype(kind) for a in found], *([] if lengths is None else [None]))
 
 
-# ---------------------------------------------------------------- an LSTM without lengths, whose gradient is faster still
+# ---------------------------------------------------------------- an LSTM without lengths, whose gradient is faster
+# still
 
 
 def _before(first, states, reverse):
@@ -272,8 +348,17 @@ def _halves(units, dtype):
 
 
 @op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.lstm_forward)
-def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
-            reverse: bool = False, time_major: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
+def lstm_of(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    reverse: bool = False,
+    time_major: bool = False,
+) -> tuple[Tensor, ...]:
     """Outputs and last states of an LSTM, and the gates and cells of every step; use `recurrence`."""
     kind, wide = x.dtype, _state_dtype(x)
     # one tanh for all gates: sigmoid(z) = tanh(z / 2) / 2 + 1 / 2; z is halved before the loop, which is exact
@@ -349,9 +434,21 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_maj
     return tuple([a.astype(kind) for a in (*grads, *[total for bias in (bias_ih, bias_hh) if bias is not None])])
 
 
-def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
-               weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
-               masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+def recurrence(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    weight_ho: Tensor | None,
+    lengths: Tensor | None,
+    mode: str,
+    reverse: bool = False,
+    time_major: bool = False,
+    masked: bool = True,
+) -> tuple[Tensor, ...]:
     """All outputs and the last states of a recurrence over x of shape [batch, steps, width]; x without steps makes one
     step.
 
@@ -363,6 +460,10 @@ def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight
         return tuple(lstm_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)[:3])
     if whole:
         return tuple(
-            sequence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked)[: 2 if c is None else 3]
+            sequence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked)[
+                : 2 if c is None else 3
+            ]
         )
-    return recurrence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked)
+    return recurrence_of(
+        x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked
+    )

@@ -45,7 +45,9 @@ def _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major):
     given = blas.matmul(seen, np.asarray(weight_ih, wide).T)
     if bias_ih is not None:
         given += np.asarray(bias_ih, wide)
-    inside = None if lengths is None or one else (np.arange(x.shape[0], dtype=lengths.dtype)[:, None] < lengths)[..., None]
+    inside = (
+        None if lengths is None or one else (np.arange(x.shape[0], dtype=lengths.dtype)[:, None] < lengths)[..., None]
+    )
     states = tuple([s.astype(wide) for s in (h, c) if s is not None])
     return sizes, seen, given.reshape(*x.shape[:2], given.shape[-1]), states, inside
 
@@ -160,7 +162,23 @@ def _back(sizes, weight_hh, weight_ho):
     return {"LSTM": lstm, "GRU": gru}.get(sizes.mode, simple)
 
 
-def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked, of_kept=None):
+def backward(
+    g,
+    x,
+    h,
+    c,
+    weight_ih,
+    weight_hh,
+    bias_ih,
+    bias_hh,
+    weight_ho,
+    lengths,
+    mode,
+    reverse,
+    time_major,
+    masked,
+    of_kept=None,
+):
     """The gradients of `recurrence_of`, one for each operand that was given; the steps are made again.
 
     `of_kept`: gradients that `sequence_of` has besides, of the states before each step and of their part of the gates.
@@ -181,7 +199,10 @@ def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, leng
             stay = tuple([np.where(step.inside, 0, a) for a in grads])
             grads = tuple([np.where(step.inside, a, 0) for a in grads])
         if more is not None:
-            grads = (grads[0] + (more[t] if stay is None or not masked else np.where(step.inside, more[t], 0)), *grads[1:])
+            grads = (
+                grads[0] + (more[t] if stay is None or not masked else np.where(step.inside, more[t], 0)),
+                *grads[1:],
+            )
         if weight_ho is not None:
             made_by.append(sizes.low(step.parts[2]))
             made_grad.append(grads[0])
@@ -196,10 +217,17 @@ def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, leng
     flat, own = [part.reshape(len(seen), given.shape[-1]) for part in (of_given, of_hidden)]
     dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(*given.shape[:2], seen.shape[-1])
     dx = dx[0] if one else dx if time_major else np.swapaxes(dx, 0, 1)
-    found: list[Any] = [dx, *grads, blas.matmul(flat.T, seen), blas.matmul(own.T, before.reshape(len(seen), before.shape[-1]))]
+    found: list[Any] = [
+        dx,
+        *grads,
+        blas.matmul(flat.T, seen),
+        blas.matmul(own.T, before.reshape(len(seen), before.shape[-1])),
+    ]
     found += [part.sum(0) for part, bias in ((flat, bias_ih), (own, bias_hh)) if bias is not None]
     if weight_ho is not None:
-        found.append(np.concatenate(made_by).T @ np.concatenate(made_grad) if made_by else np.zeros(weight_ho.shape, wide))
+        found.append(
+            np.concatenate(made_by).T @ np.concatenate(made_grad) if made_by else np.zeros(weight_ho.shape, wide)
+        )
     return (*[a.astype(sizes.kind) for a in found], *([] if lengths is None else [None]))
 
 
@@ -215,14 +243,17 @@ def sequence_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, m
     return outs.astype(sizes.kind), *[s.astype(sizes.kind) for s in last], *before, own
 
 
-def sequence_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
+def sequence_backward(
+    g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked
+):
     """The gradients of `sequence_of`, one for each operand that was given."""
     count = 1 if c is None else 2
     operands = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, lengths)
     return backward(g[: 1 + count], *operands, mode, reverse, time_major, masked, of_kept=g[1 + count :])
 
 
-# ---------------------------------------------------------------- an LSTM over whole sequences, which keeps what its gradient reads
+# ---------------------------------------------------------------- an LSTM over whole sequences, which keeps what its
+# gradient reads
 
 
 def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
@@ -248,8 +279,9 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
     order = list(range(len(x)))[:: 1 if reverse else -1]
     first = [s.astype(wide)[None] for s in (h, c)]
     h_before, c_before = [
-        np.concatenate([a[1:], s] if reverse else [s, a[:-1]]) for a, s in zip((outs.astype(wide), cells), first, strict=True)
-    ]  # fmt: skip
+        np.concatenate([a[1:], s] if reverse else [s, a[:-1]])
+        for a, s in zip((outs.astype(wide), cells), first, strict=True)
+    ]
     i, f, g, o = [gates[..., k * n : (k + 1) * n] for k in range(4)]
     t = np.tanh(cells)
     slope = gates * (1 - gates)

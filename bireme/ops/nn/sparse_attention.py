@@ -51,7 +51,9 @@ def _pairs(by, query, offset, columns, padding, mask):
     each, count = batch * heads, columns.shape[-1]
     head = np.arange(each, dtype=np.int32)[:, None]
     ends = xp.clip(offset.reshape(each, rows + 1)[:, 1:], 0, count).astype(xp.int32)
-    marks = by.add(each * (count + 1), (head * (count + 1) + ends).reshape(-1), xp.ones((each * rows,), xp.int32)).reshape(each, count + 1)
+    marks = by.add(
+        each * (count + 1), (head * (count + 1) + ends).reshape(-1), xp.ones((each * rows,), xp.int32)
+    ).reshape(each, count + 1)
     row, column = xp.cumsum(marks, axis=1)[:, :count], columns.reshape(each, count)
     listed = (row < rows) & (column >= 0) & (column < rows)
     row, column = xp.minimum(row, rows - 1), xp.clip(column, 0, rows - 1)
@@ -93,7 +95,11 @@ def _slopes(by, g, query, key, value, offset, columns, padding, mask):
     p, size = _weights(by, q, k, row, column, listed), q.shape[0]
     slope = by.xp.sum(out[row] * v[column], axis=-1)
     ds = p * (slope - by.add(size, row, p * slope)[row]) * np.asarray(1 / math.sqrt(q.shape[-1]), q.dtype)
-    found = by.add(size, row, ds[:, None] * k[column]), by.add(size, column, ds[:, None] * q[row]), by.add(size, column, p[:, None] * out[row])
+    found = (
+        by.add(size, row, ds[:, None] * k[column]),
+        by.add(size, column, ds[:, None] * q[row]),
+        by.add(size, column, p[:, None] * out[row]),
+    )
     return [x.reshape(query.shape) for x in found]
 
 
@@ -145,7 +151,10 @@ sparse_attention.infer(lambda query, value: sig_of((*query.shape[:3], value.shap
 def _(query, key, value, sparse_csr_offset, sparse_csr_columns, key_padding_mask, attn_mask):
     if query.ndim != 4:
         raise errors.bad(
-            "sparse_attention(query)", "shape [batch, heads, sequence, width]", described=f"shape {list(query.shape)}", kind=errors.ShapeError
+            "sparse_attention(query)",
+            "shape [batch, heads, sequence, width]",
+            described=f"shape {list(query.shape)}",
+            kind=errors.ShapeError,
         )
     batch, heads, rows, _ = query.shape
     for name, x in (("key", key), ("value", value)):
@@ -158,10 +167,30 @@ def _(query, key, value, sparse_csr_offset, sparse_csr_columns, key_padding_mask
             )
     if sparse_csr_offset.shape != (batch, heads, rows + 1) or sparse_csr_offset.dtype.kind != "i":
         got = f"{sparse_csr_offset.dtype.name}, shape {list(sparse_csr_offset.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_offset)", f"integers of shape {[batch, heads, rows + 1]}", described=got)
-    if sparse_csr_columns.ndim != 3 or sparse_csr_columns.shape[:2] != (batch, heads) or sparse_csr_columns.dtype.kind != "i":
+        raise errors.bad(
+            "sparse_attention(sparse_csr_offset)",
+            f"an integer tensor of shape {[batch, heads, rows + 1]}",
+            described=got,
+        )
+    if (
+        sparse_csr_columns.ndim != 3
+        or sparse_csr_columns.shape[:2] != (batch, heads)
+        or sparse_csr_columns.dtype.kind != "i"
+    ):
         got = f"{sparse_csr_columns.dtype.name}, shape {list(sparse_csr_columns.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_columns)", f"integers of shape [{batch}, {heads}, pairs]", described=got)
-    for name, x, shape in (("key_padding_mask", key_padding_mask, (batch, rows)), ("attn_mask", attn_mask, (rows, rows))):
+        raise errors.bad(
+            "sparse_attention(sparse_csr_columns)",
+            f"an integer tensor of shape [{batch}, {heads}, nonzeros]",
+            described=got,
+        )
+    for name, x, shape in (
+        ("key_padding_mask", key_padding_mask, (batch, rows)),
+        ("attn_mask", attn_mask, (rows, rows)),
+    ):
         if x is not None and x.shape != shape:
-            raise errors.bad(f"sparse_attention({name})", f"shape {list(shape)}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"sparse_attention({name})",
+                f"shape {list(shape)}",
+                described=f"shape {list(x.shape)}",
+                kind=errors.ShapeError,
+            )

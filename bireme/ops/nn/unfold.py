@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
-from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.declare.op import Attr, Sizes, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.convolution import places, taps
 from bireme.ops.nn import window_args
@@ -66,7 +66,7 @@ def _edges(paddings: Any, where: str) -> tuple[tuple[int, int], ...]:
     if found is None or len(found) not in (1, 2, 4):
         raise errors.bad(where, "one integer, two or four", paddings, kind=errors.for_integer(paddings))
     if min(found) < 0:
-        raise errors.bad(where, "widths of 0 or more", paddings)
+        raise errors.bad(where, "non-negative padding", paddings)
     top, left, bottom, right = found if len(found) == 4 else found * (4 // len(found))
     return (top, bottom), (left, right)
 
@@ -75,15 +75,21 @@ def _window_arguments(name: str, arguments: dict[str, Any], dims: Any) -> None:
     for key in ("kernel_sizes", "strides", "dilations"):
         arguments[key] = window_args.per_axis(arguments[key], 2, f"{name}({key})")
     window = [(k - 1) * d + 1 for k, d in zip(arguments["kernel_sizes"], arguments["dilations"])]
-    arguments["paddings"] = window_args.reached(_edges(arguments["paddings"], f"{name}(paddings)"), dims, window, arguments["strides"])
+    arguments["paddings"] = window_args.reached(
+        _edges(arguments["paddings"], f"{name}(paddings)"), dims, window, arguments["strides"]
+    )
 
 
 def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
-    return [places(*axis) for axis in zip(dims, *[arguments[k] for k in ("kernel_sizes", "strides", "paddings", "dilations")])]
+    return [
+        places(*axis)
+        for axis in zip(dims, *[arguments[k] for k in ("kernel_sizes", "strides", "paddings", "dilations")])
+    ]
 
 
 @op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold", numpy=_columns_numpy)
-def unfold_columns(x: Tensor, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
+def unfold_columns(x: Tensor, kernel_sizes: Sizes, strides: Sizes = 1, paddings: Sizes = 0,
+                   dilations: Sizes = 1) -> Tensor:  # fmt: skip
     """Extract windows of images as columns (im2col).
 
     Args:
@@ -121,14 +127,24 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 4:
-            raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "unfold(x)",
+                "shape [batch, channels, height, width]",
+                described=f"shape {x.shape}",
+                kind=errors.ShapeError,
+            )
         _window_arguments("unfold", arguments, x.shape[2:])
         if 0 in _count(x.shape[2:], arguments):
-            raise errors.bad("unfold(kernel_sizes)", f"a window within {x.shape[2:]} and the padding", list(arguments["kernel_sizes"]))
+            raise errors.bad(
+                "unfold(kernel_sizes)",
+                f"a kernel size of at most the padded input size, for an input size of {x.shape[2:]}",
+                list(arguments["kernel_sizes"]),
+            )
 
 
 @op(dtypes=FLOAT | COMPLEX, numpy=_sum_of_columns_numpy)
-def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
+def fold(x: Tensor, output_sizes: Sizes, kernel_sizes: Sizes, strides: Sizes = 1, paddings: Sizes = 0,
+         dilations: Sizes = 1) -> Tensor:  # fmt: skip
     """Sum columns into images (col2im): the transpose of ``unfold``.
 
     Args:
@@ -153,10 +169,18 @@ def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, p
     return _sum_of_columns(x, output_sizes, kernel_sizes, strides, paddings, dilations)
 
 
-fold.infer(lambda x, output_sizes, kernel_sizes: sig_of((x.shape[0], x.shape[1] // math.prod(kernel_sizes), *output_sizes), x.dtype))
+fold.infer(
+    lambda x, output_sizes, kernel_sizes: sig_of(
+        (x.shape[0], x.shape[1] // math.prod(kernel_sizes), *output_sizes), x.dtype
+    )
+)
 
 
-@fold.grad(numpy=lambda g, kernel_sizes, strides, paddings, dilations: _columns_numpy(g, kernel_sizes, strides, paddings, dilations))
+@fold.grad(
+    numpy=lambda g, kernel_sizes, strides, paddings, dilations: _columns_numpy(
+        g, kernel_sizes, strides, paddings, dilations
+    )
+)
 def _(g, kernel_sizes, strides, paddings, dilations):
     return _columns(g, kernel_sizes, strides, paddings, dilations)
 
@@ -166,14 +190,21 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 3:
-            raise errors.bad("fold(x)", "shape [batch, channels * window, places]", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "fold(x)",
+                "shape [batch, channels * kernel elements, blocks]",
+                described=f"shape {x.shape}",
+                kind=errors.ShapeError,
+            )
         arguments["output_sizes"] = window_args.per_axis(arguments["output_sizes"], 2, "fold(output_sizes)")
         _window_arguments("fold", arguments, arguments["output_sizes"])
         size, count = math.prod(arguments["kernel_sizes"]), _count(arguments["output_sizes"], arguments)
         if x.shape[1] % size:
-            raise errors.bad("fold(x)", f"a multiple of {size} channels, the window's elements", x.shape[1])
+            raise errors.bad(
+                "fold(x)", f"a dimension 1 divisible by {size}, the number of elements of a kernel", x.shape[1]
+            )
         if x.shape[2] != math.prod(count):
-            raise errors.bad("fold(x)", f"{count[0]} * {count[1]} places", x.shape[2])
+            raise errors.bad("fold(x)", f"{count[0]} * {count[1]} blocks", x.shape[2])
 
 
 # ---------------------------------------------------------------- the way back from max pooling
@@ -220,19 +251,31 @@ def _unpool_arguments(name: str, n: int) -> Callable:
                     kind=errors.ShapeError,
                 )
         if indices.dtype.kind != "i":
-            raise errors.bad(f"{name}(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"{name}(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError
+            )
         if indices.shape != x.shape:
             hint = "The dimensions of Input(X) must equal to those of the indices: pooling gives both"
-            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", described=f"shape {indices.shape}", hint=hint, kind=errors.ShapeError)
+            raise errors.bad(
+                f"{name}(indices)",
+                f"x's shape {x.shape}",
+                described=f"shape {indices.shape}",
+                hint=hint,
+                kind=errors.ShapeError,
+            )
         size = window_args.per_axis(arguments["kernel_size"], n, f"{name}(kernel_size)")
-        stride = size if arguments["stride"] is None else window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
+        stride = (
+            size if arguments["stride"] is None else window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
+        )
         padding = window_args.per_axis(arguments["padding"], n, f"{name}(padding)", least=0)
         arguments["kernel_size"], arguments["stride"], arguments["padding"] = size, stride, padding
         usual = [(m - 1) * s - 2 * p + k for m, s, p, k in zip(x.shape[2:], stride, padding, size)]
         asked = arguments["output_size"]
         if asked is not None:
             asked = window_args.ints(asked, 0, f"{name}(output_size)") or ()
-            asked = asked[2:] if len(asked) == n + 2 else window_args.per_axis(asked, n, f"{name}(output_size)", least=0)
+            asked = (
+                asked[2:] if len(asked) == n + 2 else window_args.per_axis(asked, n, f"{name}(output_size)", least=0)
+            )
             for m, least, s in zip(asked, usual, stride):
                 if not least - s < m < least + s:
                     hint = "an invalid output_size is one that pooling could not have come from"
@@ -250,8 +293,8 @@ def _complete_unpool(made: Any, n: int) -> None:
 
 
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
-def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCL",
-                 output_size: Attr = None) -> Tensor:  # fmt: skip
+def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
+                 data_format: str = "NCL", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool1d`` but for the elements that were not maxima, which are 0.
 
     Args:
@@ -280,8 +323,8 @@ def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 
 
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
-def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCHW",
-                 output_size: Attr = None) -> Tensor:  # fmt: skip
+def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
+                 data_format: str = "NCHW", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool2d`` but for the elements that were not maxima, which are 0.
 
     Args:
@@ -310,8 +353,8 @@ def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 
 
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
-def max_unpool3d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCDHW",
-                 output_size: Attr = None) -> Tensor:  # fmt: skip
+def max_unpool3d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
+                 data_format: str = "NCDHW", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool3d`` but for the elements that were not maxima, which are 0.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,11 +21,11 @@ from bireme.core.numpy_exec.rebinding import on_numpy
 
 def _channels_last(name: str, x: Any, data_format: Any) -> bool:
     if data_format not in ("NCHW", "NHWC"):
-        raise errors.bad(f"{name}(data_format)", "NCHW or NHWC", data_format)
+        raise errors.bad(f"{name}(data_format)", "'NCHW' or 'NHWC'", data_format)
     if x.ndim != 4:
-        raise errors.bad(f"{name}(x)", "images of 4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(f"{name}(x)", "a 4-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_floating:
-        raise errors.bad(f"{name}(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(f"{name}(x)", "a floating-point dtype", described=x.dtype.name, kind=errors.DtypeError)
     return data_format == "NHWC"
 
 
@@ -32,12 +33,12 @@ def _factor(name: str, which: str, n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
         raise errors.bad(f"{name}({which})", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}({which})", "a number of 1 or more", n, kind=errors.for_number(n))
+        raise errors.bad(f"{name}({which})", "a positive integer", n, kind=errors.for_number(n))
     return int(n)
 
 
 @composite(plain=True)
-def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> Tensor:
+def pixel_shuffle(x: Tensor, upscale_factor: Attr[int], data_format: str = "NCHW") -> Tensor:
     """Rearrange channels into pixels: ``[N, C * r * r, H, W]`` to ``[N, C, H * r, W * r]``.
 
     Args:
@@ -56,14 +57,25 @@ def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> 
     last = _channels_last("pixel_shuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if c % (r * r):
-        raise errors.bad("pixel_shuffle(x)", f"channels in multiples of {r * r}", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "pixel_shuffle(x)",
+            f"a number of channels divisible by {r * r}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     if last:
-        return x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, h * r, w * r, c // (r * r)])
-    return x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
+        return (
+            x.reshape([n, h, w, c // (r * r), r, r])
+            .transpose([0, 1, 4, 2, 5, 3])
+            .reshape([n, h * r, w * r, c // (r * r)])
+        )
+    return (
+        x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
+    )
 
 
 @composite(plain=True)
-def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW") -> Tensor:
+def pixel_unshuffle(x: Tensor, downscale_factor: Attr[int], data_format: str = "NCHW") -> Tensor:
     """Rearrange pixels into channels: ``[N, C, H * r, W * r]`` to ``[N, C * r * r, H, W]``, the inverse of
     ``pixel_shuffle``.
 
@@ -83,14 +95,23 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW")
     last = _channels_last("pixel_unshuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if h % r or w % r:
-        raise errors.bad("pixel_unshuffle(x)", f"height and width in multiples of {r}", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "pixel_unshuffle(x)",
+            f"height and width divisible by {r}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     if last:
-        return x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, h // r, w // r, c * r * r])
+        return (
+            x.reshape([n, h // r, r, w // r, r, c])
+            .transpose([0, 1, 3, 5, 2, 4])
+            .reshape([n, h // r, w // r, c * r * r])
+        )
     return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c * r * r, h // r, w // r])
 
 
 @composite(plain=True)
-def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor:
+def channel_shuffle(x: Tensor, groups: Attr[int], data_format: str = "NCHW") -> Tensor:
     """Interleave the channels of several groups: the first of each group, then the second of each, and so on.
 
     Args:
@@ -116,7 +137,8 @@ def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor
 
 
 @op(dtypes=FLOAT, numpy=True)
-def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any = None, data_format: str = "NCHW") -> Tensor:
+def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Attr[str] = None,
+                   data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Shift some channels by one frame forward and as many by one frame back, within clips.
 
     Of ``C`` channels the first ``C * shift_ratio`` take their values from the frame before, the next as many from the
@@ -126,7 +148,7 @@ def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any
         x: Frames of shape ``[N * seg_num, C, H, W]``, of a floating-point dtype.
         seg_num: Number of frames in a clip.
         shift_ratio: Share of the channels that moves in either direction, between 0 and 0.5. Default: 0.25.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
 
     Returns:
@@ -163,7 +185,9 @@ def _(arguments):
         if n < 1 or x.shape[0] % n:
             raise errors.bad("temporal_shift(seg_num)", f"a divisor of the {x.shape[0]} frames", n)
         if not isinstance(ratio, (int, float, np.number)) or not 0 < ratio < 0.5:
-            raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio, kind=errors.for_number(ratio))
+            raise errors.bad(
+                "temporal_shift(shift_ratio)", "a number in (0, 0.5)", ratio, kind=errors.for_number(ratio)
+            )
 
 
 # ---------------------------------------------------------------- sampling
@@ -206,7 +230,9 @@ def _pixels(rows, dims, places):
 
 
 @op(promote="x grid", dtypes=FLOAT, numpy=True)
-def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True) -> Tensor:
+def grid_sample(
+    x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True
+) -> Tensor:
     """Sample images or volumes at given positions, by interpolation.
 
     Args:
@@ -282,11 +308,15 @@ def _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, add):
     total, slopes = 0, [0] * len(dims)
     for corner in np.ndindex(*[1 if mode == "nearest" else 2] * len(dims)):
         places = [jnp.round(t) for t in at] if mode == "nearest" else [a + c for c, a in zip(corner, low)]
-        weights = [jnp.ones_like(t) if mode == "nearest" else t - a if c else 1 - (t - a) for c, t, a in zip(corner, at, low)]
+        weights = [
+            jnp.ones_like(t) if mode == "nearest" else t - a if c else 1 - (t - a) for c, t, a in zip(corner, at, low)
+        ]
         flat, valid = _flat(places, dims)
         if needs[0]:
             share = jnp.where(valid, math.prod(weights), np.zeros((), g.dtype))
-            total = total + add(rows.shape, flat.reshape(x.shape[0], -1), (g * share[..., None]).reshape(x.shape[0], -1, x.shape[1]))
+            total = total + add(
+                rows.shape, flat.reshape(x.shape[0], -1), (g * share[..., None]).reshape(x.shape[0], -1, x.shape[1])
+            )
         if needs[1] and mode != "nearest":
             weighed = jnp.sum(g * _pixels(rows, dims, places), axis=-1)
             for i, c in enumerate(corner):
@@ -328,17 +358,24 @@ def _(arguments):
     if arguments["padding_mode"] not in ("zeros", "border", "reflection"):
         raise errors.bad("grid_sample(padding_mode)", "'zeros', 'border' or 'reflection'", arguments["padding_mode"])
     if not isinstance(arguments["align_corners"], bool):
-        raise errors.bad("grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=errors.ArgumentTypeError
+        )
 
 
 @grid_sample.check
 def _(x, grid):
     if x.ndim not in (4, 5):
-        raise errors.bad("grid_sample(x)", "4 or 5 axes", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "grid_sample(x)", "a 4-D or 5-D tensor", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
     if grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
         places = ", any" * (x.ndim - 2)
         raise errors.bad(
-            "grid_sample(grid)", f"shape [{x.shape[0]}{places}, {x.ndim - 2}]", described=f"shape {list(grid.shape)}", kind=errors.ShapeError
+            "grid_sample(grid)",
+            f"shape [{x.shape[0]}{places}, {x.ndim - 2}]",
+            described=f"shape {list(grid.shape)}",
+            kind=errors.ShapeError,
         )
 
 
@@ -359,7 +396,7 @@ affine_grid_of.infer(lambda theta, dims: sig_of((theta.shape[0], *dims, len(dims
 
 
 @composite(plain=True)
-def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Tensor:
+def affine_grid(theta: Tensor, out_shape: Attr[Sequence[int] | Tensor], align_corners: bool = True) -> Tensor:
     """Positions for ``grid_sample`` that an affine map gives the pixels of its result.
 
     Args:
@@ -378,12 +415,17 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Te
     """
     wanted = list(ints(out_shape, 0, "affine_grid(out_shape)") or ())
     if len(wanted) not in (4, 5):
-        raise errors.bad("affine_grid(out_shape)", "4 or 5 numbers", wanted)
+        raise errors.bad("affine_grid(out_shape)", "4 or 5 integers", wanted)
     count = len(wanted) - 2
     if theta.ndim != 3 or theta.shape[1:] != [count, count + 1]:
-        raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", described=f"shape {theta.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "affine_grid(theta)",
+            f"shape [batch, {count}, {count + 1}]",
+            described=f"shape {theta.shape}",
+            kind=errors.ShapeError,
+        )
     if wanted[0] != theta.shape[0]:
-        raise errors.bad("affine_grid(out_shape)", f"a batch of {theta.shape[0]}, as in theta", wanted)
+        raise errors.bad("affine_grid(out_shape)", f"a batch size of {theta.shape[0]}, as in theta", wanted)
     return affine_grid_of(theta, tuple(wanted[2:]), align_corners)
 
 
@@ -391,7 +433,7 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Te
 
 
 @composite()
-def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> Tensor:
+def sequence_mask(x: Tensor, maxlen: Attr[int | Tensor] = None, dtype: DTypeArg = "int64") -> Tensor:
     """Mask of sequences from their lengths: 1 where ``index < length`` along a new last axis, else 0.
 
     Args:

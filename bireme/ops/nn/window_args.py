@@ -10,7 +10,7 @@ from bireme.core.declare.conversion import ints
 
 FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 AXES = {1: "length", 2: "height, width", 3: "depth, height, width"}
-COUNTS = {1: "one integer", 2: "one integer or two", 3: "one integer or three"}
+COUNTS = {1: "an integer", 2: "an integer or two integers", 3: "an integer or three integers"}
 
 
 def per_axis(x: Any, n: int, where: str, least: int = 1) -> tuple[int, ...]:
@@ -19,7 +19,7 @@ def per_axis(x: Any, n: int, where: str, least: int = 1) -> tuple[int, ...]:
     if found is None or len(found) not in (1, n):
         raise errors.bad(where, COUNTS[n], x, kind=errors.ArgumentTypeError)
     if min(found) < least:
-        raise errors.bad(where, f"integers of {least} or more", list(found))
+        raise errors.bad(where, "positive integers" if least else "non-negative integers", list(found))
     return found if len(found) == n else found * n
 
 
@@ -48,23 +48,27 @@ def edges_of(padding: Any, n: int, last: bool, where: str) -> Any:
         if padding.upper() not in ("SAME", "VALID"):
             raise errors.bad(where, "'SAME', 'VALID' or integers", padding)
         return padding.upper()
-    if isinstance(padding, (list, tuple)) and len(padding) == n + 2 and all(isinstance(p, (list, tuple)) for p in padding):
+    if (
+        isinstance(padding, (list, tuple))
+        and len(padding) == n + 2
+        and all(isinstance(p, (list, tuple)) for p in padding)
+    ):
         pairs = [ints(p, 0, where) for p in padding]
         if any(p is None or len(p) != 2 for p in pairs):
-            raise errors.bad(where, "two numbers for each axis", padding)
+            raise errors.bad(where, "two integers per axis", padding)
         others, found = ([pairs[0], pairs[-1]], pairs[1:-1]) if last else (pairs[:2], pairs[2:])
         if any(p != (0, 0) for p in others):
-            raise errors.bad(where, "no padding of batch and channels", padding)
+            raise errors.bad(where, "no padding of the batch and channel dimensions", padding)
     else:
         flat = ints(padding, 0, where)
         if flat is None or len(flat) not in (1, n, 2 * n):
-            raise errors.bad(where, f"{COUNTS[n]}, or two for each axis", padding)
+            raise errors.bad(where, f"{COUNTS[n]}, or two per axis", padding)
         if len(flat) == 2 * n:
             found = [(flat[2 * i], flat[2 * i + 1]) for i in range(n)]
         else:
             found = [(p, p) for p in (flat if len(flat) == n else flat * n)]
     if min(min(p) for p in found if p) < 0:
-        raise errors.bad(where, "widths of 0 or more", padding)
+        raise errors.bad(where, "non-negative padding", padding)
     return tuple(found)
 
 
@@ -96,7 +100,9 @@ def count(n: int, window: int, stride: int, edges: tuple[int, int], ceil_mode: b
 class Windows:
     """Windows over all spatial axes of an image: sizes, strides, padding before the image, and their number."""
 
-    def __init__(self, dims: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], edges: Any, ceil_mode: bool = False):
+    def __init__(
+        self, dims: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], edges: Any, ceil_mode: bool = False
+    ):
         self.dims, self.size, self.stride = dims, size, stride
         self.before = tuple([a for a, _ in edges])
         self.out = tuple([count(n, k, s, e, ceil_mode) for n, k, s, e in zip(dims, size, stride, edges)])
@@ -143,4 +149,6 @@ def pool_arguments(name: str, n: int, arguments: dict[str, Any]) -> None:
     arguments["padding"] = edges = settled(edges, dims, size, stride)
     for m, k, o in zip(dims, size, Windows(dims, size, stride, edges, arguments["ceil_mode"]).out):
         if o < 0:
-            raise errors.bad(f"{name}(kernel_size)", f"a window that {m} elements and the padding can fill", k)
+            raise errors.bad(
+                f"{name}(kernel_size)", f"a kernel size of at most the padded input size, for an input size of {m}", k
+            )

@@ -11,12 +11,28 @@ from bireme.core.declare.op import Attr, Tensor, op
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(
-    ("lr", "mu", "rho", "beta1", "beta2", "epsilon", "weight_decay", "momentum_decay", "least", "most", "shrink", "grow"), "float64"
+    (
+        "lr",
+        "mu",
+        "rho",
+        "beta1",
+        "beta2",
+        "epsilon",
+        "weight_decay",
+        "momentum_decay",
+        "least",
+        "most",
+        "shrink",
+        "grow",
+    ),
+    "float64",
 )
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def adagrad_update(params: list[Tensor], grads: list[Tensor], moments: list[Tensor], lr: Tensor | float, epsilon: Tensor | float) -> list[Tensor]:
+def adagrad_update(
+    params: list[Tensor], grads: list[Tensor], moments: list[Tensor], lr: Tensor | float, epsilon: Tensor | float
+) -> list[Tensor]:
     """Parameters and sums of squares after a step of Adagrad."""
     new, kept = [], []
     for p, g, m in zip(params, grads, moments):
@@ -32,8 +48,15 @@ adagrad_update.infer(lambda params, moments: [*params, *moments])
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def adadelta_update(params: list[Tensor], grads: list[Tensor], squares: list[Tensor], steps: list[Tensor], lr: Tensor | float,
-                    rho: Tensor | float, epsilon: Tensor | float) -> list[Tensor]:  # fmt: skip
+def adadelta_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    squares: list[Tensor],
+    steps: list[Tensor],
+    lr: Tensor | float,
+    rho: Tensor | float,
+    epsilon: Tensor | float,
+) -> list[Tensor]:
     """Parameters, mean squares of gradients and of steps after a step of Adadelta."""
     new, first, second = [], [], []
     for p, g, a, u in zip(params, grads, squares, steps):
@@ -51,8 +74,17 @@ adadelta_update.infer(lambda params, squares, steps: [*params, *squares, *steps]
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def adamax_update(params: list[Tensor], grads: list[Tensor], moments: list[Tensor], norms: list[Tensor], pows: list[Tensor], lr: Tensor | float,
-                  beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float) -> list[Tensor]:  # fmt: skip
+def adamax_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    moments: list[Tensor],
+    norms: list[Tensor],
+    pows: list[Tensor],
+    lr: Tensor | float,
+    beta1: Tensor | float,
+    beta2: Tensor | float,
+    epsilon: Tensor | float,
+) -> list[Tensor]:
     """Parameters, moments, infinity norms and powers of beta1 after a step of Adamax."""
     new, first, second, third = [], [], [], []
     for p, g, m, top, power in zip(params, grads, moments, norms, pows):
@@ -72,8 +104,18 @@ adamax_update.infer(lambda params, moments, norms, pows: [*params, *moments, *no
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def rmsprop_update(params: list[Tensor], grads: list[Tensor], momenta: list[Tensor], squares: list[Tensor], means: list[Tensor],
-                   lr: Tensor | float, rho: Tensor | float, mu: Tensor | float, epsilon: Tensor | float, centered: bool) -> list[Tensor]:  # fmt: skip
+def rmsprop_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    momenta: list[Tensor],
+    squares: list[Tensor],
+    means: list[Tensor],
+    lr: Tensor | float,
+    rho: Tensor | float,
+    mu: Tensor | float,
+    epsilon: Tensor | float,
+    centered: bool,
+) -> list[Tensor]:
     """Parameters, momenta, mean squares and means after a step of RMSProp."""
     new, first, second, third = [], [], [], []
     for p, g, v, a, mean in zip(params, grads, momenta, squares, means):
@@ -96,9 +138,23 @@ rmsprop_update.infer(lambda params, momenta, squares, means: [*params, *momenta,
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def lamb_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor], moment2s: list[Tensor], beta1_pow: Tensor, beta2_pow: Tensor,
-                lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float, *,
-                lr_ratios: Attr, decays: Attr, adapts: Attr) -> list[Tensor]:  # fmt: skip
+def lamb_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    moment1s: list[Tensor],
+    moment2s: list[Tensor],
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    lr: Tensor | float,
+    beta1: Tensor | float,
+    beta2: Tensor | float,
+    epsilon: Tensor | float,
+    weight_decay: Tensor | float,
+    *,
+    lr_ratios: Attr,
+    decays: Attr,
+    adapts: Attr,
+) -> list[Tensor]:
     """Parameters, moments and powers of the betas after a step of LAMB: Adam's, scaled to each parameter's norm."""
     p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
     new, first, second = [], [], []
@@ -115,20 +171,35 @@ def lamb_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
         if adapt:
             size, length = jnp.sqrt(jnp.sum(wide * wide)), jnp.sqrt(jnp.sum(step * step))
             usable = (size > 0) & (length > 0)
-            rate = rate * jnp.where(usable, size / jnp.where(usable, length, jnp.ones_like(length)), jnp.ones_like(size))
+            rate = rate * jnp.where(
+                usable, size / jnp.where(usable, length, jnp.ones_like(length)), jnp.ones_like(size)
+            )
         new.append((wide - rate * step).astype(p.dtype))
         first.append(m)
         second.append(v)
     return [*new, *first, *second, p1, p2]
 
 
-lamb_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow])
+lamb_update.infer(
+    lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow]
+)
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def nadam_update(params: list[Tensor], grads: list[Tensor], decay_pows: list[Tensor], beta2_pows: list[Tensor], products: list[Tensor],
-                 moment1s: list[Tensor], moment2s: list[Tensor], lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float,
-                 epsilon: Tensor | float, momentum_decay: Tensor | float) -> list[Tensor]:  # fmt: skip
+def nadam_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    decay_pows: list[Tensor],
+    beta2_pows: list[Tensor],
+    products: list[Tensor],
+    moment1s: list[Tensor],
+    moment2s: list[Tensor],
+    lr: Tensor | float,
+    beta1: Tensor | float,
+    beta2: Tensor | float,
+    epsilon: Tensor | float,
+    momentum_decay: Tensor | float,
+) -> list[Tensor]:
     """Parameters, the three running products and moments after a step of Adam with Nesterov's momentum."""
     out: list[list] = [[], [], [], [], [], []]
     for p, g, fading, power, product, m, v in zip(params, grads, decay_pows, beta2_pows, products, moment1s, moment2s):
@@ -150,14 +221,31 @@ def nadam_update(params: list[Tensor], grads: list[Tensor], decay_pows: list[Ten
 
 
 nadam_update.infer(
-    lambda params, decay_pows, beta2_pows, products, moment1s, moment2s: [*params, *decay_pows, *beta2_pows, *products, *moment1s, *moment2s]
+    lambda params, decay_pows, beta2_pows, products, moment1s, moment2s: [
+        *params,
+        *decay_pows,
+        *beta2_pows,
+        *products,
+        *moment1s,
+        *moment2s,
+    ]
 )
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def radam_update(params: list[Tensor], grads: list[Tensor], beta1_pows: list[Tensor], beta2_pows: list[Tensor], rhos: list[Tensor],
-                 moment1s: list[Tensor], moment2s: list[Tensor], lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float,
-                 epsilon: Tensor | float) -> list[Tensor]:  # fmt: skip
+def radam_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    beta1_pows: list[Tensor],
+    beta2_pows: list[Tensor],
+    rhos: list[Tensor],
+    moment1s: list[Tensor],
+    moment2s: list[Tensor],
+    lr: Tensor | float,
+    beta1: Tensor | float,
+    beta2: Tensor | float,
+    epsilon: Tensor | float,
+) -> list[Tensor]:
     """Parameters, powers of the betas, rhos and moments after a step of rectified Adam."""
     out: list[list] = [[], [], [], [], [], []]
     for p, g, p1, p2, rho, m, v in zip(params, grads, beta1_pows, beta2_pows, rhos, moment1s, moment2s):
@@ -180,12 +268,29 @@ def radam_update(params: list[Tensor], grads: list[Tensor], beta1_pows: list[Ten
     return [value for held in out for value in held]
 
 
-radam_update.infer(lambda params, beta1_pows, beta2_pows, rhos, moment1s, moment2s: [*params, *beta1_pows, *beta2_pows, *rhos, *moment1s, *moment2s])
+radam_update.infer(
+    lambda params, beta1_pows, beta2_pows, rhos, moment1s, moment2s: [
+        *params,
+        *beta1_pows,
+        *beta2_pows,
+        *rhos,
+        *moment1s,
+        *moment2s,
+    ]
+)
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def rprop_update(params: list[Tensor], grads: list[Tensor], prevs: list[Tensor], rates: list[Tensor], least: Tensor | float, most: Tensor | float,
-                 shrink: Tensor | float, grow: Tensor | float) -> list[Tensor]:  # fmt: skip
+def rprop_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    prevs: list[Tensor],
+    rates: list[Tensor],
+    least: Tensor | float,
+    most: Tensor | float,
+    shrink: Tensor | float,
+    grow: Tensor | float,
+) -> list[Tensor]:
     """Parameters, last gradients and rates of each element after a step of Rprop, by the signs of gradients alone."""
     new, first, second = [], [], []
     for p, g, before, rate in zip(params, grads, prevs, rates):
@@ -206,8 +311,14 @@ rprop_update.infer(lambda params, prevs, rates: [*params, *prevs, *rates])
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False)
-def asgd_update(params: list[Tensor], grads: list[Tensor], sums: list[Tensor], histories: list[Tensor], counts: list[Tensor],
-                lr: Tensor | float) -> list[Tensor]:  # fmt: skip
+def asgd_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    sums: list[Tensor],
+    histories: list[Tensor],
+    counts: list[Tensor],
+    lr: Tensor | float,
+) -> list[Tensor]:
     """Parameters, sums and histories of gradients, and counts after a step with the mean of the last gradients."""
     new, first, second, third = [], [], [], []
     for p, g, total, history, count in zip(params, grads, sums, histories, counts):
@@ -227,8 +338,18 @@ asgd_update.infer(lambda params, sums, histories, counts: [*params, *sums, *hist
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def muon_update(params: list[Tensor], grads: list[Tensor], momenta: list[Tensor], lr: Tensor | float, mu: Tensor | float, epsilon: Tensor | float,
-                weight_decay: Tensor | float, *, nesterov: bool, steps: int) -> list[Tensor]:  # fmt: skip
+def muon_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    momenta: list[Tensor],
+    lr: Tensor | float,
+    mu: Tensor | float,
+    epsilon: Tensor | float,
+    weight_decay: Tensor | float,
+    *,
+    nesterov: bool,
+    steps: int,
+) -> list[Tensor]:
     """Parameters and momenta after a step of Muon: along the momentum with all its singular values brought near 1."""
     new, kept = [], []
     for p, g, v in zip(params, grads, momenta):

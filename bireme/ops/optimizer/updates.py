@@ -11,6 +11,9 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Attr, DTypeArg, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import traced_once
+from bireme.core.record import guards
+from bireme.core.tensor.tensor import wrap
+from bireme.ops.math.logic import logical_or
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
@@ -23,15 +26,24 @@ def wide_of(x):
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) -> list[Tensor]:
     """Parameters after a step of plain gradient descent."""
-    return [(wide_of(p) - lr.astype(wide_of(p).dtype) * g.astype(wide_of(p).dtype)).astype(p.dtype) for p, g in zip(params, grads)]
+    return [
+        (wide_of(p) - lr.astype(wide_of(p).dtype) * g.astype(wide_of(p).dtype)).astype(p.dtype)
+        for p, g in zip(params, grads)
+    ]
 
 
 sgd_update.infer(lambda params: params)
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def momentum_update(params: list[Tensor], grads: list[Tensor], velocities: list[Tensor], lr: Tensor | float, mu: Tensor | float,
-                    use_nesterov: bool) -> list[Tensor]:  # fmt: skip
+def momentum_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    velocities: list[Tensor],
+    lr: Tensor | float,
+    mu: Tensor | float,
+    use_nesterov: bool,
+) -> list[Tensor]:
     """Parameters and velocities after a step with momentum."""
     found = [_with_momentum(p, g, v, lr, mu, use_nesterov=use_nesterov) for p, g, v in zip(params, grads, velocities)]
     return [p for p, _ in found] + [v for _, v in found]
@@ -49,9 +61,24 @@ momentum_update.infer(lambda params, velocities: [*params, *velocities])
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor], moment2s: list[Tensor], beta1_pow: Tensor, beta2_pow: Tensor,
-                lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float,
-                skip: Tensor | None = None, *, decoupled: bool, lr_ratios: Attr, decays: Attr) -> list[Tensor]:  # fmt: skip
+def adam_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    moment1s: list[Tensor],
+    moment2s: list[Tensor],
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    lr: Tensor | float,
+    beta1: Tensor | float,
+    beta2: Tensor | float,
+    epsilon: Tensor | float,
+    weight_decay: Tensor | float,
+    skip: Tensor | None = None,
+    *,
+    decoupled: bool,
+    lr_ratios: Attr,
+    decays: Attr,
+) -> list[Tensor]:
     """Parameters, moments and powers of the betas after a step of Adam, or of AdamW if `decoupled`; unchanged where
     `skip`.
     """
@@ -73,8 +100,22 @@ def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
     """What the updates read: epsilon times the root of the second correction, so that one division serves both."""
     root = jnp.sqrt(1 - p2)
     lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
-    rate, b1, b2, decay = (lr if ratio == 1 else lr * ratio).astype(kind), beta1.astype(kind), beta2.astype(kind), weight_decay.astype(kind)
-    numbers = b1, 1 - b1, b2, 1 - b2, rate * (root / (1 - p1)).astype(kind), (epsilon * root).astype(kind), decay, 1 - rate * decay
+    rate, b1, b2, decay = (
+        (lr if ratio == 1 else lr * ratio).astype(kind),
+        beta1.astype(kind),
+        beta2.astype(kind),
+        weight_decay.astype(kind),
+    )
+    numbers = (
+        b1,
+        1 - b1,
+        b2,
+        1 - b2,
+        rate * (root / (1 - p1)).astype(kind),
+        (epsilon * root).astype(kind),
+        decay,
+        1 - rate * decay,
+    )
     return tuple([jnp.asarray(n) for n in numbers])  # NumPy multiplies faster by an array than by a scalar
 
 
@@ -102,7 +143,9 @@ def _unless(skip, old, new):
     return new if skip is None else jnp.where(skip.reshape(()), old, new)
 
 
-adam_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow])
+adam_update.infer(
+    lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow]
+)
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
@@ -160,7 +203,20 @@ def _(flag, old, new):
     if flag.dtype is not dtypes.bool_ or flag.size != 1:
         raise errors.bad("keep_unless(flag)", "one bool", flag)
     if len(old) != len(new) or any(a is not b for a, b in zip(old, new)):
-        raise errors.bad("keep_unless(new)", "tensors of the shapes and types of old", new)
+        raise errors.bad("keep_unless(new)", "tensors of the shapes and dtypes of old", new)
+
+
+def invalid_so_far(skip: Tensor | None = None) -> Tensor | None:
+    """`skip`, or whether a guard of the pending program fails; None where there is neither."""
+    for flag in guards.open_guards():
+        skip = wrap(flag) if skip is None else logical_or(skip, wrap(flag))
+    return skip
+
+
+def unless_invalid(old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
+    """What is written into state: `old` where a guard of the pending program fails, as for an index out of range."""
+    invalid = invalid_so_far()
+    return new if invalid is None else keep_unless(invalid, old, new)
 
 
 @op(differentiable=False, name_arg=False, numpy=True)
@@ -186,4 +242,4 @@ unscale.infer(lambda grads: [*grads, sig_of((), dtypes.bool_)])
 @unscale.check
 def _(grads, scale):
     if scale.size != 1:
-        raise errors.bad("unscale(scale)", "one number", scale, kind=errors.for_number(scale))
+        raise errors.bad("unscale(scale)", "a single number", scale, kind=errors.for_number(scale))

@@ -1,7 +1,11 @@
-"""Numbers drawn from distributions that tensors describe: one draw for each element, or for each row of probabilities."""
+"""Numbers drawn from distributions that tensors describe:
+
+one draw for each element, or for each row of probabilities.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -14,12 +18,12 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
-from bireme.ops.random.generators import bits, normal_of, unit
+from bireme.ops.random import philox
+from bireme.ops.random.generators import bits, chance, normal_of, unit
 
 ROUNDS = 64  # of rejection: one round takes four of five, so nothing is left after so many
 
@@ -36,9 +40,10 @@ def _turned(key, i):
 
 
 def exponential_of(key, shape, dtype):
-    """Exponential numbers of rate 1, none of them 0: 32 bits keep the small ones apart."""
+    """Exponential numbers of rate 1, none of them 0 or infinite: 32 bits keep the small ones apart."""
     if dtype == jnp.float64:
-        return -jnp.log1p(-unit(key, shape, dtype) - 2.0**-54)
+        whole = (philox.longs(key, math.prod(shape)) >> np.uint64(12)).astype(jnp.float64).reshape(shape)
+        return -jnp.log1p(-(whole + 0.5) * 2.0**-52)
     u = (bits(key, shape).astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
     return -jnp.log1p(-jnp.minimum(u, np.float32(1 - 2.0**-24)))
 
@@ -51,21 +56,26 @@ def _while(condition, step, state):
 
 
 def _must_be_probable(where: str, x: Any) -> None:
-    """Numbers in [0, 1]: what the host knows is looked at now, anything else by a flag of the program."""
+    """Raise unless all numbers are in [0, 1]."""
     expected = "probabilities in [0, 1]"
     if not isinstance(x, Tensor):
         if not 0 <= x <= 1:
             raise errors.bad(where, expected, x, kind=errors.OutOfRangeError)
         return
-    value = read(x)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        inside = (host >= 0) & (host <= 1)
-        if not inside.all():
-            raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRangeError)
-    elif value.sig.size and not segment.local.segment.symbolic:
-        outside = ((x >= 0) & (x <= 1)).all().logical_not()
-        guards.guard(outside._value, f"{where}: expected {expected}, got one outside", errors.OutOfRangeError)
+
+    def outside(array: np.ndarray) -> float | None:
+        wrong = array[~((array >= 0) & (array <= 1))]
+        return float(wrong.ravel()[0]) if wrong.size else None
+
+    guards.require(
+        read(x),
+        where,
+        expected,
+        host=outside,
+        device=lambda: ((x >= 0) & (x <= 1)).all().logical_not(),
+        got="a number out of range",
+        kind=errors.OutOfRangeError,
+    )
 
 
 # ---------------------------------------------------------------- Bernoulli
@@ -86,8 +96,7 @@ def bernoulli(x: Tensor, p: Tensor | float | None = None, key: Key = None) -> Te
         >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
         [0.0, 1.0]
     """
-    wide = wide_of(x.dtype)
-    return (unit(key, x.shape, wide) < (x if p is None else p).astype(wide)).astype(x.dtype)
+    return chance(key, x.shape, (x if p is None else p).astype(wide_of(x.dtype))).astype(x.dtype)
 
 
 bernoulli.infer(lambda x: x)
@@ -102,7 +111,7 @@ def _(arguments):
         return
     if isinstance(p, Tensor):
         if p._value.sig.size != 1:
-            raise errors.bad("bernoulli(p)", "one number", p, kind=errors.for_number(p))
+            raise errors.bad("bernoulli(p)", "a single number", p, kind=errors.for_number(p))
         arguments["p"] = p = p.reshape([])
     if isinstance(p, (int, float, Tensor)):
         _must_be_probable("bernoulli(p)", p)
@@ -122,7 +131,15 @@ def _deviance(k, mean):
     e = (k - mean) / mean
     near = jnp.abs(e) < 0.1
     small = jnp.where(near, e, 0)
-    series = small * small * (1 / 2 + small * (-1 / 6 + small * (1 / 12 + small * (-1 / 20 + small * (1 / 30 + small * (-1 / 42 + small / 56))))))
+    series = (
+        small
+        * small
+        * (
+            1 / 2
+            + small
+            * (-1 / 6 + small * (1 / 12 + small * (-1 / 20 + small * (1 / 30 + small * (-1 / 42 + small / 56)))))
+        )
+    )
     large = jnp.where(near, 1, e)
     return mean * jnp.where(near, series, (1 + large) * jnp.log1p(jnp.maximum(large, -1 + 1e-7)) - large)
 
@@ -135,12 +152,22 @@ def _poisson_mass(k, mean):
 
 def _binomial_mass(k, n, p):
     a, b = jnp.clip(k, 1, n - 1), n - jnp.clip(k, 1, n - 1)
-    inner = 0.5 * jnp.log(n / (2 * np.pi * a * b)) + _stirling(n) - _stirling(a) - _stirling(b) - _deviance(a, n * p) - _deviance(b, n * (1 - p))
+    inner = (
+        0.5 * jnp.log(n / (2 * np.pi * a * b))
+        + _stirling(n)
+        - _stirling(a)
+        - _stirling(b)
+        - _deviance(a, n * p)
+        - _deviance(b, n * (1 - p))
+    )
     return jnp.where(k == 0, n * jnp.log1p(-p), jnp.where(k == n, n * jnp.log(p), inner))
 
 
 def _searched(key, shape, first, ratio, most, dtype, repeat):
-    """Inversion from 0 upwards, for small means: `first` is the probability of 0, `ratio(k)` that of k by that of k - 1."""
+    """Inversion from 0 upwards, for small means:
+
+    `first` is the probability of 0, `ratio(k)` that of k by that of k - 1.
+    """
     u = unit(key, shape, dtype)
     k = jnp.zeros(shape, dtype)
 
@@ -177,7 +204,9 @@ def _poisson(x, key, repeat=lax.while_loop):
     mean = x.astype(dtype)
     small = mean < 10
     low = jnp.where(small & (mean > 0), mean, 0)
-    few = _searched(key, x.shape, jnp.exp(-low), lambda k: low / k, jnp.where(small, 100, 0).astype(dtype), dtype, repeat)
+    few = _searched(
+        key, x.shape, jnp.exp(-low), lambda k: low / k, jnp.where(small, 100, 0).astype(dtype), dtype, repeat
+    )
     known = small | ~(mean < np.inf)  # nothing to draw: small, infinite or not a number
     high = jnp.where(known, 10, mean)
     b = 0.931 + 2.53 * jnp.sqrt(high)
@@ -222,7 +251,15 @@ def _binomial(count, prob, key, repeat=lax.while_loop):
     p = jnp.where(p >= 0, p, 0)
     small = n * p < 10
     low, odds = jnp.where(small, n, 0), p / (1 - p)
-    few = _searched(key, n.shape, jnp.exp(low * jnp.log1p(-p)), lambda k: odds * (low - k + 1) / k, jnp.minimum(low, 200), dtype, repeat)
+    few = _searched(
+        key,
+        n.shape,
+        jnp.exp(low * jnp.log1p(-p)),
+        lambda k: odds * (low - k + 1) / k,
+        jnp.minimum(low, 200),
+        dtype,
+        repeat,
+    )
     high, q = jnp.where(small, 40, n), jnp.where(small, 0.5, p).astype(dtype)
     spread = jnp.sqrt(high * q * (1 - q))
     b = 1.15 + 2.53 * spread
@@ -230,10 +267,15 @@ def _binomial(count, prob, key, repeat=lax.while_loop):
     at_mode = _binomial_mass(jnp.floor((high + 1) * q), high, q)
     log_alpha = jnp.log((2.83 + 5.1 / b) * spread)
     many = _rejected(
-        (key[1], key[0]), n.shape, (a, b, 0.92 - 4.2 / b),
+        (key[1], key[0]),
+        n.shape,
+        (a, b, 0.92 - 4.2 / b),
         lambda u, us: jnp.clip(jnp.floor((2 * a / us + b) * u + high * q + 0.5), -1, high + 1),
-        lambda k, v: (k >= 0) & (k <= high) & (v + log_alpha <= _binomial_mass(k, high, q) - at_mode), small, dtype, repeat,
-    )  # fmt: skip
+        lambda k, v: (k >= 0) & (k <= high) & (v + log_alpha <= _binomial_mass(k, high, q) - at_mode),
+        small,
+        dtype,
+        repeat,
+    )
     drawn = jnp.clip(jnp.where(small, few, many), 0, n)
     return jnp.where(flip, n - drawn, drawn).astype(jnp.int64)
 
@@ -268,13 +310,20 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
         [5, 0]
     """
     if prob.dtype not in FLOAT:
-        raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=prob.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "binomial(prob)",
+            f"one of {', '.join(sorted(d.name for d in FLOAT))}",
+            described=prob.dtype.name,
+            kind=errors.DtypeError,
+        )
     if count.dtype.kind not in "if":
-        raise errors.bad("binomial(count)", "integers", described=count.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "binomial(count)", "an integer or floating-point tensor", described=count.dtype.name, kind=errors.DtypeError
+        )
     try:
         np.broadcast_shapes(count.shape, prob.shape)
     except ValueError:
-        raise errors.bad("binomial(prob)", f"a shape that fits to that of count, {count.shape}", prob) from None
+        raise errors.bad("binomial(prob)", f"a shape that broadcasts with that of count, {count.shape}", prob) from None
     return binomial_of(count, prob)
 
 
@@ -282,7 +331,10 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
 
 
 def _gamma(x, key, repeat=lax.while_loop):
-    """Marsaglia and Tsang: a cube of a normal number, accepted nearly always; below 1 from the distribution one above."""
+    """Marsaglia and Tsang:
+
+    a cube of a normal number, accepted nearly always; below 1 from the distribution one above.
+    """
     dtype = wide_of(x.dtype)
     shape = x.astype(dtype)
     good = (shape > 0) & (shape < np.inf)
@@ -374,7 +426,7 @@ multinomial_of.infer(lambda x, num_samples: sig_of((*x.shape[:-1], num_samples),
 
 
 @composite(method=True, alias={"x": "input"}, out=True)
-def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> Tensor:
+def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False) -> Tensor:
     """Draw indices of categories with probabilities proportional to their weights.
 
     Args:
@@ -394,29 +446,42 @@ def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> 
         [1, 1, 1]
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "multinomial(x)",
+            f"one of {', '.join(sorted(d.name for d in FLOAT))}",
+            described=x.dtype.name,
+            kind=errors.DtypeError,
+        )
     if x.ndim not in (1, 2):
-        raise errors.bad("multinomial(x)", "a tensor with one or two axes", x)
+        raise errors.bad("multinomial(x)", "a 1-D or 2-D tensor", x)
     n = num_samples.item() if isinstance(num_samples, Tensor) and num_samples._value.sig.size == 1 else num_samples
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)) or n != int(n):
         raise errors.bad("multinomial(num_samples)", "an integer", num_samples, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad("multinomial(num_samples)", "a count of 1 or more", n)
+        raise errors.bad("multinomial(num_samples)", "a positive integer", n, kind=errors.for_integer(n))
     _must_suffice(x, 1 if replacement else int(n))
     return multinomial_of(x, int(n), replacement)
 
 
 def _must_suffice(x: Tensor, needed: int) -> None:
-    """Weights of 0 or more, and enough of them above 0 in each row."""
+    """Raise unless weights are non-negative, and enough of them positive in each row."""
     if needed > x.shape[-1]:
-        expected = "at least one category" if needed == 1 else f"at least {needed} categories, as many as are drawn without replacement"
+        expected = (
+            "at least one category"
+            if needed == 1
+            else f"at least {needed} categories, as many as are drawn without replacement"
+        )
         raise errors.bad("multinomial(x)", expected, x)
-    value = read(x)
-    expected = f"weights of 0 or more, at least {needed} of them above 0 in each row"
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if not (host >= 0).all() or not ((host > 0).sum(-1) >= needed).all():
-            raise errors.bad("multinomial(x)", expected, host.astype(np.float64).ravel()[:8].tolist())
-    elif not segment.local.segment.symbolic:
-        bad = ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not()
-        guards.guard(bad._value, f"multinomial(x): expected {expected}, got others", ValueError)
+
+    def wrong(array: np.ndarray) -> list | None:
+        fine = (array >= 0).all() and ((array > 0).sum(-1) >= needed).all()
+        return None if fine else array.astype(np.float64).ravel()[:8].tolist()
+
+    guards.require(
+        read(x),
+        "multinomial(x)",
+        f"non-negative weights, at least {needed} of them positive in each row",
+        host=wrong,
+        device=lambda: ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not(),
+        got="others",
+    )

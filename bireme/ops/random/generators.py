@@ -1,8 +1,9 @@
-"""Random tensors: bits from a hash of a counter and two keys, which are inputs of the program."""
+"""Random tensors: uniform, normal and whole numbers from words of `philox`, whose keys are inputs of the program."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,52 +14,65 @@ from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.conversion import ints, number
-from bireme.core.declare.op import Attr, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import placed
-
-# arrays without axes: NumPy takes half the time for them that it takes for numbers of its own
-_FOLDS = [np.array(n, np.uint32) for n in (17, 11, 15, 14)]
-_FACTORS = [np.array(n, np.uint32) for n in (0xED5AD4BB, 0xAC4C1B51, 0x31848BAB)]
-
-
-def _hash(index, k0, k1):
-    """A 32-bit mix of an index with one key before and one inside: a key alone would only shift the stream."""
-    h = index ^ k0  # from here on in place, where there are places
-    h ^= h >> _FOLDS[0]
-    h *= _FACTORS[0]
-    h ^= h >> _FOLDS[1]
-    h *= _FACTORS[1]
-    h ^= k1
-    h ^= h >> _FOLDS[2]
-    h *= _FACTORS[2]
-    h ^= h >> _FOLDS[3]
-    return h
+from bireme.ops.random import philox
 
 
 def bits(key, shape):
     """Random 32-bit words of a shape."""
-    return _hash(jnp.arange(math.prod(shape), dtype=jnp.uint32), key[0], key[1]).reshape(shape)
+    return philox.words(key, math.prod(shape)).reshape(shape)
 
 
 def unit(key, shape, dtype):
     """Uniform numbers in [0, 1) with 24 random bits, or 53 for float64."""
     if dtype == jnp.float64:
-        high, low = bits(key, shape).astype(jnp.uint64), bits((key[1], key[0]), shape).astype(jnp.uint64)
-        return ((high << np.uint64(21)) ^ (low >> np.uint64(11))).astype(jnp.float64) * 2.0**-53
-    return ((bits(key, shape) >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)).astype(dtype, copy=False)
+        return ((philox.longs(key, math.prod(shape)) >> np.uint64(11)).astype(jnp.float64) * 2.0**-53).reshape(shape)
+    return (bits(key, shape) >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
+
+
+def between(key, shape, low, high, dtype):
+    """Uniform numbers of a type, not less than `low` and less than `high`, as that type has them."""
+    wide = jnp.float64 if dtype == np.float64 else jnp.float32
+    # by halves: the distance of the two may be more than the largest number
+    start, reach = (low * 0.5).astype(wide), (high * 0.5 - low * 0.5).astype(wide)
+    drawn = unit(key, shape, wide)
+    drawn *= reach
+    drawn += start
+    drawn *= np.asarray(2, wide)
+    # what is rounded up to the bound is the number below it
+    least, most = low.astype(dtype), high.astype(dtype)
+    most = jnp.nextafter(most, np.asarray(-np.inf, dtype)).astype(wide)
+    return jnp.maximum(jnp.minimum(drawn, most), least.astype(wide)).astype(dtype)
+
+
+def chance(key, shape, p):
+    """True with the probability `p`, a number or one for each element: by 32 bits, or 53 of float64."""
+    if p.dtype == jnp.float64:
+        return unit(key, shape, p.dtype) < p
+    p = p.astype(jnp.float32)
+    always = p >= 1
+    limit = (jnp.where(always, np.float32(0), p) * np.float32(2.0**32)).astype(jnp.uint32)
+    return (bits(key, shape) < limit) | always
 
 
 def normal_of(key, shape, dtype):
-    """Standard normal numbers, two from each pair of words (Box and Muller)."""
+    """Standard normal numbers, two from each pair of words (Box and Muller); none of them is infinite."""
     n = math.prod(shape)
     half = (n + 1) // 2
-    wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
-    u = unit(key, (half,), wide)
-    v = unit((key[1] ^ np.uint32(0x9E3779B9), key[0]), (half,), wide)
-    radius = jnp.sqrt(-2 * jnp.log(1 - u))
+    if dtype == jnp.float64:
+        both = (philox.longs(key, 2 * half) >> np.uint64(12)).astype(jnp.float64)
+        u, v, wide = (both[:half] + 0.5) * 2.0**-52, both[half:] * 2.0**-52, jnp.float64
+    else:
+        (first, second), wide = philox.pairs(key, half), jnp.float32
+        # in (0, 1]: all 32 bits, so that the smallest ones lead far out
+        u = (first.astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
+        v = (second >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
+    radius = jnp.sqrt(-2 * jnp.log(u))
     angle = v * np.asarray(2 * np.pi, wide)
-    return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape).astype(dtype, copy=False)
+    made = jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape)
+    return made.astype(dtype, copy=False)
 
 
 def complex_normal(key, shape, dtype):
@@ -74,8 +88,7 @@ def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: D
     >>> bireme.rand([3]).shape
     [3]
     """
-    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
-    return (low.astype(wide) + unit(key, shape, wide) * (high - low).astype(wide)).astype(dtype.np, copy=False)
+    return between(key, shape, low, high, dtype.np)
 
 
 uniform_of.infer(lambda shape, dtype: sig_of(shape, dtype))
@@ -97,15 +110,32 @@ gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
 @op(differentiable=False, numpy=True)
-def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+def randint_of(
+    low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, wide: bool, key: Key = None
+) -> Tensor:
     """Integers in [low, low + span); use `randint`.
 
     >>> bireme.randint(0, 5, [3]).shape
     [3]
     """
-    high = bits(key, shape).astype(jnp.uint64)
-    wide = (high << np.uint64(32)) | bits((key[1], key[0] ^ np.uint32(0x85EBCA6B)), shape).astype(jnp.uint64)
-    return (low + (wide % span.astype(jnp.uint64)).astype(jnp.int64)).astype(dtype.np)
+    # the whole part of the span times a fraction of 64 bits, or of 128 where the span has more than 32
+    n, span = math.prod(shape), span.astype(jnp.uint64)
+    if wide:
+        drawn = philox.longs(key, 2 * n)
+        over = _upper(drawn[n:], span)
+        found = _upper(drawn[:n], span) + (drawn[:n] * span + over < over).astype(jnp.uint64)
+    else:
+        first, second = philox.pairs(key, n)
+        found = (second * span + (first * span >> np.uint64(32))) >> np.uint64(32)
+    return (low + found.astype(jnp.int64)).reshape(shape).astype(dtype.np)
+
+
+def _upper(x, y):
+    """The upper 64 bits of a product of integers of 64 bits."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    across = (x & low) * (y >> half) + ((x & low) * (y & low) >> half)
+    other = (x >> half) * (y & low) + (across & low)
+    return (x >> half) * (y >> half) + (across >> half) + (other >> half)
 
 
 randint_of.infer(lambda shape, dtype: sig_of(shape, dtype))
@@ -119,8 +149,9 @@ def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
     [0, 1, 2]
     """
     # sort (random bits, index) packed in one word: unique, so the order is exact
-    packed = (bits(key, (n,)).astype(jnp.uint64) << np.uint64(32)) | jnp.arange(n, dtype=jnp.uint64)
-    return (jnp.sort(packed) & np.uint64(0xFFFFFFFF)).astype(dtype.np)
+    below = np.uint64((1 << max(n - 1, 0).bit_length()) - 1)
+    packed = (philox.longs(key, n) & ~below) | jnp.arange(n, dtype=jnp.uint64)
+    return (jnp.sort(packed) & below).astype(dtype.np)
 
 
 randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
@@ -129,7 +160,12 @@ randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
 def _float_type(dtype: Any, where: str, allowed: frozenset = FLOAT) -> Any:
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
     if kind not in allowed:
-        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", described=kind.name, kind=errors.DtypeError)
+        raise errors.bad(
+            where,
+            "a floating-point dtype" if allowed is FLOAT else "a floating-point or complex dtype",
+            described=kind.name,
+            kind=errors.DtypeError,
+        )
     return kind
 
 
@@ -141,7 +177,10 @@ def _numbered(op_made: Any, kind: Any, where: str, first: Any, second: Any, shap
 def _gaussian(where: str, mean: Any, std: Any, shape: Any, dtype: Any) -> Tensor:
     kind = _float_type(dtype, f"{where}(dtype)", FLOAT | COMPLEX)
     middle = dtypes.complex128 if kind.is_complex else dtypes.float64
-    given = [(middle, number(mean, middle, f"{where}(mean)")), (dtypes.float64, number(std, dtypes.float64, f"{where}(std)"))]
+    given = [
+        (middle, number(mean, middle, f"{where}(mean)")),
+        (dtypes.float64, number(std, dtypes.float64, f"{where}(std)")),
+    ]
     return gaussian_of.draw(given, tuple(shape), kind)
 
 
@@ -153,8 +192,9 @@ def _sized(where: str, shape: Any) -> Any:
 
 
 @composite()
-def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
-            out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
+def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0,
+            name: Extra[str] = None, *, out: Extra[Tensor] = None, device: DeviceArg = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the uniform distribution over ``[min, max)``.
 
     Args:
@@ -164,7 +204,7 @@ def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float 
         max: Upper bound, excluded. Default: 1.0.
         seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
             stream. Default: 0.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -197,16 +237,19 @@ def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
         >>> bireme.rand([2]).shape
         [2]
     """
-    return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)"))
+    return _numbered(
+        uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)")
+    )
 
 
 @composite()
-def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(input: Tensor, name: Extra[str] = None, *, dtype: DTypeArg = None, device: DeviceArg = None,
+              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the uniform distribution over ``[0, 1)`` in the shape of a tensor.
 
     Args:
         input: Tensor whose shape is taken.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         dtype: Floating-point dtype of the result; ``None`` means that of ``input``. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -219,12 +262,14 @@ def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, devi
         [2]
     """
     kind = _float_type(dtype or input.dtype, "rand_like(dtype)")
-    return placed(_numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad)
+    return placed(
+        _numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad
+    )
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
+def randn(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the standard normal distribution.
 
     Complex numbers have a variance of 1, half of it in either part.
@@ -233,7 +278,7 @@ def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extr
         shape: Shape of the result, as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
             None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -268,15 +313,15 @@ def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
-                    requires_grad: bool = False) -> Tensor:  # fmt: skip
+def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+                    device: DeviceArg = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the standard normal distribution.
 
     Args:
         shape: Shape of the result, as a list, a tuple or an integer tensor.
         dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
             None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -288,7 +333,9 @@ def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *,
         >>> bireme.standard_normal([2]).shape
         [2]
     """
-    return placed(_gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad)
+    return placed(
+        _gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad
+    )
 
 
 @composite()
@@ -311,8 +358,10 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
         >>> bireme.tensor.random.gaussian([2]).shape
         [2]
     """
-    if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
-        raise errors.bad("gaussian(mean)", "a complex number whose two parts are the same", mean)
+    if (
+        isinstance(mean, complex) and mean.real != mean.imag
+    ):  # as in Paddle, where a mean of numbers in general has to be a tensor
+        raise errors.bad("gaussian(mean)", "a complex number with equal real and imaginary parts", mean)
     if dtype is None and isinstance(mean, complex):
         dtype = dtypes.complex_of(dtypes.get_default())
     with streams.seeded(seed):
@@ -338,10 +387,17 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape =
     given = [t for t in (mean, std) if isinstance(t, Tensor)]
     if not given:
         return gaussian([] if shape is None else shape, mean, std)
-    kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
+    kind = (
+        given[0].dtype
+        if len(given) == 1 or given[0].dtype is given[1].dtype
+        else dtypes.promote_any(given[0].dtype, given[1].dtype)
+    )
     if kind not in FLOAT | COMPLEX:
         raise errors.bad(
-            f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", described=kind.name, kind=errors.DtypeError
+            f"normal({'mean' if given[0] is mean else 'std'})",
+            "a floating-point or complex dtype",
+            described=kind.name,
+            kind=errors.DtypeError,
         )
     return _gaussian("normal", 0.0, 1.0, _common(given), kind) * std + mean
 
@@ -350,7 +406,9 @@ def _common(given: list[Tensor]) -> list[int]:
     try:
         return list(np.broadcast_shapes(*[t.shape for t in given]))
     except ValueError:
-        raise errors.bad("normal(std)", f"a shape that fits to that of mean, {given[0].shape}", given[1]) from None
+        raise errors.bad(
+            "normal(std)", f"a shape that broadcasts with that of mean, {given[0].shape}", given[1]
+        ) from None
 
 
 @composite()
@@ -383,18 +441,27 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
     low = _integer(low, f"{where}(low)")
     if high is None:
         if low < 1:
-            raise errors.bad(f"{where}(low)", "more than 0 where there is no high", low)
+            raise errors.bad(
+                f"{where}(low)", "a positive number, since high is not given", low, kind=errors.for_number(low)
+            )
         low, high = 0, low
     high = _integer(high, f"{where}(high)")
     if low >= high:
-        raise errors.bad(f"{where}(high)", f"more than low, {low}", high)
+        raise errors.bad(f"{where}(high)", f"a number greater than low = {low}", high, kind=errors.for_number(high))
     if dtype.is_integer and high - 1 > np.iinfo(dtype.np).max:
         raise errors.bad(f"{where}(high)", f"at most {np.iinfo(dtype.np).max + 1} for {dtype.name}", high)
-    return _numbered(randint_of, dtypes.int64, f"{where}(low)", low, high - low, shape, dtype)
+    span = high - low
+    # the span's bits as a signed number has them
+    given = [
+        (dtypes.int64, number(x, dtypes.int64, f"{where}(low)"))
+        for x in (low, span - (1 << 64) if span >> 63 else span)
+    ]
+    return randint_of.draw(given, tuple(shape), dtype, span > 1 << 32)
 
 
 @composite()
-def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeArg = None) -> Tensor:  # noqa: B006  # Paddle's default, not changed
+def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # noqa: B006
+            dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Draw random integers, uniformly from ``[low, high)``.
 
     With ``low`` alone they are from ``[0, low)``.
@@ -417,12 +484,12 @@ def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeAr
     """
     kind = dtypes.int64 if dtype is None else dtype
     if not kind.is_integer:
-        raise errors.bad("randint(dtype)", "an integer type", described=kind.name, kind=errors.DtypeError)
+        raise errors.bad("randint(dtype)", "an integer dtype", described=kind.name, kind=errors.DtypeError)
     return _between("randint", low, high, _sized("randint", shape), kind)
 
 
 @composite()
-def randint_like(x: Tensor, low: Attr = 0, high: Attr = None, dtype: DTypeArg = None) -> Tensor:
+def randint_like(x: Tensor, low: Attr[int] = 0, high: Attr[int] = None, dtype: DTypeArg = None) -> Tensor:
     """Draw random integers, uniformly from ``[low, high)``, in the shape of a tensor.
 
     With ``low`` alone they are from ``[0, low)``.
@@ -459,13 +526,15 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
         [0, 1, 2]
     """
     if n < 0:
-        raise errors.bad("randperm(n)", "a count of 0 or more", n)
+        raise errors.bad("randperm(n)", "a non-negative integer", n)
     if dtype.kind not in "if":
-        raise errors.bad("randperm(dtype)", "an integer or floating type", described=dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "randperm(dtype)", "an integer or floating-point dtype", described=dtype.name, kind=errors.DtypeError
+        )
     return randperm_of(n, dtype)
 
 
-@op(numpy=True)
+@op(numpy=True, upcast=True)
 def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = None) -> Tensor:
     """Elements set to zero with probability p; use `dropout`.
 
@@ -477,7 +546,7 @@ def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = 
 
 def _drop(x, p, scale, axis, key):
     dims = x.shape if axis is None else tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
-    keep = unit(key, dims, jnp.float32) >= p.astype(jnp.float32)
+    keep = ~chance(key, dims, p)
     if scale:  # integers are scaled as float32: what is left of 1 - p in their own type is 0
         x = (x / (1 - p)).astype(x.dtype) if x.dtype.kind in "iu" else x / (1 - p).astype(x.dtype)
     return jnp.where(keep, x, jnp.zeros((), x.dtype))
@@ -493,7 +562,8 @@ def _(g, p, scale, axis, key):
 
 
 @composite(method=False, plain=True)
-def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+def dropout(x: Tensor, p: Attr[float | Tensor] = 0.5, axis: Attr[int | Sequence[int]] = None, training: bool = True,
+            mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
     """Set elements to zero with probability ``p`` in training.
 
     With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,
@@ -525,7 +595,7 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
         kind = errors.for_number(value)
         raise errors.bad("dropout(p)", "a probability in [0, 1]", p, kind=kind)
     if axis is not None and not isinstance(axis, (int, list, tuple)):
-        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=errors.ArgumentTypeError)
+        raise errors.bad("dropout(axis)", "an integer or a list of integers", axis, kind=errors.ArgumentTypeError)
     if not training:
         return x * (1 - value) if mode == "downscale_in_infer" else x
     if value == 0:

@@ -10,15 +10,20 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import PUBLIC, Attr, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Key, Tensor, composite, op
 from bireme.ops.random.distributions import exponential_of, wide_of
-from bireme.ops.random.generators import complex_normal, normal_of, unit
+from bireme.ops.random.generators import between, chance, complex_normal, normal_of, unit
 
 
 def _fits(where: str, x: Any, other: Any) -> None:
     """What describes the numbers must not be larger than what they go into."""
     if other.ndim > x.ndim or any(n not in (1, m) for n, m in zip(reversed(other.shape), reversed(x.shape))):
-        raise errors.bad(where, f"a shape that fits into that of x, {list(x.shape)}", described=f"shape {list(other.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"a shape that broadcasts to that of x, {list(x.shape)}",
+            described=f"shape {list(other.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 def _zero(g):
@@ -30,14 +35,21 @@ def _zeros(g):
 
 
 @op(numpy=True, dtypes=FLOAT, numbers={"min": "float64", "max": "float64"})
-def uniform_like(x: Tensor, min: Tensor | float, max: Tensor | float, key: Key = None) -> Tensor:
+def uniform_like(
+    x: Tensor, min: Tensor | float, max: Tensor | float, dtype: DTypeArg = None, key: Key = None
+) -> Tensor:
     """Uniform numbers in [min, max) in the shape of `x`; use `uniform_`.
 
     >>> bireme.zeros([2]).uniform_(1.0, 1.5).astype("int32").tolist()
     [1, 1]
     """
-    wide = wide_of(x.dtype)
-    return (min.astype(wide) + unit(key, x.shape, wide) * (max - min).astype(wide)).astype(x.dtype)
+    return between(key, x.shape, min, max, dtype.np)
+
+
+@uniform_like.prepare
+def _(arguments):
+    if isinstance(arguments["x"], Tensor):  # said by name: the interpreter computes half precision in float32
+        arguments["dtype"] = arguments["x"]._value.sig.dtype
 
 
 uniform_like.infer(lambda x: x)
@@ -45,7 +57,7 @@ uniform_like.grad(_zeros, numpy=True)
 
 
 @composite(name="uniform_", inplace="uniform_")
-def uniform_filled(x: Tensor, min: Attr = -1.0, max: Attr = 1.0, seed: int = 0) -> Tensor:
+def uniform_filled(x: Tensor, min: Attr[float] = -1.0, max: Attr[float] = 1.0, seed: int = 0) -> Tensor:
     """Fill a tensor with random numbers from the uniform distribution over ``[min, max)``, in place.
 
     Args:
@@ -63,7 +75,7 @@ def uniform_filled(x: Tensor, min: Attr = -1.0, max: Attr = 1.0, seed: int = 0) 
     """
     low, high = [v.item() if isinstance(v, Tensor) and v._value.sig.size == 1 else v for v in (min, max)]
     if not low < high:
-        raise errors.bad("uniform_(max)", f"more than min, {low}", high)
+        raise errors.bad("uniform_(max)", f"a number greater than min = {low}", high, kind=errors.for_number(high))
     with streams.seeded(seed):
         return uniform_like(x, low, high)
 
@@ -84,7 +96,7 @@ def _check_normal(name: str) -> Any:
                 raise errors.bad(
                     f"{name}({word})",
                     "a real number" if word == "std" else "a real number, or a complex x",
-                    described="a complex one",
+                    described="a complex number",
                     kind=errors.ArgumentTypeError,
                 )
 
@@ -139,7 +151,14 @@ log_normal_filled.infer(lambda x: x)
 log_normal_filled.grad(_zeros, numpy=True)
 
 
-@op(name="cauchy_", inplace="cauchy_", writes=6, numpy=True, dtypes=FLOAT, numbers={"loc": "float64", "scale": "float64"})
+@op(
+    name="cauchy_",
+    inplace="cauchy_",
+    writes=6,
+    numpy=True,
+    dtypes=FLOAT,
+    numbers={"loc": "float64", "scale": "float64"},
+)
 def cauchy(x: Tensor, loc: Tensor | float = 0, scale: Tensor | float = 1, key: Key = None) -> Tensor:
     """Fill a tensor with random numbers from Cauchy distributions, in place.
 
@@ -170,7 +189,14 @@ cauchy.infer(lambda x: x)
 cauchy.grad(_zeros, numpy=True)
 
 
-@op(name="exponential_", inplace="exponential_", numpy=True, dtypes=FLOAT, numbers={"lam": "float64"}, alias={"lam": "lambd"})
+@op(
+    name="exponential_",
+    inplace="exponential_",
+    numpy=True,
+    dtypes=FLOAT,
+    numbers={"lam": "float64"},
+    alias={"lam": "lambd"},
+)
 def exponential(x: Tensor, lam: Tensor | float = 1.0, key: Key = None) -> Tensor:
     """Fill a tensor with random numbers from exponential distributions, in place.
 
@@ -185,13 +211,14 @@ def exponential(x: Tensor, lam: Tensor | float = 1.0, key: Key = None) -> Tensor
         True
     """
     wide = wide_of(x.dtype)
-    return (exponential_of(key, x.shape, wide) / lam.astype(wide)).astype(x.dtype)
+    drawn = jnp.maximum(exponential_of(key, x.shape, wide), np.asarray(2.0**-24, wide))  # the least that float16 has
+    return (drawn / lam.astype(wide)).astype(x.dtype)
 
 
 @exponential.prepare
 def _(arguments):
     if isinstance(arguments["lam"], (int, float)) and not arguments["lam"] > 0:
-        raise errors.bad("exponential_(lam)", "a rate above 0", arguments["lam"])
+        raise errors.bad("exponential_(lam)", "a positive rate", arguments["lam"])
 
 
 exponential.check(lambda x, lam: _fits("exponential_(lam)", x, lam))
@@ -223,7 +250,7 @@ def geometric(x: Tensor, probs: Tensor | float, key: Key = None) -> Tensor:
 @geometric.prepare
 def _(arguments):
     if isinstance(arguments["probs"], (int, float)) and not 0 < arguments["probs"] <= 1:
-        raise errors.bad("geometric_(probs)", "a probability above 0 and up to 1", arguments["probs"])
+        raise errors.bad("geometric_(probs)", "a probability in (0, 1]", arguments["probs"])
 
 
 geometric.check(lambda x, probs: _fits("geometric_(probs)", x, probs))
@@ -246,14 +273,9 @@ def bernoulli_filled(x: Tensor, p: Tensor | float = 0.5, key: Key = None) -> Ten
         >>> bireme.zeros([2]).bernoulli_(1.0).tolist()
         [1.0, 1.0]
     """
-    wide = wide_of(x.dtype)
-    return (unit(key, x.shape, wide) < p.astype(wide)).astype(x.dtype)
+    return chance(key, x.shape, p.astype(wide_of(x.dtype))).astype(x.dtype)
 
 
 bernoulli_filled.check(lambda x, p: _fits("bernoulli_(p)", x, p))
 bernoulli_filled.infer(lambda x: x)
 bernoulli_filled.grad(_zero, numpy=True)
-
-
-for _made in (uniform_filled, normal_filled, log_normal_filled, cauchy, exponential, geometric, bernoulli_filled):
-    PUBLIC[_made.name].__doc__ = _made.doc  # there is no other form that the one in place could be told by

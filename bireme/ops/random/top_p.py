@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,14 +16,21 @@ from bireme.ops.search.sort import at, order, topk
 
 
 @op(differentiable=False, dtypes=FLOAT)
-def top_p_of(x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | None, truncated: bool, key: Key = None) -> tuple[Tensor, Tensor]:
-    """One element of each row, drawn from the smallest set that holds a part of the probability; use `Tensor.top_p_sampling`.
+def top_p_of(
+    x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | None, truncated: bool, key: Key = None
+) -> tuple[Tensor, Tensor]:
+    """One element of each row, drawn from the smallest set that holds a part of the probability; use
+    `Tensor.top_p_sampling`.
 
     >>> bireme.to_tensor([[0.1, 0.9]]).top_p_sampling(bireme.to_tensor([0.5]))[1].tolist()
     [[1]]
     """
     rows = x.shape[0]
-    own = key if seeds is None else (np.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
+    own = (
+        key
+        if seeds is None
+        else (jnp.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
+    )
     draws = unit(own, (rows,), jnp.float32)[:, None]
     places = order(x, 1, True)
     chances = at(x, places, 1)
@@ -52,24 +57,29 @@ def _(x):
 def _(x, ps, threshold, seeds):
     if x.ndim != 2 or not x.shape[1]:
         raise errors.bad(
-            "top_p_sampling(x)", "rows of probabilities: two axes, the last one not empty", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            "top_p_sampling(x)",
+            "a 2-D tensor of probabilities with at least one column",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
         )
     for name, s in (("ps", ps), ("threshold", threshold), ("topp_seed", seeds)):
         if s is not None and s.size != x.shape[0]:
             raise errors.bad(
                 f"top_p_sampling({name})",
-                f"one number for each of {x.shape[0]} rows",
+                f"one element per row of x, {x.shape[0]}",
                 described=f"shape {list(s.shape)}",
                 kind=errors.ArgumentTypeError,
             )
 
 
 @composite(method=True)
-def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None, seed: int = -1, k: int = 0,
-                   mode: str = "truncated", return_top: bool = False) -> Any:  # fmt: skip
+def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None,
+                   seed: int = -1, k: int = 0, mode: str = "truncated",
+                   return_top: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """Draw one element of each row by nucleus sampling: among the most probable ones that together reach a probability.
 
     Args:
+        x: Probabilities of shape ``[rows, elements]``.
         ps: Probability to reach, one for each row; the most probable element is never left out.
         threshold: Smallest probability of an element that may be drawn, one for each row. Default: None.
         topp_seed: Seed of each row; ``None`` continues the random stream. Default: None.

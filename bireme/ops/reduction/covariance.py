@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.op import Tensor, composite
-from bireme.core.graph import segment
+from bireme.core.declare.op import Attr, Tensor, composite
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.matrix import turned
@@ -20,28 +18,39 @@ from bireme.ops.reduction import reductions
 
 
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
-    """Weights in the dtype of `x`, non-negative, and counts integers: host values are checked now, others by a flag."""
+    """Weights in the dtype of `x`, non-negative, and counts integers."""
     if weights.ndim != 1 or weights.shape[0] != n:
-        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", described=f"shape {weights.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"cov({argument})",
+            f"{n} weights, one for each observation",
+            described=f"shape {weights.shape}",
+            kind=errors.ShapeError,
+        )
     whole = argument == "fweights" and weights.dtype.is_floating
-    value = read(weights)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if (host < 0).any():
-            raise errors.bad(f"cov({argument})", "weights of 0 or more", described="a negative one")
-        if whole and (host != np.floor(host)).any():
-            raise errors.bad("cov(fweights)", "whole numbers", described="a fraction")
-    elif not segment.local.segment.symbolic and n:
-        plain = weights.detach()
-        guards.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
-        if whole:
-            broken = reductions.any(logic.not_equal(plain, plain.floor()))
-            guards.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
+    plain, value = weights.detach(), read(weights)
+    guards.require(
+        value,
+        f"cov({argument})",
+        "non-negative weights",
+        host=lambda array: bool((array < 0).any()),
+        device=lambda: reductions.any(plain < 0),
+        got="a negative number",
+    )
+    if whole:
+        guards.require(
+            value,
+            "cov(fweights)",
+            "integers",
+            host=lambda array: bool((array != np.floor(array)).any()),
+            device=lambda: reductions.any(logic.not_equal(plain, plain.floor())),
+            got="a fraction",
+        )
     return weights.astype(x.dtype)
 
 
 @composite(method=True)
-def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+def cov(x: Tensor, rowvar: bool = True, ddof: Attr[bool] = True, fweights: Tensor | None = None,
+        aweights: Tensor | None = None) -> Tensor:  # fmt: skip
     """Covariance matrix of variables, from observations of them.
 
     Args:
@@ -64,9 +73,9 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
         [[2.0, 6.0], [6.0, 18.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("cov(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("cov(x)", "a 1-D or 2-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_inexact:
-        raise errors.bad("cov(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("cov(x)", "a floating-point or complex dtype", described=x.dtype.name, kind=errors.DtypeError)
     if not isinstance(ddof, numbers.Real):
         raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=errors.ArgumentTypeError)
     if x.ndim == 1:
@@ -109,7 +118,7 @@ def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("corrcoef(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("corrcoef(x)", "a 1-D or 2-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     found = cov(x, rowvar)
     if found.ndim == 0:
         return found / found

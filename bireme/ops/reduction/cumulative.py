@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -11,11 +9,11 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
-from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Tensor, op
+from bireme.core.declare.op import Axis, DTypeArg, Op, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape
-from bireme.core.tensor.inplace import become
+from bireme.core.tensor.inplace import assign_inplace, become
 from bireme.ops._shared.broadcast import conj_of
 from bireme.ops._shared.precision import widen
 from bireme.ops.search.sort import add_back, at
@@ -84,7 +82,12 @@ def _rows(step, x, axis, reverse=False, *more):
 
     def next_row(i, out):
         here, last = (n - 1 - i, n - i) if reverse else (i, i - 1)
-        row = step(*[lax.dynamic_index_in_dim(a, at, keepdims=False) for a, at in ((out, last), (out, here), *[(f, here) for f in factors])])
+        row = step(
+            *[
+                lax.dynamic_index_in_dim(a, at, keepdims=False)
+                for a, at in ((out, last), (out, here), *[(f, here) for f in factors])
+            ]
+        )
         return lax.dynamic_update_index_in_dim(out, row, here, 0)
 
     return jnp.moveaxis(lax.fori_loop(1, n, next_row, out), 0, axis)
@@ -194,7 +197,7 @@ cumprod.infer(lambda x, dim, dtype: sig_of((x.size,) if dim is None else x.shape
 @cumprod.check
 def _(dtype):
     if dtype is dtypes.bool_:
-        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", described="bool", kind=errors.DtypeError)
+        raise errors.bad("cumprod(x)", "a numeric tensor, or dtype=", described="bool", kind=errors.DtypeError)
 
 
 def _cumprod_parts(g, out, x, dim, dtype):
@@ -387,7 +390,9 @@ def _extremes_infer(x, axis, dtype):
 
 def _places_type(name):
     def prepare(arguments):
-        kind = arguments["dtype"] = dtypes.of("int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)")
+        kind = arguments["dtype"] = dtypes.of(
+            "int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)"
+        )
         if kind not in (dtypes.int32, dtypes.int64):
             raise errors.bad(f"{name}(dtype)", "int32 or int64", described=kind.name)
 
@@ -404,31 +409,18 @@ for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
 # ---------------------------------------------------------------- in-place forms without an axis
 
 
-def _flat_first(name: str, axis: str) -> None:
+def _inplace(scan: Op, name: str) -> None:
     """As in Paddle, `x` is converted to `dtype` first, and without an axis it becomes 1-D as the result is."""
-    inner, scan = PUBLIC[name], PUBLIC[name[:-1]]
 
-    @functools.wraps(inner)
-    def inplace(x, *args, **kwargs):
-        if not isinstance(x, Tensor):
-            return inner(x, *args, **kwargs)
-        given = args[0] if args else kwargs.get(axis, kwargs.get("dim"))
-        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-        kind = x.dtype if wanted is None else dtypes.of(wanted, f"{name}(dtype)")
+    @scan.inplace
+    def _(x, axis, dtype):
+        kind = x.dtype if dtype is None else dtypes.of(dtype, f"{name}(dtype)")
         if kind is not x.dtype:
-            try:
-                x.cast_(kind)
-            except errors.TELLING as e:
-                raise errors.renamed(e, name, ("x",))  # noqa: B904  # the same error, by the name that the user called
-        args, kwargs = (args, {**kwargs, "dtype": kind}) if len(args) < 2 else ((given, kind, *args[2:]), kwargs)
-        if given is None and x.ndim > 1:
-            since = tape.now()
-            return become(x, scan(x, *args, **kwargs), name, since)
-        return inner(x, *args, **kwargs)
-
-    PUBLIC[name] = inplace
-    setattr(Tensor, name, inplace)
+            x.cast_(kind)
+        since = tape.now()
+        new = scan(x, axis, kind)
+        return become(x, new, name, since) if axis is None and x.ndim > 1 else assign_inplace(x, new, name, since)
 
 
-_flat_first("cumsum_", "axis")
-_flat_first("cumprod_", "dim")
+_inplace(cumsum, "cumsum_")
+_inplace(cumprod, "cumprod_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,6 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Attr, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
@@ -45,7 +45,7 @@ count_into.infer(lambda weights, n: sig_of((n,), dtypes.int64 if weights is None
 
 
 @composite(method=True)
-def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr = 0) -> Tensor:
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr[int | Tensor] = 0) -> Tensor:
     """Count how often each non-negative integer occurs.
 
     The size of the result depends on the values, so the call computes them at once.
@@ -67,19 +67,19 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr = 0) -> T
         [0, 2, 1]
     """
     if x.dtype.kind != "i":
-        raise errors.bad("bincount(x)", "a tensor of integers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("bincount(x)", "an integer tensor", x, kind=errors.ArgumentTypeError)
     if x.ndim != 1:
-        raise errors.bad("bincount(x)", "a tensor with one axis", x)
+        raise errors.bad("bincount(x)", "a 1-D tensor", x)
     if weights is not None and weights.shape != x.shape:
         raise errors.bad("bincount(weights)", f"shape {x.shape}, as x has", weights)
     least = minlength.item() if isinstance(minlength, Tensor) and minlength._value.sig.size == 1 else minlength
     if not isinstance(least, (int, float, np.integer)):
         raise errors.bad("bincount(minlength)", "an integer", minlength, kind=errors.ArgumentTypeError)
     if least < 0:
-        raise errors.bad("bincount(minlength)", "a length of 0 or more", minlength)
+        raise errors.bad("bincount(minlength)", "a non-negative integer", minlength)
     host = x._host()
     if host.size and host.min() < 0:
-        raise errors.bad("bincount(x)", "numbers of 0 or more", int(host.min()))
+        raise errors.bad("bincount(x)", "non-negative integers", int(host.min()))
     n = max(int(host.max()) + 1 if host.size else 0, int(least))
     if weights is not None and weights.dtype not in (dtypes.float32, dtypes.float64):
         weights = weights.astype(dtypes.float64)
@@ -140,26 +140,37 @@ def _check_bins(name: str, bins: Any, low: Any, high: Any) -> tuple[int, float, 
 
 
 def _check_range(x: Tensor) -> None:
-    """Raise unless bins can span all elements: host values are checked now, others by a flag of the program."""
-    whole = x.dtype in INT
-    expected = f"a range that {x.dtype.name} holds" if whole else "finite numbers where min and max are not given"
-    got = "a wider one" if whole else "NaN or infinity"
-    value = read(x)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if float(host.max()) - float(host.min()) >= np.iinfo(x.dtype.np).max if whole else not np.isfinite(host).all():
-            raise errors.bad("histogram(input)", expected, described=got)
-    elif not segment.local.segment.symbolic:
-        if whole:
+    """Raise unless bins can span all elements."""
+    if x.dtype in INT:
+        limit = np.iinfo(x.dtype.np).max
+
+        def spread() -> Tensor:
             wide = x.astype(dtypes.float64)
-            wrong = logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(np.iinfo(x.dtype.np).max))
-        else:
-            wrong = logic.logical_not(reductions.all(logic.isfinite(x)))
-        guards.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", ValueError)
+            return logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(limit))
+
+        guards.require(
+            read(x),
+            "histogram(input)",
+            f"a range that {x.dtype.name} holds",
+            host=lambda array: float(array.max()) - float(array.min()) >= limit,
+            device=spread,
+            got="a wider range",
+        )
+    else:
+        guards.require(
+            read(x),
+            "histogram(input)",
+            "finite numbers where min and max are not given",
+            host=lambda array: not np.isfinite(array).all(),
+            device=lambda: logic.logical_not(reductions.all(logic.isfinite(x))),
+            got="NaN or infinity",
+        )
 
 
 @composite(method=True)
-def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0, weight: Tensor | None = None, density: bool = False) -> Tensor:
+def histogram(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr[float | Tensor] = 0.0,
+              max: Attr[float | Tensor] = 0.0, weight: Tensor | None = None,
+              density: bool = False) -> Tensor:  # fmt: skip
     """Count the elements in bins of equal width.
 
     Bin ``i`` holds ``min + i * width <= x < min + (i + 1) * width``; the last one includes ``max``. Other elements are
@@ -204,7 +215,8 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
 
 
 @composite(method=True)
-def histogram_bin_edges(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0) -> Tensor:
+def histogram_bin_edges(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr[float | Tensor] = 0.0,
+                        max: Attr[float | Tensor] = 0.0) -> Tensor:  # fmt: skip
     """Edges of the bins of a histogram with bins of equal width.
 
     Args:
@@ -224,7 +236,7 @@ def histogram_bin_edges(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: A
     """
     n, low, high = _check_bins("histogram_bin_edges", bins, min, max)
     if low == high == 0 and not input._value.sig.size:
-        raise errors.bad("histogram_bin_edges(input)", "an element, where min and max are not given", input)
+        raise errors.bad("histogram_bin_edges(input)", "at least one element, since min and max are not given", input)
     if low == high != 0:  # a single value: widened to both sides
         low, high = low - 0.5, high + 0.5
     if low != high and input.dtype not in REAL:
@@ -255,7 +267,9 @@ cell_of.infer(lambda x: sig_of(x.shape[:-1], dtypes.int64))
 
 
 @composite(method=True)
-def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = False, weights: Tensor | None = None) -> Any:
+def histogramdd(x: Tensor, bins: Attr[int | Sequence[int] | Sequence[Tensor]] = 10,
+                ranges: Attr[Sequence[float]] = None, density: bool = False,
+                weights: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
     """Histogram in several dimensions: count points in the cells of a grid.
 
     The last bin of each dimension includes its upper edge; points outside of the grid are not counted.
@@ -282,13 +296,23 @@ def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = F
         [[0.0, 1.0], [0.0, 1.0]]
     """
     if x.ndim < 2:
-        raise errors.bad("histogramdd(x)", "a tensor with at least two axes", x, kind=errors.ArgumentError)
+        raise errors.bad("histogramdd(x)", "a tensor with at least 2 dimensions", x, kind=errors.ArgumentError)
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise errors.bad("histogramdd(x)", "float32 or float64", described=x.dtype.name, kind=errors.DtypeError)
     if weights is not None and weights.dtype is not x.dtype:
-        raise errors.bad("histogramdd(weights)", f"{x.dtype.name}, as x has", described=weights.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "histogramdd(weights)",
+            f"{x.dtype.name}, as x has",
+            described=weights.dtype.name,
+            kind=errors.ArgumentTypeError,
+        )
     if weights is not None and weights.shape != x.shape[:-1]:
-        raise errors.bad("histogramdd(weights)", f"shape {x.shape[:-1]}, as x has before its last axis", weights, kind=errors.ArgumentError)
+        raise errors.bad(
+            "histogramdd(weights)",
+            f"shape {x.shape[:-1]}, as x has before its last axis",
+            weights,
+            kind=errors.ArgumentError,
+        )
     edges = _grid(x, bins, ranges)
     extents = [e.shape[0] - 1 for e in edges]
     given = None if weights is None else reshape.reshape(weights, [-1])
@@ -306,18 +330,33 @@ def _grid(x: Tensor, bins: Any, ranges: Any) -> list[Tensor]:
     """The edges along each dimension: given, or in equal steps through the range of the data."""
     n = x.shape[-1]
     if ranges is not None and (not isinstance(ranges, (list, tuple)) or len(ranges) != 2 * n):
-        raise errors.bad("histogramdd(ranges)", f"a list of {2 * n} numbers, two for each of {n} coordinates", ranges, kind=errors.ArgumentError)
+        raise errors.bad(
+            "histogramdd(ranges)",
+            f"a list of {2 * n} numbers, min and max of each of the {n} dimensions",
+            ranges,
+            kind=errors.ArgumentError,
+        )
     counts = [bins] * n if isinstance(bins, int) and not isinstance(bins, bool) else bins
     if not isinstance(counts, (list, tuple)) or not all(isinstance(b, (int, Tensor)) for b in counts):
-        raise errors.bad("histogramdd(bins)", "an integer, a list of integers or a list of tensors", bins, kind=errors.for_integer(bins))
+        raise errors.bad(
+            "histogramdd(bins)",
+            "an integer, a list of integers or a list of tensors",
+            bins,
+            kind=errors.for_integer(bins),
+        )
     if len(counts) != n:
         raise errors.bad("histogramdd(bins)", f"{n} entries, one for each coordinate", bins, kind=errors.ArgumentError)
     if all(isinstance(b, Tensor) for b in counts):
         if ranges is not None:
-            raise errors.bad("histogramdd(ranges)", "none beside bounds given as tensors", ranges)
+            raise errors.bad("histogramdd(ranges)", "None, since bins are given as tensors", ranges)
         for b in counts:
             if b.ndim != 1 or b.dtype is not x.dtype or b.shape[0] < 2:
-                raise errors.bad("histogramdd(bins)", f"1-D tensors of {x.dtype.name} with at least two bounds", b, kind=errors.ArgumentError)
+                raise errors.bad(
+                    "histogramdd(bins)",
+                    f"1-D tensors of {x.dtype.name} with at least two elements",
+                    b,
+                    kind=errors.ArgumentError,
+                )
         return list(counts)
     return [_steps(x, d, b, None if ranges is None else ranges[2 * d : 2 * d + 2]) for d, b in enumerate(counts)]
 
@@ -331,7 +370,7 @@ def _steps(x: Tensor, d: int, n: Any, ends: Any) -> Tensor:
             raise errors.bad("histogramdd(ranges)", "numbers", ends, kind=errors.ArgumentTypeError)
         low, high = map(float, ends)
         if not low <= high:
-            raise errors.bad("histogramdd(ranges)", "rising pairs of numbers", ends)
+            raise errors.bad("histogramdd(ranges)", "pairs (min, max) with min < max", ends)
         return parts * high + (1 - parts) * low
     if not x._value.sig.size:
         return parts

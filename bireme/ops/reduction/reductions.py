@@ -12,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import BOOL, COMPLEX, FLOAT, INT
+from bireme.core.base.dtype import BOOL, COMPLEX, FLOAT, INT, DTypeLike
 from bireme.core.declare.op import Axes, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import conj_of
@@ -54,7 +54,9 @@ def _wide_type(x):
 
 def _sum_numpy(x, axis, dtype, keepdim):
     if dtype.is_floating and dtype.itemsize < 4:
-        return np.add.reduce(x.astype(dtype.np, copy=False).astype(np.float32), _axes(axis, x.ndim), np.float32, None, keepdim)
+        return np.add.reduce(
+            x.astype(dtype.np, copy=False).astype(np.float32), _axes(axis, x.ndim), np.float32, None, keepdim
+        )
     return np.add.reduce(x.astype(dtype.np, copy=False), _axes(axis, x.ndim), dtype.np, None, keepdim)
 
 
@@ -113,7 +115,7 @@ def _mean(x, axis, keepdim):
 
 
 @op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high", upcast=True)
-def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
+def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra[DTypeLike] = None) -> Tensor:
     """Arithmetic mean of elements over the given axes.
 
     Integers stay integers: their mean is truncated towards zero. The mean of bools is whether any of them is true. Pass
@@ -167,7 +169,12 @@ def _needs_element(name: str):
     def check(x, axis):
         for a in _axes(axis, x.ndim):
             if x.shape[a] == 0:
-                raise errors.bad(f"{name}(x)", f"an element along axis {a}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+                raise errors.bad(
+                    f"{name}(x)",
+                    f"at least one element along axis {a}",
+                    described=f"shape {list(x.shape)}",
+                    kind=errors.ShapeError,
+                )
 
     return check
 
@@ -536,7 +543,9 @@ def reduce_as(x: Tensor, target: Tensor) -> Tensor:
     have, want = x.shape, target.shape
     extra = len(have) - len(want)
     if extra < 0 or builtins.any(n not in (1, have[i + extra]) for i, n in enumerate(want)):
-        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", described=f"shape {want}", kind=errors.ShapeError)
+        raise errors.bad(
+            "reduce_as(target)", f"a shape that broadcasts to {have}", described=f"shape {want}", kind=errors.ShapeError
+        )
     axes = [*range(extra), *[i + extra for i, n in enumerate(want) if n == 1 and have[i + extra] != 1]]
     if not axes:  # an empty list would mean all of them
         return x.clone()

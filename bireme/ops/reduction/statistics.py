@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,18 +14,20 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
-from bireme.core.declare.op import PUBLIC, Attr, Axes, Axis, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axes, Axis, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.tensor.results import MedianRetType
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.reduction.reductions import reduced_shape
-from bireme.ops.search.sort import MedianRetType, add_back, at, order, picked_grad
+from bireme.ops.search.sort import add_back, at, order, picked_grad
 
 # ---------------------------------------------------------------- spread
 
 
 @op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True, upcast=True)
-def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
+def var(x: Tensor, axis: Axes = None, unbiased: Extra[bool] = None, keepdim: bool = False, *,
+        correction: float = 1) -> Tensor:  # fmt: skip
     """Variance of elements over the given axes.
 
     It is the sum of squared deviations from the mean, divided by ``max(n - correction, 0)`` for ``n`` elements.
@@ -108,7 +110,9 @@ def _lines(x, axis):
     """The reduced axes as one last axis, the others in order before it."""
     axes = axis or tuple(range(x.ndim))
     rest = [i for i in range(x.ndim) if i not in axes]
-    return jnp.transpose(x, (*rest, *axes)).reshape([*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])])
+    return jnp.transpose(x, (*rest, *axes)).reshape(
+        [*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])]
+    )
 
 
 def _unlined(y, axis, shape):
@@ -121,7 +125,11 @@ def _unlined(y, axis, shape):
 def _middles(y, ignore, low_only):
     """Indices of the lower and the upper middle of sorted rows, and the number of elements that are not NaN."""
     n = y.shape[-1]
-    valid = jnp.sum(y == y, axis=-1, keepdims=True) if jnp.issubdtype(y.dtype, jnp.floating) else jnp.full((*y.shape[:-1], 1), n)
+    valid = (
+        jnp.sum(y == y, axis=-1, keepdims=True)
+        if jnp.issubdtype(y.dtype, jnp.floating)
+        else jnp.full((*y.shape[:-1], 1), n)
+    )
     # with a NaN that counts, the last element of a sorted row is one
     whole = valid == n
     low = jnp.where(whole | ignore, jnp.maximum(valid - 1, 0) // 2, n - 1)
@@ -174,7 +182,12 @@ median_of.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, kee
 @median_of.check
 def _(x, axis):
     if x.dtype.kind == "i" and any(x.shape[a] == 0 for a in axis or range(x.ndim)):
-        raise errors.bad("median(x)", "an element to choose", described=f"shape {list(x.shape)}, {x.dtype.name}", kind=errors.ShapeError)
+        raise errors.bad(
+            "median(x)",
+            "at least one element",
+            described=f"shape {list(x.shape)}, {x.dtype.name}",
+            kind=errors.ShapeError,
+        )
 
 
 @median_of.grad(numpy=True)
@@ -257,7 +270,7 @@ def _median(name: str, x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: b
 
 
 @composite(method=True, torch=True)
-def median(x: Tensor, axis: Axis = None, keepdim: bool = False, mode: str = "avg") -> Any:
+def median(x: Tensor, axis: Axis = None, keepdim: bool = False, mode: str = "avg") -> Tensor | tuple[Tensor, Tensor]:
     """Median of elements along an axis, or of all; NaN if there is one.
 
     With torch's keyword names ``input`` or ``dim``, ``mode`` is ``'min'`` unless given.
@@ -281,23 +294,16 @@ def median(x: Tensor, axis: Axis = None, keepdim: bool = False, mode: str = "avg
     return _median("median", x, axis, keepdim, mode, False)
 
 
-def _torch_median(plain: Any) -> Any:
-    """torch's keywords bring torch's meaning: the lower one of two middles, unless `mode` is given."""
-
-    @functools.wraps(plain)
-    def median(*args: Any, **kwargs: Any) -> Any:
-        if ("dim" in kwargs or "input" in kwargs) and "mode" not in kwargs and len(args) < 4:
-            kwargs["mode"] = "min"
-        return plain(*args, **kwargs)
-
-    return median
-
-
-median.public = PUBLIC["median"] = Tensor.median = _torch_median(median.public)  # type: ignore[attr-defined]  # a method that Tensor gets here
+@median.rewrite
+def _(args, kwargs):
+    # torch's keywords bring torch's meaning: the lower one of two middles, unless `mode` is given
+    as_torch = ("dim" in kwargs or "input" in kwargs) and "mode" not in kwargs and len(args) < 4
+    return args, {**kwargs, "mode": "min"} if as_torch else kwargs
 
 
 @composite(method=True)
-def nanmedian(x: Tensor, axis: Attr = None, keepdim: bool = False, mode: str = "avg") -> Any:
+def nanmedian(x: Tensor, axis: Attr[int | Sequence[int]] = None, keepdim: bool = False,
+              mode: str = "avg") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Median along an axis, or of all, of the elements that are not NaN.
 
     Args:
@@ -321,7 +327,7 @@ def nanmedian(x: Tensor, axis: Attr = None, keepdim: bool = False, mode: str = "
 
 
 @composite(public="compat.median", name_arg=False, out=True)
-def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any:
+def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Median of all elements, or along an axis with its index; the lower one of two middle elements.
 
     Args:
@@ -341,7 +347,7 @@ def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any
 
 
 @composite(public="compat.nanmedian", name_arg=False, out=True)
-def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any:
+def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Median of the elements that are not NaN, or along an axis with its index; the lower one of two middle elements.
 
     Args:
@@ -383,12 +389,18 @@ def _between(y, q, interpolation, ignore):
     place = q * jnp.maximum(valid - 1, 0).astype(q.dtype)
     if not ignore:
         place = jnp.where(valid < n, np.asarray(n - 1, q.dtype), place)
-    place = jnp.clip(jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1)  # an infinite q of one element is NaN
+    place = jnp.clip(
+        jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1
+    )  # an infinite q of one element is NaN
     if interpolation == "nearest":
         place = jnp.round(place)
     low = jnp.floor(place) if interpolation != "higher" else jnp.ceil(place)
     high = jnp.ceil(place) if interpolation != "lower" else low
-    part = place - low if interpolation == "linear" else jnp.where(low == high, np.asarray(0, q.dtype), np.asarray(0.5, q.dtype))
+    part = (
+        place - low
+        if interpolation == "linear"
+        else jnp.where(low == high, np.asarray(0, q.dtype), np.asarray(0.5, q.dtype))
+    )
     return low.astype(jnp.int64), high.astype(jnp.int64), part.astype(y.dtype)
 
 
@@ -422,7 +434,9 @@ def _(g, x, q, axis, interpolation, ignore):
     low, high, part = _between(y, q, interpolation, ignore)
     g = jnp.moveaxis(g.reshape(q.shape[0], *y.shape[:-1]), 0, -1)
     last = y.ndim - 1
-    found = add_back(g * (1 - part), at(places, low, -1), last, y.shape) + add_back(g * part, at(places, high, -1), last, y.shape)
+    found = add_back(g * (1 - part), at(places, low, -1), last, y.shape) + add_back(
+        g * part, at(places, high, -1), last, y.shape
+    )
     return _unlined(found, axis, x.shape), None
 
 
@@ -431,10 +445,10 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolation: str, ignore: bool) -> Tensor:
     if interpolation not in _INTERPOLATIONS:
-        raise errors.bad(f"{name}(interpolation)", f"one of {', '.join(_INTERPOLATIONS)}", interpolation)
+        raise errors.bad(f"{name}(interpolation)", f"one of {', '.join(map(repr, _INTERPOLATIONS))}", interpolation)
     if isinstance(q, Tensor):
         if q.ndim > 1 or q.dtype.kind not in "fi":
-            raise errors.bad(f"{name}(q)", "a tensor of floats with at most one axis", q)
+            raise errors.bad(f"{name}(q)", "a floating-point tensor with at most 1 dimension", q)
         if q.dtype.kind == "i":
             q = q.astype(dtypes.float64)
         # in its own dtype: 0.6 as float32 times 5 is 3 there, and more than 3 in float64
@@ -443,7 +457,9 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
         given = q if isinstance(q, (list, tuple)) else [q]
         for p in given:
             if isinstance(p, bool) or not isinstance(p, (int, float, np.integer, np.floating)):
-                raise errors.bad(f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=errors.ArgumentTypeError
+                )
             if not 0 <= p <= 1:
                 raise errors.bad(f"{name}(q)", "numbers in [0, 1]", q)
         wanted = Tensor(value_of([float(p) for p in given], dtypes.float64, x.place))
@@ -454,7 +470,8 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
 
 
 @composite(method=True, name_arg=False)
-def quantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
+def quantile(x: Tensor, q: Attr[float | Sequence[float] | Tensor], axis: Attr[int | Sequence[int]] = None,
+             keepdim: bool = False, interpolation: str = "linear") -> Tensor:  # fmt: skip
     """Quantiles of elements over the given axes; NaN if there is one.
 
     Args:
@@ -479,7 +496,8 @@ def quantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interp
 
 
 @composite(method=True, name_arg=False)
-def nanquantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
+def nanquantile(x: Tensor, q: Attr[float | Sequence[float] | Tensor], axis: Attr[int | Sequence[int]] = None,
+                keepdim: bool = False, interpolation: str = "linear") -> Tensor:  # fmt: skip
     """Quantiles over the given axes of the elements that are not NaN.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,12 +14,12 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Attr, Axis, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.tensor.results import MinMaxRetType
 from bireme.ops.indexing import gather, masks
 from bireme.ops.manipulation import reshape
 from bireme.ops.math import clip
 from bireme.ops.reduction import reductions
 from bireme.ops.reduction.reductions import reduced_shape
-from bireme.ops.search.sort import MinMaxRetType
 
 # ---------------------------------------------------------------- extremes
 
@@ -47,7 +47,9 @@ def _place_numpy(x, axis, keepdim, dtype, largest):
 
 
 @op(differentiable=False, dtypes=FLOAT | INT, numpy=_place_numpy)
-def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True) -> Tensor:
+def arg_extreme(
+    x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True
+) -> Tensor:
     """Index of the largest or smallest element; use `argmax` and `argmin`."""
     return _place(x, axis, keepdim, dtype, largest)
 
@@ -55,7 +57,12 @@ def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTyp
 @arg_extreme.check
 def _(x, axis, largest):
     if x.size == 0 and (axis is None or x.shape[axis] == 0):
-        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "argmax(x)" if largest else "argmin(x)",
+            "at least one element",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 arg_extreme.infer(lambda x, axis, keepdim, dtype: sig_of(_extreme_shape(x.shape, axis, keepdim), dtype))
@@ -130,7 +137,10 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
         return (reductions.max if largest else reductions.min)(input)
     if dim is None or dim is ... or other is not ...:
         raise errors.bad(
-            f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", described="other arguments", kind=errors.ArgumentTypeError
+            f"{name}()",
+            "a tensor, with an axis (and keepdim) or with another tensor",
+            described="other arguments",
+            kind=errors.ArgumentTypeError,
         )
     places = arg_extreme(input, dim, True, dtypes.int64, largest)
     if not input.ndim:
@@ -141,8 +151,14 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
     return MinMaxRetType(reshape.squeeze(values, dim), reshape.squeeze(places, dim))
 
 
-@composite(public="compat.max", name_arg=False, out=True, rejects={"axis": "bireme.max", "x": "bireme.max", "y": "bireme.maximum"})
-def compat_max(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
+def _three_forms(input: Tensor, *args: Any, out: Tensor | Sequence[Tensor] | None = None, **kwargs: Any) -> None:
+    """The signature of what has torch's three forms."""
+
+
+@composite(public="compat.max", signature=_three_forms, out=True,
+           rejects={"axis": "bireme.max", "x": "bireme.max", "y": "bireme.maximum"})  # fmt: skip
+def compat_max(input: Tensor, dim: Attr[int | Tensor] = ..., keepdim: Attr[bool] = ...,
+               other: Attr[Tensor] = ...) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Maximum of all elements, along an axis with its indices, or of two tensors, as torch has it.
 
     Three forms: ``max(input)`` is the largest element; ``max(input, dim, keepdim=False)`` the largest ones along an
@@ -163,8 +179,10 @@ def compat_max(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr 
     return _compat_extreme("max", input, dim, keepdim, other, True)
 
 
-@composite(public="compat.min", name_arg=False, out=True, rejects={"axis": "bireme.min", "x": "bireme.min", "y": "bireme.minimum"})
-def compat_min(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
+@composite(public="compat.min", signature=_three_forms, out=True,
+           rejects={"axis": "bireme.min", "x": "bireme.min", "y": "bireme.minimum"})  # fmt: skip
+def compat_min(input: Tensor, dim: Attr[int | Tensor] = ..., keepdim: Attr[bool] = ...,
+               other: Attr[Tensor] = ...) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Minimum of all elements, along an axis with its indices, or of two tensors, as torch has it.
 
     Three forms: ``min(input)`` is the smallest element; ``min(input, dim, keepdim=False)`` the smallest ones along an
@@ -183,10 +201,6 @@ def compat_min(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr 
         [[1, 4], [0, 1]]
     """
     return _compat_extreme("min", input, dim, keepdim, other, False)
-
-
-for _made in (compat_max, compat_min):  # three forms in one signature
-    _made.public.__signature__ = inspect.signature(lambda input, *args, out=None, **kwargs: None)
 
 
 # ---------------------------------------------------------------- sorted sequences
@@ -242,12 +256,25 @@ searchsorted.infer(lambda values, out_int32: sig_of(values.shape, dtypes.int32 i
 def _(sorted_sequence, values):
     for name, s in (("sorted_sequence", sorted_sequence), ("values", values)):
         if s.dtype not in FLOAT | INT:
-            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", described=s.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"searchsorted({name})",
+                "an integer or floating-point tensor",
+                described=s.dtype.name,
+                kind=errors.DtypeError,
+            )
     if sorted_sequence.ndim == 0:
-        raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", described="a 0-d tensor")
-    if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
-        raise errors.bad("searchsorted(values)", f"leading extents {list(sorted_sequence.shape[:-1])}, as the sequence has",
-                         described=f"shape {list(values.shape)}", kind=errors.ShapeError)  # fmt: skip
+        raise errors.bad(
+            "searchsorted(sorted_sequence)", "a tensor with at least 1 dimension", described="a 0-D tensor"
+        )
+    if sorted_sequence.ndim > 1 and (
+        sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim
+    ):
+        raise errors.bad(
+            "searchsorted(values)",
+            f"leading dimensions {list(sorted_sequence.shape[:-1])}, as sorted_sequence has",
+            described=f"shape {list(values.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 @composite(method=True)
@@ -272,7 +299,7 @@ def bucketize(x: Tensor, sorted_sequence: Tensor, out_int32: bool = False, right
         [1, 2]
     """
     if sorted_sequence.ndim != 1:
-        raise errors.bad("bucketize(sorted_sequence)", "a tensor with one axis", sorted_sequence)
+        raise errors.bad("bucketize(sorted_sequence)", "a 1-D tensor", sorted_sequence)
     return searchsorted(sorted_sequence, x, out_int32, right)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,32 +15,10 @@ from bireme.core.base.dtype import BOOL, FLOAT, INT
 from bireme.core.declare.op import Attr, Axis, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import dual, on_numpy
+from bireme.core.tensor.results import SortRetType, TopKRetType
 
 REAL = FLOAT | INT
 ORDERED = FLOAT | INT | BOOL
-
-
-class ValuesAndIndices(NamedTuple):
-    """Elements and their indices along an axis."""
-
-    values: Tensor
-    indices: Tensor
-
-
-class TopKRetType(ValuesAndIndices):
-    """The result of `topk`."""
-
-
-class SortRetType(ValuesAndIndices):
-    """The result of `compat.sort`."""
-
-
-class MedianRetType(ValuesAndIndices):
-    """The result of `compat.median` along an axis."""
-
-
-class MinMaxRetType(ValuesAndIndices):
-    """The result of `compat.min` and `compat.max` along an axis."""
 
 
 # ---------------------------------------------------------------- orders
@@ -126,7 +105,14 @@ def add_back(g, places, axis, shape):
     return jnp.zeros(shape, g.dtype).at[where].add(g, mode="promise_in_bounds")
 
 
-@op(method=True, dtypes=ORDERED, rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"}, of_the_past=True, by_numpy=True, selects=True)
+@op(
+    method=True,
+    dtypes=ORDERED,
+    rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"},
+    of_the_past=True,
+    by_numpy=True,
+    selects=True,
+)
 def sort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Sort elements along an axis.
 
@@ -188,7 +174,9 @@ def argsort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool =
     return order(x, axis, descending) if x.ndim else jnp.zeros((), jnp.int64)
 
 
-argsort.numpy_form = lambda x, axis, descending, stable: order_numpy(x, axis, descending) if x.ndim else np.zeros((), np.int64)
+argsort.numpy_form = lambda x, axis, descending, stable: (
+    order_numpy(x, axis, descending) if x.ndim else np.zeros((), np.int64)
+)
 argsort.infer(lambda x: sig_of(x.shape, dtypes.int64))
 
 
@@ -210,7 +198,8 @@ def msort(input: Tensor) -> Tensor:
 
 
 @composite(public="compat.sort", name_arg=False)
-def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False, out: Extra = None) -> SortRetType:
+def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False,
+                out: Extra[Sequence[Tensor]] = None) -> SortRetType:  # fmt: skip
     """Sort elements along an axis and return their indices too, as torch has it.
 
     Args:
@@ -306,7 +295,7 @@ topk_of.grad(picked_grad, numpy=True)
 
 
 @composite(method=True, torch=True, out=True, plain=True)
-def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
+def topk(x: Tensor, k: Attr[int | Tensor], axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
     """The ``k`` largest or smallest elements along an axis, and their indices.
 
     NaN counts as larger than all numbers.
@@ -332,7 +321,7 @@ def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bo
     n = x.shape[axis] if x.ndim else 1
     k = _count("topk", k)
     if not 1 <= k <= n:
-        raise errors.bad("topk(k)", f"a count in [1, {n}], the extent of axis {axis}", k)
+        raise errors.bad("topk(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
     return TopKRetType(*topk_of(x, k, axis, largest))
 
 
@@ -394,7 +383,9 @@ kthvalue.grad(picked_grad, numpy=True)
 def _(x, k, axis):
     n = x.shape[axis] if x.ndim else 1
     if not 1 <= k <= n:
-        raise errors.bad("kthvalue(k)", f"a count in [1, {n}], the extent of axis {axis}", k)
+        raise errors.bad(
+            "kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k)
+        )
 
 
 @op(method=True, dtypes=REAL, selects=True)
@@ -455,4 +446,9 @@ mode.grad(picked_grad, numpy=True)
 @mode.check
 def _(x, axis):
     if x.ndim and x.shape[axis] == 0:
-        raise errors.bad("mode(x)", f"an element along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "mode(x)",
+            f"at least one element along axis {axis}",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )

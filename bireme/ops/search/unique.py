@@ -16,11 +16,11 @@ from bireme.core.tensor.tensor import value_of
 def _lines(name: str, x: Tensor, axis: Any) -> tuple[np.ndarray, Any]:
     """What is compared, one row each: the elements, or the slices along an axis."""
     if x.dtype.is_complex:
-        raise errors.bad(f"{name}(x)", "a tensor of real numbers", x, kind=errors.DtypeError)
+        raise errors.bad(f"{name}(x)", "a real tensor", x, kind=errors.DtypeError)
     if axis is not None:
         axis = one_axis(axis, x.ndim, f"{name}(axis)")
         if not x.ndim:
-            raise errors.bad(f"{name}(axis)", "no axis for a 0-d tensor", axis)
+            raise errors.bad(f"{name}(axis)", "no axis for a 0-D tensor", axis)
     host = x._host()
     host = host if host.dtype.isbuiltin else host.astype(np.float32)
     if axis is None or not host.size:
@@ -31,7 +31,12 @@ def _lines(name: str, x: Tensor, axis: Any) -> tuple[np.ndarray, Any]:
 def _result(name: str, x: Tensor, kept: np.ndarray, axis: Any, dtype: Any, more: list) -> Any:
     kind = dtypes.of(dtype, f"{name}(dtype)") if dtype is not None else None
     if kind not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if kind is None else kind.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{name}(dtype)",
+            "int32 or int64",
+            described="None" if kind is None else kind.name,
+            kind=errors.ArgumentTypeError,
+        )
     host = x._host()
     if not host.size and not (name == "unique_consecutive" and axis is None):
         values = host  # as Paddle has it: nothing to leave out, so the shape stays
@@ -49,8 +54,8 @@ def _new(lines: np.ndarray) -> np.ndarray:
 
 
 @composite(method=True)
-def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None,
-           dtype: DTypeArg = "int64") -> Any:  # fmt: skip
+def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: Attr[int] = None, dtype: DTypeArg = "int64") -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Distinct elements in ascending order, or distinct slices along an axis.
 
     The size of the result depends on the values, so the call computes them at once. It has no gradient.
@@ -86,7 +91,8 @@ def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, 
 
 
 @composite(method=True, torch=True)
-def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None, dtype: DTypeArg = "int64") -> Any:
+def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: Attr[int] = None,
+                       dtype: DTypeArg = "int64") -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Elements, or slices along an axis, without those that equal the one before.
 
     The size of the result depends on the values, so the call computes them at once. It has no gradient.

@@ -47,7 +47,9 @@ class ConvPoolLayer(nn.Layer):
     ):
         super().__init__()
         self.relu = nn.ReLU() if act == "relu" else None
-        self._conv = nn.Conv2D(input_channels, output_channels, filter_size, stride, padding, groups=groups, **_within(stdv))
+        self._conv = nn.Conv2D(
+            input_channels, output_channels, filter_size, stride, padding, groups=groups, **_within(stdv)
+        )
         self._pool = nn.MaxPool2D(3, 2, 0)
 
     def forward(self, inputs: Tensor) -> Tensor:

@@ -25,8 +25,13 @@ class LeNet(nn.Layer):
         super().__init__()
         self.num_classes = num_classes
         self.features = nn.Sequential(
-            nn.Conv2D(1, 6, 3, 1, 1), nn.ReLU(), nn.MaxPool2D(2, 2), nn.Conv2D(6, 16, 5, 1, 0), nn.ReLU(), nn.MaxPool2D(2, 2)
-        )  # fmt: skip
+            nn.Conv2D(1, 6, 3, 1, 1),
+            nn.ReLU(),
+            nn.MaxPool2D(2, 2),
+            nn.Conv2D(6, 16, 5, 1, 0),
+            nn.ReLU(),
+            nn.MaxPool2D(2, 2),
+        )
         if num_classes > 0:
             self.fc = nn.Sequential(nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, num_classes))
 

@@ -37,7 +37,9 @@ class InvertedResidual(nn.Layer):
         [1, 4, 5, 5]
     """
 
-    def __init__(self, inp: int, oup: int, stride: int, expand_ratio: float, norm_layer: Callable[..., nn.Layer] = nn.BatchNorm2D):
+    def __init__(
+        self, inp: int, oup: int, stride: int, expand_ratio: float, norm_layer: Callable[..., nn.Layer] = nn.BatchNorm2D
+    ):
         super().__init__()
         self.stride, hidden = stride, round(inp * expand_ratio)
         self.use_res_connect = stride == 1 and inp == oup

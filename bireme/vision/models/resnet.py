@@ -54,7 +54,7 @@ class BasicBlock(nn.Layer):
         if dilation > 1:
             raise errors.bad(
                 "BasicBlock(dilation)",
-                "1: only BottleneckBlock has holes in its kernels",
+                "1, since only BottleneckBlock supports dilation",
                 dilation,
                 kind=NotImplementedError,
             )
@@ -170,7 +170,9 @@ class ResNet(nn.Layer):
     ):
         super().__init__()
         if depth not in COUNTS:
-            raise errors.bad("ResNet(depth)", f"one of {', '.join(map(str, COUNTS))}", depth, kind=KeyError)
+            raise errors.bad(
+                "ResNet(depth)", f"one of {', '.join(map(str, COUNTS))}", depth, kind=errors.MissingKeyError
+            )
         self.groups, self.base_width, self.num_classes, self.with_pool = groups, width, num_classes, with_pool
         self._norm_layer, self.inplanes, self.dilation = nn.BatchNorm2D, 64, 1
         self.conv1 = nn.Conv2D(3, self.inplanes, 7, 2, 3, bias_attr=False)

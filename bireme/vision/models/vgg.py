@@ -41,8 +41,14 @@ class VGG(nn.Layer):
             self.avgpool = nn.AdaptiveAvgPool2D((7, 7))
         if num_classes > 0:
             self.classifier = nn.Sequential(
-                nn.Linear(512 * 7 * 7, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, num_classes)
-            )  # fmt: skip
+                nn.Linear(512 * 7 * 7, 4096),
+                nn.ReLU(),
+                nn.Dropout(),
+                nn.Linear(4096, 4096),
+                nn.ReLU(),
+                nn.Dropout(),
+                nn.Linear(4096, num_classes),
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         """Classify images.

@@ -9,4 +9,6 @@ def refuse(name: str, pretrained: bool) -> None:
     """Raise an error if pretrained weights are asked for."""
     if pretrained:
         hint = f"{name}() with set_state_dict(bireme.load('{name}.pdparams')) takes weights from a file of Paddle's"
-        raise errors.bad(f"{name}(pretrained)", "False, since nothing is downloaded while a program runs", pretrained, hint=hint)
+        raise errors.bad(
+            f"{name}(pretrained)", "False, since nothing is downloaded while a program runs", pretrained, hint=hint
+        )

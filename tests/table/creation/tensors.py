@@ -11,7 +11,9 @@ F32, F64, I64 = dtypes.float32, dtypes.float64, dtypes.int64
 
 
 def wide(name, sizes="shape"):
-    return Bad(call([-1, 2], *([0] if name == "full" else [])), f"{name}({sizes}): expected extents of 0 or more, got [-1, 2]")
+    return Bad(
+        call([-1, 2], *([0] if name == "full" else [])), f"{name}({sizes}): expected non-negative sizes, got [-1, 2]"
+    )
 
 
 def _full(shape, fill_value, dtype=None, **_):
@@ -42,7 +44,12 @@ _shapes = [
     call([2], dtype="bool"),
     call([np.array(2), 3]),
 ]
-_news = [*filled([2, 3]), call(floats(2), 2, 3), call(floats(2), [], dtype="int32"), call(np.array([1, 2], np.int16), [0, 2])]
+_news = [
+    *filled([2, 3]),
+    call(floats(2), 2, 3),
+    call(floats(2), [], dtype="int32"),
+    call(np.array([1, 2], np.int16), [0, 2]),
+]
 
 
 def _new(value):
@@ -52,7 +59,9 @@ def _new(value):
 def _linspace(start, stop, num, dtype="float32", base=None):
     start, stop = [float(v) if np.dtype(dtype).kind == "f" else int(v) for v in (start, stop)]
     found = np.linspace(start, stop, num)
-    return (found if base is None else np.power(float(base if np.dtype(dtype).kind == "f" else int(base)), found)).astype(dtype)
+    return (
+        found if base is None else np.power(float(base if np.dtype(dtype).kind == "f" else int(base)), found)
+    ).astype(dtype)
 
 
 def _range(start, end, step):
@@ -92,7 +101,7 @@ TABLE = [
         bad=[Bad(call(np.array([1], np.uint8), -1), "full_like(fill_value): expected a number in the range of uint8, got -1"),
         Bad(call(np.array([1], np.float32), 1e40), "full_like(fill_value): expected a number in the range of float32, got 1e+40")]),
     Row("empty_like", _likes, _like(0), dtypes=ALL, grad=0),
-    *[Row(f"new_{n}", _news, _new(v), dtypes=ALL, grad=0, bad=[Bad(call(floats(2), [-1]), f"new_{n}(size): expected extents of 0 or more, got [-1]")])
+    *[Row(f"new_{n}", _news, _new(v), dtypes=ALL, grad=0, bad=[Bad(call(floats(2), [-1]), f"new_{n}(size): expected non-negative sizes, got [-1]")])
       for n, v in (("empty", 0), ("ones", 1), ("zeros", 0))],
     Row("new_full", [*filled([2, 3], 1), call(floats(2), [2], 7.5, dtype="int32"), call(floats(3), 2, fill_value=True)], lambda x, size, fill_value,
         dtype=None: np.full(size, fill_value), dtypes=ALL, grad=0,
@@ -107,7 +116,7 @@ TABLE = [
     Row("arange", [call(5), call(1, 7, 2), call(0, 1, 0.25), call(5, 0, -2), call(0), call(1.5, 4), call(0, 5, dtype="float16"),
         call(np.array(1), np.array(4))], _arange, dtypes=NONE, out="ref", grad=0,
         skip={"zero size": "its operands are numbers", "static": "its length depends on the values of its operands"},
-        bad=[Bad(call(0, 5, 0), "arange(step): expected a step other than 0, got 0"), Bad(call("a"), "arange(end): expected a number, got 'a'",
+        bad=[Bad(call(0, 5, 0), "arange(step): expected a nonzero step, got 0"), Bad(call("a"), "arange(end): expected a number, got 'a'",
         TypeError)]),
     Row("linspace_of", [call((F64, 0.0), (F64, 10.0), 5, "float32"), call((F64, 1.0), (F64, -1.0), 4, "float64"), call((F64, -3.0), (F64, 4.0), 6,
         "int32"), call((F64, 2.0), (F64, 3.0), 1, "float32"), call((F64, 0.0), (F64, 1.0), 0, "float32")],
@@ -115,27 +124,27 @@ TABLE = [
     Row("linspace", [call(0, 10, 5), call(1.0, -1.0, 4), call(2, 2, 1), call(0, 1, 3, "float64"), call(-3, 7, 11, dtype="float64"), call(0, 1, 0),
         call(-3.9, 4.2, 6, "int32"), call(np.array(0.5), np.array(2.5), 3)], _linspace, dtypes=NONE, out="ref", grad=0,
         skip={"zero size": "its operands are numbers"},
-        bad=[Bad(call(0, 1, -1), "linspace(num): expected a count of 0 or more, got -1"),
+        bad=[Bad(call(0, 1, -1), "linspace(num): expected a non-negative integer, got -1"),
         Bad(call("a", 1, 2), "linspace(start): expected a real number, got 'a'", TypeError),
-        Bad(call(0, 1, 2, "bool"), "linspace(dtype): expected an integer or floating type, got bool", TypeError)]),
+        Bad(call(0, 1, 2, "bool"), "linspace(dtype): expected an integer or floating-point dtype, got bool", TypeError)]),
     Row("logspace_of", [call((F64, 0.0), (F64, 2.0), (F64, 10.0), 5, "float32"), call((F64, 0.0), (F64, 3.0), (F64, -2.0), 4, "int32")],
         lambda start, stop, base, num, dtype: np.power(base[1], np.linspace(start[1], stop[1], num)).astype(dtype), dtypes=NONE, out="ref", grad=0,
         skip=_once),
     Row("logspace", [call(0, 2, 5), call(0, 3, 4, 2), call(1.5, -1.0, 4, dtype="float64"), call(0.0, 3.9, 7, 2.5, "int32"),
         call(np.array(1.0), 2, 3)],
         lambda start, stop, num, base=10.0, dtype="float32": _linspace(start, stop, num, dtype, base), dtypes=NONE, out="ref", grad=0,
-        skip={"zero size": "its operands are numbers"}, bad=[Bad(call(0, 1, 0), "logspace(num): expected a count of 1 or more, got 0")]),
+        skip={"zero size": "its operands are numbers"}, bad=[Bad(call(0, 1, 0), "logspace(num): expected a positive integer, got 0")]),
     Row("range", [call(5), call(1, 7, 2), call(0, 1, 0.25), call(5, 0, -2), call(0), call(1.5, 4), call(0, 7, 3, "int32"), call(np.array(1),
         np.array(4))], lambda start=0, end=None, step=1, dtype="float32": _range(start, end, step).astype(dtype), dtypes=NONE, out="ref", grad=0,
         skip={"zero size": "its operands are numbers", "static": "its length depends on the values of its operands"},
-        bad=[Bad(call(0, 5, 0), "range(step): expected a step other than 0, got 0"),
-        Bad(call(5, 0), "range(end): expected a number that steps of 1 from 5 lead to, got 0")]),
+        bad=[Bad(call(0, 5, 0), "range(step): expected a nonzero step, got 0"),
+        Bad(call(5, 0), "range(end): expected an end that steps of 1 from 5 can reach, got 0")]),
     Row("eye_of", [call(2, 3, "float32"), call(3, 3, "int64"), call(0, 2, "float32")], lambda n, m, dtype: np.eye(n, m, dtype=dtype), dtypes=NONE,
         out="ref", grad=0),
     Row("eye", [call(2), call(2, 3), call(3, dtype="int64"), call(0)], lambda n, m=None, dtype=None: np.eye(n, m, dtype=dtype or "float32"),
         dtypes=NONE, out="ref", grad=0,
-        bad=[Bad(call(-1), "eye(num_rows): expected a count of 0 or more, got -1", TypeError),
-        Bad(call(2, "int32"), "eye(num_columns): expected a count of 0 or more, got 'int32'", TypeError)]),
+        bad=[Bad(call(-1), "eye(num_rows): expected a non-negative integer, got -1", TypeError),
+        Bad(call(2, "int32"), "eye(num_columns): expected a non-negative integer, got 'int32'", TypeError)]),
     Row("clone", unary(), np.copy, dtypes=ALL),
     Row("assign", [*unary(), call(floats(2), still(np.zeros(3)))], lambda x, output=None: np.copy(x), dtypes=ALL,
         bad=[Bad(call("text"), "assign(x): expected a Tensor, an array, numbers or lists of numbers, got 'text'", TypeError)]),

@@ -34,12 +34,24 @@ def _middle(window, n_fft, win_length, dtype):
     return np.pad(window, (left, n_fft - window.size - left))
 
 
-def _stft(x, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None):
+def _stft(
+    x,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    pad_mode="reflect",
+    normalized=False,
+    onesided=None,
+):
     x = x.astype(float) if x.dtype.kind in "iu" else x
     if center:
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(n_fft // 2, n_fft // 2)], mode=pad_mode)
     rows = np.moveaxis(_frame(x, n_fft, hop_length or n_fft // 4), -1, -2) * _middle(window, n_fft, win_length, x.dtype)
-    found = fft.fft(rows if rows.size else np.ones((1, *rows.shape[1:])), axis=-1, norm="ortho" if normalized else "backward")
+    found = fft.fft(
+        rows if rows.size else np.ones((1, *rows.shape[1:])), axis=-1, norm="ortho" if normalized else "backward"
+    )
     found = np.moveaxis(found if rows.size else found[:0], -1, -2)
     half = x.dtype.kind != "c" if onesided is None else onesided
     return found[..., : n_fft // 2 + 1, :] if half else found
@@ -51,7 +63,11 @@ def _istft(x, n_fft, hop_length=None, win_length=None, window=None, center=True,
     w = _middle(window, n_fft, win_length, float)
     rows = np.moveaxis(x, -1, -2)
     norm = "ortho" if normalized else "backward"
-    rows = fft.ifft(rows, axis=-1, norm=norm) if return_complex else fft.irfft(rows[..., : n_fft // 2 + 1], n_fft, axis=-1, norm=norm)
+    rows = (
+        fft.ifft(rows, axis=-1, norm=norm)
+        if return_complex
+        else fft.irfft(rows[..., : n_fft // 2 + 1], n_fft, axis=-1, norm=norm)
+    )
     total = _overlap_add(np.moveaxis(rows * w, -1, -2), hop)
     weight = _overlap_add(np.repeat((w * w)[:, None], x.shape[-1], 1), hop)
     first = n_fft // 2 if center else 0
@@ -80,17 +96,17 @@ TABLE = [
         Bad(call(floats(5), 6, 1), "frame(frame_length): expected at most the length of the signal, 5, got 6"),
         Bad(call(floats(5), 2, 0), "frame(hop_length): expected a positive integer, got 0"),
         Bad(call(floats(5), 2, 1, 1), "frame(axis): expected 0 or -1, got 1"),
-        Bad(call(floats(), 2, 1), "frame(x): expected a tensor with at least one axis, got a Tensor of shape []")]),
+        Bad(call(floats(), 2, 1), "frame(x): expected a tensor with at least 1 dimension, got a Tensor of shape []")]),
     Row("overlap_add", ADDS, _overlap_add, dtypes=ALL - {dtypes.bool_}, unchecked=frozenset((dtypes.bool_,)), skip=NO_AXIS, bad=[
         Bad(call(floats(2, 3), 3), "overlap_add(hop_length): expected at most the length of a frame, 2, got 3"),
-        Bad(call(floats(2), 1), "overlap_add(x): expected a tensor with at least two axes, got a Tensor of shape [2]")]),
+        Bad(call(floats(2), 1), "overlap_add(x): expected a tensor with at least 2 dimensions, got a Tensor of shape [2]")]),
     Row("stft", SIGNALS, _stft, dtypes=WIDE, out=_spectrum, skip=NO_AXIS, bad=[
-        Bad(call(floats(5), 6), "stft(n_fft): expected a number from 1 to the length of the signal, 5, got 6", AssertionError),
+        Bad(call(floats(5), 6), "stft(n_fft): expected an integer in [1, 5], at most the length of the signal, got 6", AssertionError),
         Bad(call(floats(9), 8, 0), "stft(hop_length): expected a positive integer, got 0", AssertionError),
-        Bad(call(floats(9), 8, 2, 9), "stft(win_length): expected a number from 1 to n_fft, 8, got 9", AssertionError),
+        Bad(call(floats(9), 8, 2, 9), "stft(win_length): expected an integer in [1, 8], at most n_fft, got 9", AssertionError),
         Bad(call(floats(9), 8, 2, 8, floats(7)), "stft(window): expected shape [8], got a Tensor of shape [7]", AssertionError),
         Bad(call(floats(9), 8, pad_mode="edge"), "stft(pad_mode): expected 'reflect' or 'constant', got 'edge'", AssertionError),
-        Bad(call(floats(2, 2, 9), 8), "stft(x): expected a tensor with one or two axes", AssertionError),
+        Bad(call(floats(2, 2, 9), 8), "stft(x): expected a 1-D or 2-D tensor", AssertionError),
         Bad(call(floats(9), 2.5), "stft(n_fft): expected an integer, got 2.5", TypeError)]),
     Row("istft", SPECTRA, _istft, dtypes=WIDE, out=lambda d: dtypes.real_of(floating(d)),
         skip={**NO_AXIS, "zero size": "nothing can be reconstructed from no frames"}, bad=[
@@ -100,5 +116,5 @@ TABLE = [
         Bad(call(floats(5, 1), 8), "istft(x): expected frames that leave at least one sample, got a Tensor of shape [5, 1]"),
         Bad(call(floats(5, 6), 8, return_complex=True), "istft(onesided): expected False where the result is complex, got True", AssertionError),
         Bad(call(np.zeros((0, 5, 6)), 8), "istft(x): expected at least one element, got a Tensor of shape [0, 5, 6]", AssertionError),
-        Bad(call(floats(5), 8), "istft(x): expected a tensor with two or three axes, got a Tensor of shape [5]", AssertionError)]),
+        Bad(call(floats(5), 8), "istft(x): expected a 2-D or 3-D tensor, got a Tensor of shape [5]", AssertionError)]),
 ]  # fmt: skip

@@ -120,17 +120,17 @@ def _shifted(ref):
 def _bad(name):
     return [
         Bad(call(floats(3), norm="x"), f"{name}(norm): expected 'backward', 'ortho' or 'forward', got 'x'"),
-        Bad(call(floats(3), 0), f"{name}(n): expected sizes of 1 or more, got "),
+        Bad(call(floats(3), 0), f"{name}(n): expected positive sizes, got "),
         Bad(call(floats(3), axis=1), f"{name}(axis): expected an axis in [-1, 0], got 1"),
-        Bad(call(floats()), f"{name}(x): expected a tensor with at least one axis, got a Tensor of shape []"),
+        Bad(call(floats()), f"{name}(x): expected a tensor with at least 1 dimension, got a Tensor of shape []"),
     ]
 
 
 def _bad_two(name):
     return [
-        Bad(call(floats(3)), f"{name}(x): expected a tensor with at least two axes, got a Tensor of shape [3]"),
+        Bad(call(floats(3)), f"{name}(x): expected a tensor with at least 2 dimensions, got a Tensor of shape [3]"),
         Bad(call(floats(3, 4), [3]), f"{name}(s): expected two integers, got "),
-        Bad(call(floats(3, 4), axes=[0, 0]), f"{name}(axes): expected one axis or several different ones, got [0, 0]"),
+        Bad(call(floats(3, 4), axes=[0, 0]), f"{name}(axes): expected one or more different axes, got [0, 0]"),
     ]
 
 
@@ -139,7 +139,7 @@ def _bad_many(name):
         Bad(call(floats(3, 4), [3], [0, 1]), f"{name}(s): expected 2 sizes, one for each of axes, got [3]"),
         Bad(call(floats(3, 4), [3, 3, 3]), f"{name}(s): expected at most 2 sizes, one for each axis, got [3, 3, 3]"),
         Bad(call(floats(3, 4), 3), f"{name}(s): expected a sequence of integers, got 3"),
-        Bad(call(floats(3, 4), [0, 2]), f"{name}(s): expected sizes of 1 or more, got "),
+        Bad(call(floats(3, 4), [0, 2]), f"{name}(s): expected positive sizes, got "),
     ]
 
 
@@ -148,7 +148,12 @@ BACK = {"dtypes": WIDE | COMPLEX, "out": _real, "skip": NO_AXIS}
 KIND = frozenset((dtypes.float32, dtypes.float64))
 REST = ALL - KIND - COMPLEX  # the functions of the module choose the types, these operators take what they get
 SPACED = [call(1), call(4), call(5, 0.5), call(8, d=2.0, dtype="float64"), call(3, -0.25)]
-SHIFTS = [*unary(nonfinite=False)[:4], call(floats(3, 4, 5), 1), call(floats(3, 4, 5), axes=[0, -1]), call(floats(4, 5), (1, 0))]
+SHIFTS = [
+    *unary(nonfinite=False)[:4],
+    call(floats(3, 4, 5), 1),
+    call(floats(3, 4, 5), axes=[0, -1]),
+    call(floats(4, 5), (1, 0)),
+]
 
 TABLE = [
     Row("fft_c2c", _kinds(), _whole, dtypes=KIND | COMPLEX, out=_complex, unchecked=REST, skip=NO_AXIS),
@@ -158,7 +163,7 @@ TABLE = [
     Row("ifft", _one(floats(3, 5)), _sure(fft.ifft), **C, bad=_bad("ifft")),
     Row("rfft", _one(floats(3, 5)), _sure(fft.rfft), **R, bad=_bad("rfft")),
     Row("irfft", _one(floats(3, 5)), _sure(fft.irfft), **BACK,
-        bad=[*_bad("irfft"), Bad(call(np.zeros(0)), "irfft(x): expected an element along axis 0")]),
+        bad=[*_bad("irfft"), Bad(call(np.zeros(0)), "irfft(x): expected at least one element along axis 0")]),
     Row("hfft", _one(floats(3, 5)), _sure(fft.hfft), **BACK, bad=_bad("hfft")),
     Row("ihfft", _one(floats(3, 5)), _sure(fft.ihfft), **R, bad=_bad("ihfft")),
     *[Row(n, _two(), _listed(getattr(fft, n)), **k, bad=_bad_two(n)) for n, k in (("fft2", C), ("ifft2", C), ("rfft2", R), ("irfft2", BACK),
@@ -166,8 +171,8 @@ TABLE = [
     *[Row(n, _many(), _listed(getattr(fft, n)), **k, bad=_bad_many(n)) for n, k in (("fftn", C), ("ifftn", C), ("rfftn", R), ("irfftn", BACK),
         ("hfftn", BACK), ("ihfftn", R))],
     *[Row(n, SPACED, _spaced(getattr(fft, n)), dtypes=NONE, out="ref", grad=0,
-        bad=[Bad(call(0), f"{n}(n): expected a count of 1 or more, got 0"), Bad(call(3, 0.0), f"{n}(d): expected a distance other than 0, got 0.0"),
-        Bad(call(3, dtype="int32"), f"{n}(dtype): expected a floating type, got int32", TypeError)]) for n in ("fftfreq", "rfftfreq")],
+        bad=[Bad(call(0), f"{n}(n): expected a positive integer, got 0"), Bad(call(3, 0.0), f"{n}(d): expected a nonzero number, got 0.0"),
+        Bad(call(3, dtype="int32"), f"{n}(dtype): expected a floating-point dtype, got int32", TypeError)]) for n in ("fftfreq", "rfftfreq")],
     *[Row(n, SHIFTS, _shifted(getattr(fft, n)), dtypes=ALL, bad=[Bad(call(floats(3), 1), f"{n}(axes): expected an axis in [-1, 0], got 1"),
         Bad(call(floats(3), [0, 0]), f"{n}(axes): expected different axes, got ")]) for n in ("fftshift", "ifftshift")],
 ]  # fmt: skip

@@ -34,7 +34,9 @@ def attend(query, key, value, mask, valid, scale):
 
 def _lengths(query, key, value, seq_lens, kv_seq_lens, mask=None, scale=None, causal=False, pre_cache_length=0):
     n, m = query.shape[2], key.shape[2]
-    valid = (np.arange(n)[None, :, None] < seq_lens.reshape(-1, 1, 1)) & (np.arange(m)[None, None] < kv_seq_lens.reshape(-1, 1, 1))
+    valid = (np.arange(n)[None, :, None] < seq_lens.reshape(-1, 1, 1)) & (
+        np.arange(m)[None, None] < kv_seq_lens.reshape(-1, 1, 1)
+    )
     if causal:
         valid = valid & (np.arange(m)[None] <= np.arange(n)[:, None] + pre_cache_length)
     return attend(query, key, value, mask, valid[:, None], query.shape[3] ** -0.5 if scale is None else scale)
@@ -48,7 +50,9 @@ def _attention(x, qkv_weight, linear_weight, pre_layer_norm=False, pre_ln_scale=
     if transpose_qkv_wb:
         d = x.shape[2] // num_heads
         qkv_weight = qkv_weight.T.reshape(3, num_heads, d, x.shape[2])
-    q, k, v = np.einsum("bse,thde->tbhsd", h, qkv_weight) + (0 if qkv_bias is None else qkv_bias.reshape(3, 1, *qkv_weight.shape[1:3])[:, :, :, None])
+    q, k, v = np.einsum("bse,thde->tbhsd", h, qkv_weight) + (
+        0 if qkv_bias is None else qkv_bias.reshape(3, 1, *qkv_weight.shape[1:3])[:, :, :, None]
+    )
     if cache_kv is not None:
         k, v = np.concatenate([cache_kv[0], k], 2), np.concatenate([cache_kv[1], v], 2)
     s = q @ np.swapaxes(k, 2, 3) / np.sqrt(q.shape[-1])
@@ -84,25 +88,72 @@ TABLE, EXTRA = divided(
         Row(
             "attend_valid",
             [
-                call(part(2, 2, 2, 4), part(2, 1, 3, 4, seed=1), part(2, 1, 3, 2, seed=2), part(2, 1, 2, 3, seed=3), TRIL[None, None, :2], 0.5),
-                call(part(1, 2, 2, 4), part(1, 2, 3, 4, seed=1), part(1, 2, 3, 4, seed=2), part(1, 2, 2, 3, seed=3), TRIL[None, None, 1:], 0.7),
-                call(part(1, 1, 2, 4), part(1, 1, 2, 4, seed=1), part(1, 1, 2, 4, seed=2), None, np.array([[[[True, False], [False, False]]]]), 1.0),
-                call(np.zeros((0, 1, 2, 4)), np.zeros((0, 1, 2, 4)), np.zeros((0, 1, 2, 4)), None, np.ones((0, 1, 2, 2), bool), 1.0),
+                call(
+                    part(2, 2, 2, 4),
+                    part(2, 1, 3, 4, seed=1),
+                    part(2, 1, 3, 2, seed=2),
+                    part(2, 1, 2, 3, seed=3),
+                    TRIL[None, None, :2],
+                    0.5,
+                ),
+                call(
+                    part(1, 2, 2, 4),
+                    part(1, 2, 3, 4, seed=1),
+                    part(1, 2, 3, 4, seed=2),
+                    part(1, 2, 2, 3, seed=3),
+                    TRIL[None, None, 1:],
+                    0.7,
+                ),
+                call(
+                    part(1, 1, 2, 4),
+                    part(1, 1, 2, 4, seed=1),
+                    part(1, 1, 2, 4, seed=2),
+                    None,
+                    np.array([[[[True, False], [False, False]]]]),
+                    1.0,
+                ),
+                call(
+                    np.zeros((0, 1, 2, 4)),
+                    np.zeros((0, 1, 2, 4)),
+                    np.zeros((0, 1, 2, 4)),
+                    None,
+                    np.ones((0, 1, 2, 2), bool),
+                    1.0,
+                ),
             ],
             attend,
             skip={"0-d": PARTS},
             loose=ROUNDED,
             slow=True,
             bad=[
-                Bad(call(part(1, 3, 2, 4), part(1, 2, 2, 4), part(1, 2, 2, 4), None, np.ones((1, 1, 2, 2), bool), 1.0), "attend_valid(key): expected")
+                Bad(
+                    call(part(1, 3, 2, 4), part(1, 2, 2, 4), part(1, 2, 2, 4), None, np.ones((1, 1, 2, 2), bool), 1.0),
+                    "attend_valid(key): expected",
+                )
             ],
         ),
         Row(
             "variable_length_memory_efficient_attention",
             [
                 call(part(2, 2, 3, 4), part(2, 1, 4, 4, seed=1), part(2, 1, 4, 4, seed=2), LENS, LENS + 1),
-                call(part(2, 2, 3, 4), part(2, 2, 3, 4, seed=1), part(2, 2, 3, 4, seed=2), LENS, LENS, part(2, 1, 3, 3, seed=3), 0.3),
-                call(part(1, 1, 3, 4), part(1, 1, 4, 4, seed=1), part(1, 1, 4, 4, seed=2), LENS[1], LENS[1] + 1, causal=True, pre_cache_length=1),
+                call(
+                    part(2, 2, 3, 4),
+                    part(2, 2, 3, 4, seed=1),
+                    part(2, 2, 3, 4, seed=2),
+                    LENS,
+                    LENS,
+                    part(2, 1, 3, 3, seed=3),
+                    0.3,
+                ),
+                call(
+                    part(1, 1, 3, 4),
+                    part(1, 1, 4, 4, seed=1),
+                    part(1, 1, 4, 4, seed=2),
+                    LENS[1],
+                    LENS[1] + 1,
+                    causal=True,
+                    pre_cache_length=1,
+                ),
                 call(np.zeros((2, 1, 0, 4)), part(2, 1, 2, 4), part(2, 1, 2, 4), LENS, LENS),
             ],
             _lengths,
@@ -164,9 +215,18 @@ TABLE, EXTRA = divided(
             slow=True,
             loose=ROUNDED,
             bad=[
-                Bad(call(part(3, 4), *WEIGHTS), "fused_multi_head_attention(x): expected shape [batch, length, width], got shape [3, 4]"),
-                Bad(call(part(1, 3, 5), *WEIGHTS), "fused_multi_head_attention(qkv_weight): expected shape [3, 2, 2, 5], got shape [3, 2, 2, 4]"),
-                Bad(call(part(1, 3, 4), part(4, 12), WEIGHTS[1], transpose_qkv_wb=True), "fused_multi_head_attention(num_heads): expected a number"),
+                Bad(
+                    call(part(3, 4), *WEIGHTS),
+                    "fused_multi_head_attention(x): expected shape [batch, length, width], got shape [3, 4]",
+                ),
+                Bad(
+                    call(part(1, 3, 5), *WEIGHTS),
+                    "fused_multi_head_attention(qkv_weight): expected shape [3, 2, 2, 5], got shape [3, 2, 2, 4]",
+                ),
+                Bad(
+                    call(part(1, 3, 4), part(4, 12), WEIGHTS[1], transpose_qkv_wb=True),
+                    "fused_multi_head_attention(num_heads): expected a number",
+                ),
                 Bad(call(part(1, 3, 4), *WEIGHTS, mode="x"), "fused_multi_head_attention(mode): expected"),
                 Bad(call(part(1, 3, 4), *WEIGHTS, ring_id=0), "fused_multi_head_attention(ring_id): expected -1"),
                 Bad(
@@ -209,8 +269,14 @@ TABLE, EXTRA = divided(
             slow=True,
             loose=ROUNDED,
             bad=[
-                Bad(call(part(1, 2, 4), part(4, 5), part(5, 4), activation="foo"), "fused_feedforward(activation): expected one of gelu"),
-                Bad(call(part(1, 2, 4), part(4, 5), part(5, 4), dropout1_rate=2.0), "fused_feedforward(dropout1_rate): expected a probability"),
+                Bad(
+                    call(part(1, 2, 4), part(4, 5), part(5, 4), activation="foo"),
+                    "fused_feedforward(activation): expected one of 'gelu', 'relu', 'silu', 'swish', 'sigmoid', 'tanh', 'none', 'geglu', 'swiglu'",
+                ),
+                Bad(
+                    call(part(1, 2, 4), part(4, 5), part(5, 4), dropout1_rate=2.0),
+                    "fused_feedforward(dropout1_rate): expected a probability",
+                ),
                 Bad(
                     call(part(1, 2, 4), part(4, 5), part(5, 4), ln2_scale=part(3), training=False),
                     "fused_feedforward(ln2_scale): expected 4 elements",

@@ -45,7 +45,10 @@ def _blockwise(x, epsilon=0.0, input_transpose=False, output_scale_transpose=Tru
 
 
 def _gemm(a, sa, b, sb, out_dtype, bias=None, is_a_1d_scaled=True, is_b_1d_scaled=True):
-    a, b = [_back(t, s.T if flat else s, 1 if flat else 128) for t, s, flat in ((a, sa, is_a_1d_scaled), (b, sb, is_b_1d_scaled))]
+    a, b = [
+        _back(t, s.T if flat else s, 1 if flat else 128)
+        for t, s, flat in ((a, sa, is_a_1d_scaled), (b, sb, is_b_1d_scaled))
+    ]
     return (a @ b.T + (0 if bias is None else bias.astype(np.float32))).astype(np.float32)
 
 
@@ -138,8 +141,14 @@ TABLE, EXTRA = divided(
             _blockwise,
             **KEPT,
             bad=[
-                Bad(call(part(3, 5), output_type="e5m2"), "fp8_quant_blockwise(output_type): expected 'e4m3', got 'e5m2'"),
-                Bad(call(part(3, 5), quant_method="x"), "fp8_quant_blockwise(quant_method): expected '1x128' or '128x128'"),
+                Bad(
+                    call(part(3, 5), output_type="e5m2"),
+                    "fp8_quant_blockwise(output_type): expected 'e4m3', got 'e5m2'",
+                ),
+                Bad(
+                    call(part(3, 5), quant_method="x"),
+                    "fp8_quant_blockwise(quant_method): expected '1x128' or '128x128'",
+                ),
             ],
         ),
         Row(
@@ -152,8 +161,14 @@ TABLE, EXTRA = divided(
             **{**KEPT, "skip": {**KEPT["skip"], "zero size": PARTS}},
             loose=(4, "long sums"),
             bad=[
-                Bad(call(eighth(3, 130), SCALE1, eighth(2, 130), SCALE1, "float32"), "fp8_gemm_blockwise(b_decode_scale): expected shape [2, 2]"),
-                Bad(call(part(3, 130), SCALE1, eighth(3, 130), SCALE1, "float32"), "fp8_gemm_blockwise(a): expected a matrix of float8"),
+                Bad(
+                    call(eighth(3, 130), SCALE1, eighth(2, 130), SCALE1, "float32"),
+                    "fp8_gemm_blockwise(b_decode_scale): expected shape [2, 2]",
+                ),
+                Bad(
+                    call(part(3, 130), SCALE1, eighth(3, 130), SCALE1, "float32"),
+                    "fp8_gemm_blockwise(a): expected a float8 matrix with 130 columns",
+                ),
             ],
         ),
         Row(
@@ -161,26 +176,43 @@ TABLE, EXTRA = divided(
             [call(eighth(3, 130), SCALE1.T.copy()), call(eighth(0, 3), np.zeros((0, 1), np.float32))],
             lambda x, s: _back(x, s, 1, "bfloat16"),
             **KEPT,
-            bad=[Bad(call(eighth(3, 130), SCALE1), "fused_act_dequant(x): expected a matrix of float8")],
+            bad=[
+                Bad(
+                    call(eighth(3, 130), SCALE1),
+                    "fused_act_dequant(x): expected a float8 matrix, and a scale for every 128 elements of a row",
+                )
+            ],
         ),
         Row(
             "fused_weighted_swiglu_act_quant",
-            [call(still(part(2, 3, 20))), call(still(part(4, 20)), still(part(4)), True), call(still(np.zeros((0, 4))))],
+            [
+                call(still(part(2, 3, 20))),
+                call(still(part(4, 20)), still(part(4)), True),
+                call(still(np.zeros((0, 4)))),
+            ],
             _act_quant,
             **KEPT,
             loose=(1, ""),
-            bad=[Bad(call(part(2, 3)), "fused_weighted_swiglu_act_quant(x): expected a last axis that can be halved")],
+            bad=[Bad(call(part(2, 3)), "fused_weighted_swiglu_act_quant(x): expected a last dimension of even size")],
         ),
         Row(
             "fused_stack_transpose_quant",
             [call([still(part(128, 256)), still(part(128, 256, seed=1))]), call([still(part(128, 256))], False)],
             _stacked,
             **{**KEPT, "skip": {**KEPT["skip"], "zero size": PARTS}},
-            bad=[Bad(call([part(3, 5)]), "fused_stack_transpose_quant(x): expected matrices whose extents")],
+            bad=[
+                Bad(
+                    call([part(3, 5)]),
+                    "fused_stack_transpose_quant(x): expected matrices whose sizes are multiples of 128",
+                )
+            ],
         ),
         Row(
             "fused_transpose_split_quant",
-            [call(still(part(256, 3)), None, [128, 0, 128], True), call(eighth(128, 3), np.ones((128, 1), np.float32), [128])],
+            [
+                call(still(part(256, 3)), None, [128, 0, 128], True),
+                call(eighth(128, 3), np.ones((128, 1), np.float32), [128]),
+            ],
             _split,
             **{**KEPT, "skip": {**KEPT["skip"], "zero size": PARTS}},
             bad=[
@@ -218,12 +250,18 @@ TABLE, EXTRA = divided(
             skip={"0-d": PARTS},
             bad=[
                 Bad(call(part(2, 6), part(2, 2), part(2)), "fused_swiglu_weighted_bwd(do2_s): expected shape [2, 3]"),
-                Bad(call(part(2, 6), part(2, 3), part(3)), "fused_swiglu_weighted_bwd(unzipped_probs): expected a weight for each row"),
+                Bad(
+                    call(part(2, 6), part(2, 3), part(3)),
+                    "fused_swiglu_weighted_bwd(unzipped_probs): expected a weight for each row",
+                ),
             ],
         ),
         Row(
             "softmax_minus_label",
-            [call(floats(3, 4, low=0, high=1), np.array([1, 0, 3]), floats(3)), call(np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0))],
+            [
+                call(floats(3, 4, low=0, high=1), np.array([1, 0, 3]), floats(3)),
+                call(np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0)),
+            ],
             _minus,
             out="bfloat16",
             grad=0,
@@ -232,7 +270,10 @@ TABLE, EXTRA = divided(
         ),
         Row(
             "cross_entropy_with_softmax_bwd_w_downcast",
-            [call(np.array([[1], [0], [3]]), floats(3, 4, low=0, high=1), floats(3, 1)), call(np.zeros(0, np.int64), np.zeros((0, 4)), np.zeros(0))],
+            [
+                call(np.array([[1], [0], [3]]), floats(3, 4, low=0, high=1), floats(3, 1)),
+                call(np.zeros(0, np.int64), np.zeros((0, 4)), np.zeros(0)),
+            ],
             lambda label, p, g: _minus(p, label, g),
             dtypes=FLOAT,
             out="bfloat16",
@@ -241,13 +282,16 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(
                     call(np.array([1]), floats(3, 4), floats(3)),
-                    "cross_entropy_with_softmax_bwd_w_downcast(label): expected an integer for each of 3 rows",
+                    "cross_entropy_with_softmax_bwd_w_downcast(label): expected integer labels for 3 rows, and a gradient for each",
                 )
             ],
         ),
         Row(
             "rows_added",
-            [call(part(4, 2), np.array([1, 3, 1]), part(3, 2)), call(part(4, 2), np.zeros(0, np.int64), np.zeros((0, 2)))],
+            [
+                call(part(4, 2), np.array([1, 3, 1]), part(3, 2)),
+                call(part(4, 2), np.zeros(0, np.int64), np.zeros((0, 2))),
+            ],
             _added,
             grad=0,
             skip={"0-d": PARTS},
@@ -255,12 +299,20 @@ TABLE, EXTRA = divided(
         ),
         Row(
             "embedding_grad_add_to_",
-            [call(np.array([[1, 3]]), still(part(4, 2)), part(1, 2, 2)), call(np.zeros(0, np.int64), still(part(4, 2)), np.zeros((0, 2)))],
+            [
+                call(np.array([[1, 3]]), still(part(4, 2)), part(1, 2, 2)),
+                call(np.zeros(0, np.int64), still(part(4, 2)), np.zeros((0, 2))),
+            ],
             lambda i, t, g: _added(t, i, g),
             out="last",
             grad=0,
             skip={"0-d": PARTS},
-            bad=[Bad(call(np.array([1]), part(4, 2), part(1, 3)), "embedding_grad_add_to_(out_grad): expected a row for each")],
+            bad=[
+                Bad(
+                    call(np.array([1]), part(4, 2), part(1, 3)),
+                    "embedding_grad_add_to_(out_grad): expected a row for each",
+                )
+            ],
         ),
     ],
     keep=2,

@@ -47,14 +47,30 @@ def _step(x, cache_kv, bias=None, src_mask=None, sequence_lengths=None, rotary_t
             s = seen[0, b, g, :n] @ q[b, h] / np.sqrt(d)
             s = s if src_mask is None else s + src_mask[b, 0, 0, :n]
             out[b, h] = softmax(s) @ seen[1, b, g, :n]
-    out = (out.reshape(batch, heads * d) + (0 if out_shift is None else out_shift)) * (1 if out_smooth is None else out_smooth)
+    out = (out.reshape(batch, heads * d) + (0 if out_shift is None else out_shift)) * (
+        1 if out_smooth is None else out_smooth
+    )
     return [out, cache] if beam_cache_offset is None else [out, cache, beam_cache_offset]
 
 
 # ---------------------------------------------------------------- blocks
 
 
-def _blocks(qkv, key_cache, value_cache, encoder, decoder, starts, tables, pre_key, pre_value, rope=None, mask=None, tgt_mask=None, halves=False):
+def _blocks(
+    qkv,
+    key_cache,
+    value_cache,
+    encoder,
+    decoder,
+    starts,
+    tables,
+    pre_key,
+    pre_value,
+    rope=None,
+    mask=None,
+    tgt_mask=None,
+    halves=False,
+):
     """Token by token: its key and value are written, then it attends to the places of its sequence that it may see."""
     keys, values = key_cache.copy(), value_cache.copy()
     shared, places, d = key_cache.shape[1:]
@@ -78,21 +94,49 @@ def _blocks(qkv, key_cache, value_cache, encoder, decoder, starts, tables, pre_k
                 cos, sin = rope[:, b, done + i]
                 row = np.concatenate([_turned(row[: heads + shared], cos, sin, not halves), row[heads + shared :]])
             turned[t] = row[:heads]
-            keys[spot(b, done + i + shift)], values[spot(b, done + i + shift)] = row[heads : heads + shared], row[heads + shared :]
+            keys[spot(b, done + i + shift)], values[spot(b, done + i + shift)] = (
+                row[heads : heads + shared],
+                row[heads + shared :],
+            )
         for i, t in enumerate(tokens):
             n = len(tokens) + shift if prompt and mask is not None else done + i + shift + 1
             at = [spot(b, p) for p in range(n)]
             for h in range(heads):
                 g = h // (heads // shared)
                 s = np.array([keys[p][g] @ turned[t][h] for p in at]) / np.sqrt(d)
-                given = mask[b, 0, i] if prompt and mask is not None else tgt_mask[b, 0, 0] if not prompt and tgt_mask is not None else np.zeros(n)
+                given = (
+                    mask[b, 0, i]
+                    if prompt and mask is not None
+                    else tgt_mask[b, 0, 0]
+                    if not prompt and tgt_mask is not None
+                    else np.zeros(n)
+                )
                 s = s + given[:n]
                 out[t, h] = softmax(s) @ np.array([values[p][g] for p in at])
     return [out.reshape(len(out), heads * d), keys, values]
 
 
-def _block_op(qkv, key_cache, value_cache, encoder, decoder, starts, tables, pre_key, pre_value, scales, rope, mask, tgt_mask, most, halves, limits):
-    return _blocks(qkv, key_cache, value_cache, encoder, decoder, starts, tables, pre_key, pre_value, rope, mask, tgt_mask, halves)
+def _block_op(
+    qkv,
+    key_cache,
+    value_cache,
+    encoder,
+    decoder,
+    starts,
+    tables,
+    pre_key,
+    pre_value,
+    scales,
+    rope,
+    mask,
+    tgt_mask,
+    most,
+    halves,
+    limits,
+):
+    return _blocks(
+        qkv, key_cache, value_cache, encoder, decoder, starts, tables, pre_key, pre_value, rope, mask, tgt_mask, halves
+    )
 
 
 def _block_call(qkv, key_cache, value_cache, encoder, decoder, now, offsets, cum, starts, starts_k, tables, pre_key_cache=None,
@@ -134,7 +178,11 @@ def _transformer(x, ln_s, ln_b, qkv_w, qkv_b, out_w, out_b, ffn_s, ffn_lb, w1, b
 
     def norm(t, scale, bias):
         bias = None if bias is None else bias[i]
-        return _norm(t, scale[i], bias, epsilon, (-1,)) if norm_type == "layernorm" else _rms_of(t, scale[i], bias, epsilon, (2,))
+        return (
+            _norm(t, scale[i], bias, epsilon, (-1,))
+            if norm_type == "layernorm"
+            else _rms_of(t, scale[i], bias, epsilon, (2,))
+        )
 
     for i, w in enumerate(qkv_w):
         h = norm(x, ln_s, ln_b) if pre_layer_norm else x
@@ -147,7 +195,13 @@ def _transformer(x, ln_s, ln_b, qkv_w, qkv_b, out_w, out_b, ffn_s, ffn_lb, w1, b
         shared = gqa_group_size if gqa_group_size > 0 else len(flat) // 3
         heads = len(flat) - 2 * shared
         q, k, v = qkv[:, :heads], qkv[:, heads : heads + shared], qkv[:, heads + shared :]
-        at = np.zeros(batch, int) if time_step is None else np.full(batch, time_step.item()) if seq_lens is None else seq_lens
+        at = (
+            np.zeros(batch, int)
+            if time_step is None
+            else np.full(batch, time_step.item())
+            if seq_lens is None
+            else seq_lens
+        )
         if rotary_emb_dims:
             table = rotary_embs.reshape(2, batch, -1, d)
             table = table if time_step is None else np.stack([table[:, b, [at[b]]] for b in range(batch)], 1)
@@ -160,7 +214,9 @@ def _transformer(x, ln_s, ln_b, qkv_w, qkv_b, out_w, out_b, ffn_s, ffn_lb, w1, b
             k, v = caches[-1]
         out = np.zeros((batch, n, heads, d))
         for b, s, j in np.ndindex(batch, n, heads):
-            end = at[b] + 1 if time_step is not None else k.shape[2] if seq_lens is None else seq_lens[b] + k.shape[2] - n
+            end = (
+                at[b] + 1 if time_step is not None else k.shape[2] if seq_lens is None else seq_lens[b] + k.shape[2] - n
+            )
             score = k[b, j // (heads // shared), :end] @ q[b, j, s] / np.sqrt(d)
             score = score if attn_mask is None else score + attn_mask[b, 0, s, :end]
             out[b, s, j] = softmax(score) @ v[b, j // (heads // shared), :end]
@@ -178,7 +234,10 @@ def _transformer(x, ln_s, ln_b, qkv_w, qkv_b, out_w, out_b, ffn_s, ffn_lb, w1, b
 
 
 def weights(layers=1, qkv=(3, 2, 2, 4), wide=6, biases=True, held=still):
-    """Lists of weights for width 4; of biases too, or None. All of them are differentiated in one sample alone: it takes long to compile."""
+    """Lists of weights for width 4;
+
+    of biases too, or None. All of them are differentiated in one sample alone: it takes long to compile.
+    """
 
     def all_of(k, *shape):
         return [held(part(*shape, seed=10 * i + k)) for i in range(layers)]
@@ -216,9 +275,20 @@ TABLE, EXTRA = divided(
             "masked_multihead_attention",
             [
                 call(part(2, 16), still(part(2, 2, 1, 4, 4)), sequence_lengths=i32([0], [2])),
-                call(part(2, 12), still(part(2, 2, 1, 4, 4)), part(3, 1, 4), part(2, 1, 1, 3, seed=2), out_shift=part(4), out_smooth=part(4, seed=3)),
                 call(
-                    part(2, 12), still(part(2, 2, 1, 4, 4)), sequence_lengths=i32(1, 3), rotary_tensor=still(part(2, 2, 1, 5, 4)), rotary_emb_dims=1
+                    part(2, 12),
+                    still(part(2, 2, 1, 4, 4)),
+                    part(3, 1, 4),
+                    part(2, 1, 1, 3, seed=2),
+                    out_shift=part(4),
+                    out_smooth=part(4, seed=3),
+                ),
+                call(
+                    part(2, 12),
+                    still(part(2, 2, 1, 4, 4)),
+                    sequence_lengths=i32(1, 3),
+                    rotary_tensor=still(part(2, 2, 1, 5, 4)),
+                    rotary_emb_dims=1,
                 ),
                 call(
                     part(2, 12),
@@ -235,9 +305,18 @@ TABLE, EXTRA = divided(
             loose=ROUNDED,
             grad=0,
             bad=[
-                Bad(call(part(2, 12)), "masked_multihead_attention(cache_kv): expected shape [2, batch, heads, steps, width]"),
-                Bad(call(part(2, 9), part(2, 2, 1, 4, 4)), "masked_multihead_attention(x): expected shape [2, (heads + 2 * 1) * 4]"),
-                Bad(call(part(2, 12), part(2, 2, 1, 4, 4)), "masked_multihead_attention(src_mask): expected it or sequence_lengths"),
+                Bad(
+                    call(part(2, 12)),
+                    "masked_multihead_attention(cache_kv): expected shape [2, batch, heads, steps, width]",
+                ),
+                Bad(
+                    call(part(2, 9), part(2, 2, 1, 4, 4)),
+                    "masked_multihead_attention(x): expected shape [2, (heads + 2 * 1) * 4]",
+                ),
+                Bad(
+                    call(part(2, 12), part(2, 2, 1, 4, 4)),
+                    "masked_multihead_attention(src_mask): expected src_mask or sequence_lengths, to know the position of the step",
+                ),
                 Bad(
                     call(part(2, 12), part(2, 2, 1, 4, 4), src_mask=part(3, 1, 1, 2)),
                     "masked_multihead_attention(src_mask): expected shape [2, 1, 1,",
@@ -252,7 +331,12 @@ TABLE, EXTRA = divided(
             out="int32",
             grad=0,
             skip={"0-d": PARTS},
-            bad=[Bad(call(np.zeros(0, np.int32), i32(1), i32(1)), "blha_get_max_len(seq_lens_encoder): expected integers")],
+            bad=[
+                Bad(
+                    call(np.zeros(0, np.int32), i32(1), i32(1)),
+                    "blha_get_max_len(seq_lens_encoder): expected an integer tensor",
+                )
+            ],
         ),
         Row(
             "block_attention",
@@ -317,11 +401,36 @@ TABLE, EXTRA = divided(
             "block_multihead_attention",
             [
                 call(still(part(5, 16)), *CACHES, *FULL, max_seq_len=3, block_size=2),
-                call(still(part(5, 12)), *CACHES, *FULL, qkv_bias=part(12), rope_emb=still(part(2, 3, 6, 1, 2)), block_size=2),
                 call(
-                    part(5, 12), *CACHES, *FULL, rope_emb=still(part(2, 3, 6, 1, 2)), mask=still(part(3, 1, 3, 3)), use_neox_style=True, block_size=2
+                    still(part(5, 12)),
+                    *CACHES,
+                    *FULL,
+                    qkv_bias=part(12),
+                    rope_emb=still(part(2, 3, 6, 1, 2)),
+                    block_size=2,
                 ),
-                call(np.zeros((0, 12)), *CACHES, i32(0), i32(0), i32(0), i32(0), i32(0), i32(0, 0), i32(0, 0), TABLES[:1], block_size=2),
+                call(
+                    part(5, 12),
+                    *CACHES,
+                    *FULL,
+                    rope_emb=still(part(2, 3, 6, 1, 2)),
+                    mask=still(part(3, 1, 3, 3)),
+                    use_neox_style=True,
+                    block_size=2,
+                ),
+                call(
+                    np.zeros((0, 12)),
+                    *CACHES,
+                    i32(0),
+                    i32(0),
+                    i32(0),
+                    i32(0),
+                    i32(0),
+                    i32(0, 0),
+                    i32(0, 0),
+                    TABLES[:1],
+                    block_size=2,
+                ),
             ],
             _block_call,
             dtypes=frozenset(),
@@ -330,9 +439,12 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(
                     call(part(5, 16), *CACHES, *FULL),
-                    "block_multihead_attention(key_cache, value_cache): expected two of one shape [blocks, heads, 64, width]",
+                    "block_multihead_attention(key_cache, value_cache): expected two tensors of equal shape [blocks, heads, 64, width]",
                 ),
-                Bad(call(part(5, 15), *CACHES, *FULL, block_size=2), "block_multihead_attention(qkv): expected shape [tokens, (heads + 2 * 1) * 4]"),
+                Bad(
+                    call(part(5, 15), *CACHES, *FULL, block_size=2),
+                    "block_multihead_attention(qkv): expected shape [tokens, (heads + 2 * 1) * 4]",
+                ),
                 Bad(
                     call(part(5, 12), *CACHES, *FULL, block_size=2, use_dynamic_cachekv_quant=True),
                     "block_multihead_attention(use_dynamic_cachekv_quant): expected",
@@ -344,7 +456,12 @@ TABLE, EXTRA = divided(
             [
                 call(part(1, 2, 4), *weights(held=np.asarray), attn_mask=part(1, 1, 2, 2)),
                 call(
-                    part(1, 2, 4), *weights(2, (4, 2, 4), 12, False), norm_type="rmsnorm", activation="swiglu", gqa_group_size=1, residual_alpha=0.5
+                    part(1, 2, 4),
+                    *weights(2, (4, 2, 4), 12, False),
+                    norm_type="rmsnorm",
+                    activation="swiglu",
+                    gqa_group_size=1,
+                    residual_alpha=0.5,
                 ),
                 call(
                     part(2, 3, 4),
@@ -356,7 +473,13 @@ TABLE, EXTRA = divided(
                     activation="relu",
                     trans_qkvw=False,
                 ),
-                call(part(2, 1, 4), *weights(), cache_kvs=[still(part(2, 2, 2, 5, 2))], time_step=STEP, attn_mask=still(part(2, 1, 1, 3))),
+                call(
+                    part(2, 1, 4),
+                    *weights(),
+                    cache_kvs=[still(part(2, 2, 2, 5, 2))],
+                    time_step=STEP,
+                    attn_mask=still(part(2, 1, 1, 3)),
+                ),
                 call(
                     part(2, 1, 4),
                     *weights(),
@@ -367,7 +490,12 @@ TABLE, EXTRA = divided(
                     rotary_embs=still(part(2, 2, 1, 6, 2)),
                     use_neox_rotary_style=True,
                 ),
-                call(part(1, 2, 4), *weights(), pre_caches=[still(part(2, 1, 2, 1, 2))], cache_kvs=[still(part(2, 1, 2, 5, 2))]),
+                call(
+                    part(1, 2, 4),
+                    *weights(),
+                    pre_caches=[still(part(2, 1, 2, 1, 2))],
+                    cache_kvs=[still(part(2, 1, 2, 5, 2))],
+                ),
                 call(np.zeros((0, 2, 4)), *weights()),
             ],
             _transformer,
@@ -376,10 +504,22 @@ TABLE, EXTRA = divided(
             slow=True,
             bad=[
                 Bad(call(part(2, 4), *weights()), f"{MT}(x): expected shape [batch, length, width]"),
-                Bad(call(part(1, 2, 4), *weights(), norm_type="x"), f"{MT}(norm_type): expected 'layernorm' or 'rmsnorm'"),
-                Bad(call(part(1, 2, 4), *weights()[:-1], [part(4)] * 2), f"{MT}(ffn2_biases): expected a list of 1 Tensors", TypeError),
-                Bad(call(part(1, 2, 4), *weights(qkv=(3, 2, 2, 5))), f"{MT}(qkv_weights): expected shape [3, heads, head width, 4]"),
-                Bad(call(part(1, 1, 4), *weights(), time_step=STEP), f"{MT}(cache_kvs): expected a cache for each layer"),
+                Bad(
+                    call(part(1, 2, 4), *weights(), norm_type="x"),
+                    f"{MT}(norm_type): expected 'layernorm' or 'rmsnorm'",
+                ),
+                Bad(
+                    call(part(1, 2, 4), *weights()[:-1], [part(4)] * 2),
+                    f"{MT}(ffn2_biases): expected a list of 1 Tensors",
+                    TypeError,
+                ),
+                Bad(
+                    call(part(1, 2, 4), *weights(qkv=(3, 2, 2, 5))),
+                    f"{MT}(qkv_weights): expected shape [3, heads, head width, 4]",
+                ),
+                Bad(
+                    call(part(1, 1, 4), *weights(), time_step=STEP), f"{MT}(cache_kvs): expected a cache for each layer"
+                ),
             ],
         ),
     ],

@@ -13,11 +13,16 @@ PARTS = "its operands have several axes each"
 
 
 def divided(rows, keep):
-    """The rows with the first samples alone, which are compiled and differentiated; and with the others, whose values are enough."""
+    """The rows with the first samples alone, which are compiled and differentiated;
+
+    and with the others, whose values are enough.
+    """
     table, extra = [], []
     for row in rows:
         full = [s for s in row.samples if not s.is_empty and not s.is_scalar]
-        table.append(dataclasses.replace(row, samples=[*full[:keep], *[s for s in row.samples if s not in full]], cache={}))
+        table.append(
+            dataclasses.replace(row, samples=[*full[:keep], *[s for s in row.samples if s not in full]], cache={})
+        )
         if full[keep:]:
             extra.append(dataclasses.replace(row, samples=full[keep:], cache={}))
     return table, extra
@@ -138,7 +143,11 @@ TABLE, EXTRA = divided(
         ),
         Row(
             "fused_linear",
-            [call(floats(2, 3), floats(3, 4), floats(4)), call(floats(2, 2, 3), floats(4, 3), None, True), call(np.zeros((0, 3)), floats(3, 2))],
+            [
+                call(floats(2, 3), floats(3, 4), floats(4)),
+                call(floats(2, 2, 3), floats(4, 3), None, True),
+                call(np.zeros((0, 3)), floats(3, 2)),
+            ],
             lambda x, weight, bias=None, transpose_weight=False: _matmul_bias(x, weight, bias, False, transpose_weight),
             dtypes=NUMBER,
             skip={"0-d": PARTS},
@@ -146,11 +155,19 @@ TABLE, EXTRA = divided(
         Row(
             "fused_linear_activation",
             [call(floats(2, 3), floats(3, 4), floats(4), activation=a) for a in (None, "none", "relu", "gelu")]
-            + [call(floats(3, 2), floats(4, 3), floats(4), True, True), call(np.zeros((0, 3)), floats(3, 2), floats(2))],
+            + [
+                call(floats(3, 2), floats(4, 3), floats(4), True, True),
+                call(np.zeros((0, 3)), floats(3, 2), floats(2)),
+            ],
             _linear_act,
             skip={"0-d": PARTS},
             loose=(8, "gelu of a sum rounded to half precision"),
-            bad=[Bad(call(floats(2, 3), floats(3, 4), floats(4), activation="silu"), "fused_linear_activation(activation): expected None")],
+            bad=[
+                Bad(
+                    call(floats(2, 3), floats(3, 4), floats(4), activation="silu"),
+                    "fused_linear_activation(activation): expected None",
+                )
+            ],
             slow=True,
         ),
         Row(
@@ -166,10 +183,15 @@ TABLE, EXTRA = divided(
         ),
         Row(
             "swiglu",
-            [call(floats(2, 4)), call(floats(2, 3), floats(2, 3, seed=1)), call(floats(), floats(seed=1)), call(np.zeros((2, 0)))],
+            [
+                call(floats(2, 4)),
+                call(floats(2, 3), floats(2, 3, seed=1)),
+                call(floats(), floats(seed=1)),
+                call(np.zeros((2, 0))),
+            ],
             _swiglu,
             bad=[
-                Bad(call(floats(3)), "swiglu(x): expected a last axis that can be halved, got shape [3]"),
+                Bad(call(floats(3)), "swiglu(x): expected a last dimension of even size, got shape [3]"),
                 Bad(call(floats(2, 3), floats(3)), "swiglu(y): expected shape [2, 3], as x has, got shape [3]"),
                 Bad(call(np.array([1, 2])), "swiglu(x): expected one of", TypeError),
             ],
@@ -189,7 +211,10 @@ TABLE, EXTRA = divided(
         Row(
             "fused_bias_act",
             [
-                *[call(floats(2, 4), floats(4), act_method=a) for a in ("gelu", "relu", "silu", "geglu", "swiglu", "tanh", "sigmoid", "swish")],
+                *[
+                    call(floats(2, 4), floats(4), act_method=a)
+                    for a in ("gelu", "relu", "silu", "geglu", "swiglu", "tanh", "sigmoid", "swish")
+                ],
                 call(floats(2, 4), None, shift=floats(4), smooth=floats(4, seed=2)),
                 call(np.zeros((0, 4)), floats(4)),
                 call(floats(), act_method="relu"),
@@ -199,8 +224,14 @@ TABLE, EXTRA = divided(
             loose=(4, "a sum rounded to half precision before the activation"),
             unchecked=INT,
             bad=[
-                Bad(call(floats(2), act_method="abc"), "fused_bias_act(act_method): expected one of gelu"),
-                Bad(call(floats(2), compute_dtype="abc"), "fused_bias_act(compute_dtype): expected one of default"),
+                Bad(
+                    call(floats(2), act_method="abc"),
+                    "fused_bias_act(act_method): expected one of 'gelu', 'relu', 'silu', 'swish', 'sigmoid', 'tanh', 'none', 'geglu', 'swiglu'",
+                ),
+                Bad(
+                    call(floats(2), compute_dtype="abc"),
+                    "fused_bias_act(compute_dtype): expected one of 'default', 'fp16', 'bf16', 'fp32'",
+                ),
             ],
             slow=True,
         ),
@@ -220,8 +251,10 @@ TABLE, EXTRA = divided(
             lambda x, mask: _softmax(x + mask),
             skip={"0-d": PARTS},
             bad=[
-                Bad(call(floats(2, 2, 3, 3), floats(1, 1, 3, 3)), "softmax_mask_fuse(mask): expected shape [2, 1, 3, 3]"),
-                Bad(call(floats(3, 3), floats(3, 3)), "softmax_mask_fuse(x): expected 4 axes"),
+                Bad(
+                    call(floats(2, 2, 3, 3), floats(1, 1, 3, 3)), "softmax_mask_fuse(mask): expected shape [2, 1, 3, 3]"
+                ),
+                Bad(call(floats(3, 3), floats(3, 3)), "softmax_mask_fuse(x): expected a 4-D tensor"),
             ],
         ),
         Row(
@@ -229,12 +262,24 @@ TABLE, EXTRA = divided(
             [call(floats(2, 2, 3, 3)), call(np.zeros((1, 2, 0, 0)))],
             _lower,
             skip={"0-d": PARTS},
-            bad=[Bad(call(floats(1, 2, 3, 4)), "softmax_mask_fuse_upper_triangle(x): expected shape [batch, heads, n, n], got shape [1, 2, 3, 4]")],
+            bad=[
+                Bad(
+                    call(floats(1, 2, 3, 4)),
+                    "softmax_mask_fuse_upper_triangle(x): expected shape [batch, heads, n, n], got shape [1, 2, 3, 4]",
+                )
+            ],
         ),
         Row(
             "identity_loss",
-            [call(floats(2, 3)), *[call(floats(2, 3), r) for r in ("mean", "sum", 0, 1, 2)], call(floats(), "sum"), call(np.zeros((2, 0)), 0)],
-            lambda x, reduction="none": {"none": x, 2: x}.get(reduction, x.mean() if reduction in ("mean", 1) else x.sum()),
+            [
+                call(floats(2, 3)),
+                *[call(floats(2, 3), r) for r in ("mean", "sum", 0, 1, 2)],
+                call(floats(), "sum"),
+                call(np.zeros((2, 0)), 0),
+            ],
+            lambda x, reduction="none": {"none": x, 2: x}.get(
+                reduction, x.mean() if reduction in ("mean", 1) else x.sum()
+            ),
             bad=[
                 Bad(call(floats(2), "bad"), "identity_loss(reduction): expected 'sum'"),
                 Bad(call(floats(2), 5), "identity_loss(reduction): expected 'sum'"),

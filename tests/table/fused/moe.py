@@ -24,7 +24,9 @@ def _route(expert_id, capacity, experts, pad, first, last, from_back):
         taken = queue[e][-capacity:] if from_back else queue[e][:capacity]
         for i, (t, j) in enumerate(queue[e]):
             if (t, j) in taken and first <= e < last:
-                spot = (e - first) * capacity + taken.index((t, j)) if pad else done if last - first < experts else at + i
+                spot = (
+                    (e - first) * capacity + taken.index((t, j)) if pad else done if last - first < experts else at + i
+                )
                 scatter[j, t], kept[t, j], source[spot] = spot, True, t
                 done += 1
         at += counts[e]
@@ -58,14 +60,18 @@ def _permute(x, gate_logits, corr_bias, k, capacity, world_size):
 
 
 def _partial(x, combine_weights, expert_id, k, capacity, num_experts, use_pad, first, last, reverse_token_drop):
-    scatter, kept, source, offset, room = _route(expert_id, capacity, num_experts, use_pad, first, last, reverse_token_drop)
+    scatter, kept, source, offset, room = _route(
+        expert_id, capacity, num_experts, use_pad, first, last, reverse_token_drop
+    )
     source = source if use_pad else source[: room.sum()]
     return [_rows(x, source), combine_weights * kept, scatter, source, offset, room]
 
 
 def _aux(gate_prob, dispatch_mask, tokens_mask, dispatch_tokens_mask, num_experts, use_group, moe_k, clip_min):
     here = None if tokens_mask is None else tokens_mask.sum()
-    tokens = dispatch_tokens_mask.sum() if dispatch_tokens_mask is not None else len(gate_prob) if here is None else here
+    tokens = (
+        dispatch_tokens_mask.sum() if dispatch_tokens_mask is not None else len(gate_prob) if here is None else here
+    )
     tokens = max(float(tokens), clip_min)
     share = (dispatch_mask.sum(0) if dispatch_mask.ndim == 2 else dispatch_mask) / tokens
     loss = num_experts * (gate_prob.sum(0) / tokens * share).sum() / (moe_k if use_group else 1)
@@ -97,10 +103,18 @@ TABLE, EXTRA = divided(
             _route,
             **KEPT,
         ),
-        Row("rows_or_zero", [call(X, np.array([1, -1, 4, 1], np.int32)), call(NONE, np.array([-1, -1], np.int32))], _rows, skip={"0-d": PARTS}),
+        Row(
+            "rows_or_zero",
+            [call(X, np.array([1, -1, 4, 1], np.int32)), call(NONE, np.array([-1, -1], np.int32))],
+            _rows,
+            skip={"0-d": PARTS},
+        ),
         Row(
             "weighed_rows",
-            [call(X, part(2, 2), np.array([[0, 4], [1, 1]], np.int32)), call(X, np.zeros((0, 2)), np.zeros((0, 2), np.int32))],
+            [
+                call(X, part(2, 2), np.array([[0, 4], [1, 1]], np.int32)),
+                call(X, np.zeros((0, 2)), np.zeros((0, 2), np.int32)),
+            ],
             lambda x, w, i: np.einsum("sk,skd->sd", w, x[i]),
             skip={"0-d": PARTS},
             slow=True,
@@ -117,7 +131,8 @@ TABLE, EXTRA = divided(
             slow=True,
             bad=[
                 Bad(
-                    call(X, part(3, 2), np.array([[0, 4]], np.int32)), "moe_combine(scatter_index): expected integers of shape [3, 2], or transposed"
+                    call(X, part(3, 2), np.array([[0, 4]], np.int32)),
+                    "moe_combine(scatter_index): expected an integer tensor of shape [3, 2], or transposed",
                 ),
                 Bad(call(X, part(3, 2), np.full((3, 2), 9, np.int32)), "moe_combine(", IndexError),
             ],
@@ -133,17 +148,26 @@ TABLE, EXTRA = divided(
                 ref,
                 **KEPT,
                 bad=[
-                    Bad(call(X, GATE, None, 5, 2, a), f"{name}(k): expected a number from 1 to 4 experts, got 5"),
+                    Bad(
+                        call(X, GATE, None, 5, 2, a),
+                        f"{name}(k): expected an integer in [1, 4], the number of experts, got 5",
+                    ),
                     Bad(call(X, GATE[:2], None, 1, 2, a), f"{name}(gate_logits): expected shape [tokens, experts]"),
-                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a number above 0"),
+                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a positive integer"),
                 ],
             )
-            for name, ref, a, b in (("moe_gate_dispatch", _dispatch, True, False), ("moe_gate_dispatch_permute", _permute, 2, 4))
+            for name, ref, a, b in (
+                ("moe_gate_dispatch", _dispatch, True, False),
+                ("moe_gate_dispatch_permute", _permute, 2, 4),
+            )
         ],
         Row(
             "moe_gate_dispatch_and_quant",
             [call(still(part(3, 130)), still(GATE[:3]), None, 1, 2, True, True)],
-            lambda x, g, b, k, c, pad, pow2: [*_eighths(_dispatch(x, g, b, k, c, pad)[0], 0, 1, pow2), *_dispatch(x, g, b, k, c, pad)[1:]],
+            lambda x, g, b, k, c, pad, pow2: [
+                *_eighths(_dispatch(x, g, b, k, c, pad)[0], 0, 1, pow2),
+                *_dispatch(x, g, b, k, c, pad)[1:],
+            ],
             **{**KEPT, "skip": {**KEPT["skip"], "zero size": PARTS}},
         ),
         Row(
@@ -158,11 +182,11 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(
                     call(X, part(5, 2), IDS, 2, 2, 4, True, 3, 2, False),
-                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_end_index): expected a part of 4",
+                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_end_index): expected a range of the 4 experts, and a positive capacity",
                 ),
                 Bad(
                     call(X, part(5, 2), IDS, 1, 2, 4, True, 0, 2, False),
-                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_id): expected integers of shape [5, 1]",
+                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_id): expected an integer tensor of shape [5, 1]",
                 ),
             ],
         ),
@@ -171,7 +195,16 @@ TABLE, EXTRA = divided(
             [
                 call(GATE, np.array([2, 3, 0, 5]), None, None, 4, False, 2, 1e-6),
                 call(GATE, np.array([[2, 1, 0, 1], [0, 2, 3, 1]]), np.array([1, 1, 0, 1, 1]), None, 4, True, 2, 1e-6),
-                call(GATE, np.array([2, 3, 0, 5]), np.array([True, True, False, True, True]), np.ones(7, bool), 4, False, 2, 1e-6),
+                call(
+                    GATE,
+                    np.array([2, 3, 0, 5]),
+                    np.array([True, True, False, True, True]),
+                    np.ones(7, bool),
+                    4,
+                    False,
+                    2,
+                    1e-6,
+                ),
             ],
             _aux,
             skip={
@@ -183,7 +216,12 @@ TABLE, EXTRA = divided(
                 "static": "only the loss has a gradient",
                 "compiled": "only the loss has a gradient",
             },
-            bad=[Bad(call(GATE, np.array([2, 3]), None, None, 4, False, 2, 1e-6), "cal_aux_loss(dispatch_mask): expected a count for each expert")],
+            bad=[
+                Bad(
+                    call(GATE, np.array([2, 3]), None, None, 4, False, 2, 1e-6),
+                    "cal_aux_loss(dispatch_mask): expected an element for each expert of gate_prob of shape [5, 4]",
+                )
+            ],
         ),
         Row(
             "build_src_rank_and_local_expert_id",
@@ -193,7 +231,12 @@ TABLE, EXTRA = divided(
                 np.array([i % n for i, c in enumerate(counts) for _ in range(c)], np.int32),
             ],
             **KEPT,
-            bad=[Bad(call(np.array([1, 2]), [1], 2), "build_src_rank_and_local_expert_id(expert_num_global): expected 2 numbers")],
+            bad=[
+                Bad(
+                    call(np.array([1, 2]), [1], 2),
+                    "build_src_rank_and_local_expert_id(expert_num_global): expected 2 elements, the tokens per expert",
+                )
+            ],
         ),
         Row(
             "expand_modality_expert_id",
@@ -205,7 +248,12 @@ TABLE, EXTRA = divided(
             ],
             _expand,
             **{**KEPT, "out": "same"},
-            bad=[Bad(call(floats(2, 2), 2, 2, 2, False), "expand_modality_expert_id(expert_id): expected integers")],
+            bad=[
+                Bad(
+                    call(floats(2, 2), 2, 2, 2, False),
+                    "expand_modality_expert_id(expert_id): expected an integer tensor",
+                )
+            ],
         ),
         Row(
             "int_bincount",
@@ -219,8 +267,8 @@ TABLE, EXTRA = divided(
             dtypes=frozenset(),
             grad=0,
             bad=[
-                Bad(call(np.array([1]), 3, 3), "int_bincount(high): expected a number above low, which is 3, got 3"),
-                Bad(call(floats(2), 0, 3), "int_bincount(x): expected integers", TypeError),
+                Bad(call(np.array([1]), 3, 3), "int_bincount(high): expected a number greater than low = 3, got 3"),
+                Bad(call(floats(2), 0, 3), "int_bincount(x): expected an integer tensor", TypeError),
             ],
         ),
     ],

@@ -49,9 +49,21 @@ def _statistics(x, epsilon, axes, centred):
     return [mean.ravel(), 1 / np.sqrt(square + np.float32(epsilon)).ravel()]
 
 
-def _residual_norm(x, residual, bias=None, ln_scale=None, ln_bias=None, dropout_rate=0.5, ln_epsilon=1e-5, training=True, mode="upscale_in_train"):
+def _residual_norm(
+    x,
+    residual,
+    bias=None,
+    ln_scale=None,
+    ln_bias=None,
+    dropout_rate=0.5,
+    ln_epsilon=1e-5,
+    training=True,
+    mode="upscale_in_train",
+):
     x = x + (0 if bias is None else bias)
-    return _norm(residual + x * (1 - dropout_rate if mode == "downscale_in_infer" else 1), ln_scale, ln_bias, ln_epsilon, (-1,))
+    return _norm(
+        residual + x * (1 - dropout_rate if mode == "downscale_in_infer" else 1), ln_scale, ln_bias, ln_epsilon, (-1,)
+    )
 
 
 # ---------------------------------------------------------------- rotary embedding
@@ -68,9 +80,27 @@ def _turned(x, cos, sin, adjacent):
     return out
 
 
-def _rotary(q, k, v, sin=None, cos=None, position_ids=None, use_neox_rotary_style=True, time_major=False, rotary_emb_base=10000.0):
+def _rotary(
+    q,
+    k,
+    v,
+    sin=None,
+    cos=None,
+    position_ids=None,
+    use_neox_rotary_style=True,
+    time_major=False,
+    rotary_emb_base=10000.0,
+):
     if time_major:
-        made = _rotary(*[np.swapaxes(t, 0, 1) for t in (q, k, v)], sin, cos, position_ids, use_neox_rotary_style, False, rotary_emb_base)
+        made = _rotary(
+            *[np.swapaxes(t, 0, 1) for t in (q, k, v)],
+            sin,
+            cos,
+            position_ids,
+            use_neox_rotary_style,
+            False,
+            rotary_emb_base,
+        )
         return [np.swapaxes(t, 0, 1) for t in made]
     batch, length, _, width = q.shape
     if sin is None:
@@ -122,7 +152,11 @@ TABLE, EXTRA = divided(
         ),
         Row(
             "row_statistics",
-            [call(floats(2, 4), 1e-5, [1], True), call(floats(2, 3, 2), 1e-5, [1, 2], False), call(np.zeros((0, 3)), 1e-5, [1], True)],
+            [
+                call(floats(2, 4), 1e-5, [1], True),
+                call(floats(2, 3, 2), 1e-5, [1, 2], False),
+                call(np.zeros((0, 3)), 1e-5, [1], True),
+            ],
             _statistics,
             dtypes=WHOLE,
             unchecked=HALF,
@@ -141,15 +175,25 @@ TABLE, EXTRA = divided(
             skip={"0-d": NORM_PARTS},
             bad=[
                 Bad(call(floats(2, 4), floats(3), None, 1e-5), "fused_rms_norm(norm_weight): expected 4 elements"),
-                Bad(call(floats(2, 4), floats(4), None, 1e-5, 2), "fused_rms_norm(begin_norm_axis): expected", IndexError),
-                Bad(call(floats(2, 4), floats(4), None, 1e-5, residual=floats(4)), "fused_rms_norm(residual): expected shape [2, 4]"),
+                Bad(
+                    call(floats(2, 4), floats(4), None, 1e-5, 2),
+                    "fused_rms_norm(begin_norm_axis): expected",
+                    IndexError,
+                ),
+                Bad(
+                    call(floats(2, 4), floats(4), None, 1e-5, residual=floats(4)),
+                    "fused_rms_norm(residual): expected shape [2, 4]",
+                ),
             ],
             slow=True,
         ),
         Row(
             "fused_rms_norm_ext",
             [call(floats(2, 4), floats(4)), call(floats(2, 3, 2), floats(2), 1e-3), call(np.zeros((0, 3)), floats(3))],
-            lambda x, scale, epsilon=1e-5: [_rms_of(x, scale, None, epsilon, (-1,)), _statistics(x, epsilon, (-1,), False)[1].reshape(x.shape[:-1])],
+            lambda x, scale, epsilon=1e-5: [
+                _rms_of(x, scale, None, epsilon, (-1,)),
+                _statistics(x, epsilon, (-1,), False)[1].reshape(x.shape[:-1]),
+            ],
             dtypes=WHOLE,
             unchecked=HALF,
             skip={"0-d": NORM_PARTS},
@@ -170,7 +214,10 @@ TABLE, EXTRA = divided(
             skip={"0-d": NORM_PARTS},
             bad=[
                 Bad(call(floats(2, 4), floats(3), None, 1e-5), "fused_layer_norm(norm_weight): expected 4 elements"),
-                Bad(call(floats(2, 4), floats(4), None, 1e-5, bias=floats(3)), "fused_layer_norm(bias): expected 4 elements"),
+                Bad(
+                    call(floats(2, 4), floats(4), None, 1e-5, bias=floats(3)),
+                    "fused_layer_norm(bias): expected 4 elements",
+                ),
             ],
             slow=True,
         ),
@@ -187,12 +234,21 @@ TABLE, EXTRA = divided(
             skip={"0-d": NORM_PARTS},
             rename={},
             bad=[
-                Bad(call(floats(2, 4), floats(4)), "fused_bias_dropout_residual_layer_norm(residual): expected shape [2, 4]"),
                 Bad(
-                    call(floats(2, 4), floats(2, 4), dropout_rate=2.0), "fused_bias_dropout_residual_layer_norm(dropout_rate): expected a probability"
+                    call(floats(2, 4), floats(4)),
+                    "fused_bias_dropout_residual_layer_norm(residual): expected shape [2, 4]",
                 ),
-                Bad(call(floats(2, 4), floats(2, 4), mode="x"), "fused_bias_dropout_residual_layer_norm(mode): expected"),
-                Bad(call(floats(2, 4), floats(2, 4), floats(3)), "fused_bias_dropout_residual_layer_norm(bias): expected 4 elements"),
+                Bad(
+                    call(floats(2, 4), floats(2, 4), dropout_rate=2.0),
+                    "fused_bias_dropout_residual_layer_norm(dropout_rate): expected a probability",
+                ),
+                Bad(
+                    call(floats(2, 4), floats(2, 4), mode="x"), "fused_bias_dropout_residual_layer_norm(mode): expected"
+                ),
+                Bad(
+                    call(floats(2, 4), floats(2, 4), floats(3)),
+                    "fused_bias_dropout_residual_layer_norm(bias): expected 4 elements",
+                ),
             ],
             slow=True,
         ),
@@ -204,7 +260,12 @@ TABLE, EXTRA = divided(
             skip={"0-d": NO_SCALAR, "gradient rule": "tables of angles get no gradient"},
         ),
         Row(
-            "rotary_table", [call(10000.0, 3, 4, True, "float32"), call(500.0, 2, 6, False, "float64")], _table, dtypes=frozenset(), out="ref", grad=0
+            "rotary_table",
+            [call(10000.0, 3, 4, True, "float32"), call(500.0, 2, 6, False, "float64")],
+            _table,
+            dtypes=frozenset(),
+            out="ref",
+            grad=0,
         ),
         Row(
             ROPE,
@@ -229,13 +290,26 @@ TABLE, EXTRA = divided(
             _rotary,
             skip={"0-d": NO_SCALAR},
             bad=[
-                Bad(call(floats(2, 3, 1, 3)), f"{ROPE}(q): expected shape [batch, length, heads, width] with an even width"),
+                Bad(
+                    call(floats(2, 3, 1, 3)),
+                    f"{ROPE}(q): expected shape [batch, length, heads, width] with an even width",
+                ),
                 Bad(call(floats(2, 3, 4)), f"{ROPE}(q): expected shape [batch, length, heads, width]"),
-                Bad(call(_heads(), position_ids=POSITIONS), f"{ROPE}(position_ids): expected sin and cos with it", AssertionError),
+                Bad(
+                    call(_heads(), position_ids=POSITIONS),
+                    f"{ROPE}(position_ids): expected sin and cos, since position_ids are given",
+                    AssertionError,
+                ),
                 Bad(call(_heads(), sin=floats(3, 4)), f"{ROPE}(cos): expected both sin and cos"),
-                Bad(call(_heads(), sin=floats(2, 4), cos=floats(2, 4)), f"{ROPE}(cos): expected shape [3, 4] or [1, 3, 1, 4], got shape [2, 4]"),
-                Bad(call(_heads(), **_tables(5), position_ids=POSITIONS[:1]), f"{ROPE}(position_ids): expected integers of shape [2, 3]"),
-                Bad(call(_heads(), floats(2, 2, 1, 4)), f"{ROPE}(k): expected batch, length and width of q"),
+                Bad(
+                    call(_heads(), sin=floats(2, 4), cos=floats(2, 4)),
+                    f"{ROPE}(cos): expected shape [3, 4] or [1, 3, 1, 4], got shape [2, 4]",
+                ),
+                Bad(
+                    call(_heads(), **_tables(5), position_ids=POSITIONS[:1]),
+                    f"{ROPE}(position_ids): expected an integer tensor of shape [2, 3]",
+                ),
+                Bad(call(_heads(), floats(2, 2, 1, 4)), f"{ROPE}(k): expected batch, length and width to match q"),
             ],
             slow=True,
         ),

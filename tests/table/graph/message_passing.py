@@ -53,26 +53,46 @@ def _reindex(x, neighbors, count):
 
 
 def _hops(found, row, colptr, input_nodes, sample_sizes, sorted_eids=None, return_eids=False):
-    """Every edge is one of the graph; each step draws for the nodes that the one before found; numbers are places in the list of nodes."""
+    """Every edge is one of the graph;
+
+    each step draws for the nodes that the one before found; numbers are places in the list of nodes.
+    """
     src, dst, nodes, own, *numbers = found
     edges = {(int(row[j]), i) for i in range(colptr.size - 1) for j in range(colptr[i], colptr[i + 1])}
     drawn = list(zip(nodes[src.ravel()].tolist(), nodes[dst.ravel()].tolist(), strict=True))
     if not set(drawn) <= edges or len(set(nodes.tolist())) != nodes.size or nodes[own].tolist() != input_nodes.tolist():
         return False
-    if return_eids and [(int(row[e - 100]), e) for e in numbers[0].ravel()] != [(a, e) for (a, _), e in zip(drawn, numbers[0].ravel(), strict=True)]:
+    if return_eids and [(int(row[e - 100]), e) for e in numbers[0].ravel()] != [
+        (a, e) for (a, _), e in zip(drawn, numbers[0].ravel(), strict=True)
+    ]:
         return False
     first = sorted(set(input_nodes.tolist()))
-    wanted = sum(min(int(colptr[n + 1] - colptr[n]), sample_sizes[0] if sample_sizes[0] >= 0 else 99) for n in first) if len(sample_sizes) else 0
+    wanted = (
+        sum(min(int(colptr[n + 1] - colptr[n]), sample_sizes[0] if sample_sizes[0] >= 0 else 99) for n in first)
+        if len(sample_sizes)
+        else 0
+    )
     firsts = [d for _, d in drawn if d in first]
-    return len(drawn) == len(set(drawn)) and (len(firsts) == wanted or len(sample_sizes) == 0) and src.shape == dst.shape == (len(drawn), 1)
+    return (
+        len(drawn) == len(set(drawn))
+        and (len(firsts) == wanted or len(sample_sizes) == 0)
+        and src.shape == dst.shape == (len(drawn), 1)
+    )
 
 
-RANGE = Bad(call(ROW, COLPTR, np.array([12])), "graph_sample_neighbors(input_nodes): expected nodes in [0, 9], got 12", IndexError)
+RANGE = Bad(
+    call(ROW, COLPTR, np.array([12])),
+    "graph_sample_neighbors(input_nodes): expected node ids in [0, 9], got 12",
+    IndexError,
+)
 TABLE = [
     Row(
         "graph_send_recv",
         [
-            *[call(floats(3, 2), np.array([0, 1, 2, 0]), np.array([1, 2, 1, 0]), p) for p in ("sum", "mean", "max", "min")],
+            *[
+                call(floats(3, 2), np.array([0, 1, 2, 0]), np.array([1, 2, 1, 0]), p)
+                for p in ("sum", "mean", "max", "min")
+            ],
             call(floats(3), np.array([[0], [2]]), np.array([[1], [1]]), "mean", 2),
             call(floats(3), np.array([0, 2]), np.array([1, 1]), out_size=5),
             call(floats(3), np.array([0]), np.array([1]), out_size=0),
@@ -83,8 +103,14 @@ TABLE = [
         dtypes=FLOAT | INT,
         skip={"0-d": NO_SCALAR},
         bad=[
-            Bad(call(floats(3), np.array([0]), np.array([1]), "bad"), "graph_send_recv(pool_type): expected one of sum, mean, max, min, got 'bad'"),
-            Bad(call(floats(3), np.array([0]), np.array([1, 2])), "graph_send_recv(dst_index): expected 1 numbers"),
+            Bad(
+                call(floats(3), np.array([0]), np.array([1]), "bad"),
+                "graph_send_recv(pool_type): expected one of 'sum', 'mean', 'max', 'min', got 'bad'",
+            ),
+            Bad(
+                call(floats(3), np.array([0]), np.array([1, 2])),
+                "graph_send_recv(dst_index): expected 1 elements, as src_index has",
+            ),
             Bad(call(floats(3), np.array([0]), np.array([1], np.int32)), "graph_send_recv(dst_index): expected int64"),
             Bad(call(floats(3), np.array([0]), np.array([4])), "graph_send_recv(", IndexError),
             Bad(call(floats(3), np.array([4]), np.array([0])), "graph_send_recv(", IndexError),
@@ -106,9 +132,18 @@ TABLE = [
         skip={"0-d": NO_SCALAR, "static": VALUES},
         bad=[
             RANGE,
-            Bad(call(ROW, COLPTR, NODES, return_eids=True), "graph_sample_neighbors(eids): expected the edges' numbers"),
-            Bad(call(ROW, COLPTR, NODES, flag_perm_buffer=True), "graph_sample_neighbors(perm_buffer): expected a Tensor"),
-            Bad(call(ROW, np.array([0, 5, 2]), NODES), "graph_sample_neighbors(colptr): expected numbers from 0 to the 13 edges"),
+            Bad(
+                call(ROW, COLPTR, NODES, return_eids=True),
+                "graph_sample_neighbors(eids): expected edge ids, since return_eids is True",
+            ),
+            Bad(
+                call(ROW, COLPTR, NODES, flag_perm_buffer=True),
+                "graph_sample_neighbors(perm_buffer): expected a Tensor",
+            ),
+            Bad(
+                call(ROW, np.array([0, 5, 2]), NODES),
+                "graph_sample_neighbors(colptr): expected non-decreasing integers in [0, 13]",
+            ),
             Bad(call(ROW, COLPTR, NODES.astype(np.int32)), "graph_sample_neighbors(input_nodes): expected int64"),
         ],
     ),
@@ -116,7 +151,11 @@ TABLE = [
         "graph_reindex",
         [
             call(np.array([0, 1, 2]), np.array([8, 9, 0, 4, 7, 6, 7]), np.array([2, 3, 2], np.int32)),
-            call(np.array([0, 1, 2]), np.array([8, 9, 0, 4, 7, 6, 7, 0, 2, 3, 5, 1]), np.array([2, 3, 2, 1, 3, 1], np.int32)),
+            call(
+                np.array([0, 1, 2]),
+                np.array([8, 9, 0, 4, 7, 6, 7, 0, 2, 3, 5, 1]),
+                np.array([2, 3, 2, 1, 3, 1], np.int32),
+            ),
             call(np.array([0, 1, 1], np.int32), np.array([8, 9, 0], np.int32), np.array([2, 0, 1], np.int32)),
             call(np.array([5]), NONE, np.array([0], np.int32)),
             call(NONE, NONE, np.zeros(0, np.int32)),
@@ -129,12 +168,16 @@ TABLE = [
         bad=[
             Bad(
                 call(np.array([0]), np.array([8, 9]), np.array([1], np.int32)),
-                "graph_reindex(count): expected counts of 2 neighbours, got counts of 1",
+                "graph_reindex(count): expected counts that sum to 2, the number of neighbors, got a sum of 1",
             ),
             Bad(
-                call(np.array([0, 1]), np.array([8]), np.array([1], np.int32)), "graph_reindex(count): expected a number of neighbours for each of 2"
+                call(np.array([0, 1]), np.array([8]), np.array([1], np.int32)),
+                "graph_reindex(count): expected non-negative integers, a multiple of the 2 nodes in number",
             ),
-            Bad(call(np.array([0]), np.array([8]), np.array([1], np.int32), flag_buffer_hashtable=True), "graph_reindex(value_buffer): expected two"),
+            Bad(
+                call(np.array([0]), np.array([8]), np.array([1], np.int32), flag_buffer_hashtable=True),
+                "graph_reindex(value_buffer): expected two",
+            ),
         ],
     ),
     Row(
@@ -152,8 +195,13 @@ TABLE = [
         grad=0,
         skip={"0-d": NO_SCALAR, "static": VALUES},
         bad=[
-            Bad(call(ROW, COLPTR, NODES, [2], return_eids=True), "graph_khop_sampler(sorted_eids): expected the edges' numbers"),
-            Bad(call(ROW, COLPTR, NODES, 2), "graph_khop_sampler(sample_sizes): expected a list of integers", TypeError),
+            Bad(
+                call(ROW, COLPTR, NODES, [2], return_eids=True),
+                "graph_khop_sampler(sorted_eids): expected edge ids, since return_eids is True",
+            ),
+            Bad(
+                call(ROW, COLPTR, NODES, 2), "graph_khop_sampler(sample_sizes): expected a list of integers", TypeError
+            ),
         ],
     ),
 ]

@@ -47,11 +47,11 @@ def _samples():
 def _bad(name):
     where = f"{name}(segment_ids): expected "
     return [
-        Bad(call(floats(3), np.array([1, 0, 2])), f"{where}numbers that do not fall, got 1 before 0"),
-        Bad(call(floats(2), np.array([-1, 0])), f"{where}numbers of 0 or more, got -1", IndexError),
-        Bad(call(floats(2), np.array([0])), f"{where}one number for each row of data of shape [2], got shape [1]"),
+        Bad(call(floats(3), np.array([1, 0, 2])), f"{where}non-decreasing integers, got 1 before 0"),
+        Bad(call(floats(2), np.array([-1, 0])), f"{where}non-negative integers, got -1", IndexError),
+        Bad(call(floats(2), np.array([0])), f"{where}one element per row of data of shape [2], got shape [1]"),
         Bad(call(floats(2), np.array([0.5, 1.0])), f"{where}int32 or int64", TypeError),
-        Bad(call(floats(), np.array([0])), f"{where}one number for each row"),
+        Bad(call(floats(), np.array([0])), f"{where}one element per row"),
     ]
 
 
@@ -69,11 +69,18 @@ TABLE = [
         skip={"0-d": NO_SCALAR},
         bad=[
             Bad(call(floats(2), np.array([0, 5]), "sum", 3), "pool_rows(index): expected", IndexError),
-            Bad(call(floats(2), np.array([[0], [1]]), "sum", 3), "pool_rows(index): expected a 1-D tensor of integers"),
+            Bad(call(floats(2), np.array([[0], [1]]), "sum", 3), "pool_rows(index): expected a 1-D integer tensor"),
         ],
     ),
     *[
-        Row(f"segment_{p}", _samples(), _segments(p), dtypes=FLOAT | INT, skip={"0-d": NO_SCALAR, "static": VALUES}, bad=_bad(f"segment_{p}"))
+        Row(
+            f"segment_{p}",
+            _samples(),
+            _segments(p),
+            dtypes=FLOAT | INT,
+            skip={"0-d": NO_SCALAR, "static": VALUES},
+            bad=_bad(f"segment_{p}"),
+        )
         for p in ("sum", "mean", "max", "min")
     ],
 ]

@@ -20,7 +20,10 @@ def _gather_nd(x, index):
 
 def _along(arr, indices, axis, broadcast=True):
     if broadcast:
-        dims = [max(a, i) if k != axis % arr.ndim else i for k, (a, i) in enumerate(zip(arr.shape, indices.shape, strict=True))]
+        dims = [
+            max(a, i) if k != axis % arr.ndim else i
+            for k, (a, i) in enumerate(zip(arr.shape, indices.shape, strict=True))
+        ]
         wide = [n if k == axis % arr.ndim else dims[k] for k, n in enumerate(arr.shape)]
         return np.take_along_axis(np.broadcast_to(arr, wide), np.broadcast_to(indices, dims), axis)
     arr = arr[tuple(slice(None) if k == axis % arr.ndim else slice(0, n) for k, n in enumerate(indices.shape))]
@@ -72,36 +75,36 @@ TABLE = [
     Row("gather_nd_of", _nd_samples, _gather_nd, dtypes=ALL),
     Row("gather_nd", _nd_samples, _gather_nd, dtypes=ALL,
         bad=[Bad(call(floats(3, 4), np.array([[0, 4]])), "gather_nd(index): expected indices in [-4, 3] along axis 1, got 4", IndexError),
-             Bad(call(floats(3, 4), np.array([[0, 0, 0]])), "gather_nd(index): expected rows of at most 2 places, as x has axes, got shape [1, 3]"),
-             Bad(call(floats(3, 4), np.array(1)), "gather_nd(index): expected rows of at most 2 places, as x has axes, got shape []"),
+             Bad(call(floats(3, 4), np.array([[0, 0, 0]])), "gather_nd(index): expected a last dimension of at most 2, the number of dimensions of x, got shape [1, 3]"),
+             Bad(call(floats(3, 4), np.array(1)), "gather_nd(index): expected a last dimension of at most 2, the number of dimensions of x, got shape []"),
              Bad(call(np.zeros((0, 4)), np.array([[0]])),
                  "gather_nd(index): expected no indices into an axis without elements, got shape [1, 1]", IndexError),
-             Bad(call(floats(3), still([[0.0]])), "gather_nd(index): expected a tensor of integers, got float64", TypeError)]),
+             Bad(call(floats(3), still([[0.0]])), "gather_nd(index): expected an integer tensor, got float64", TypeError)]),
     *[Row(name, _along_samples, _along, dtypes=ALL,
         skip={"0-d": "there is no axis to take along"},
-        bad=[Bad(call(floats(2, 3), np.array([1]), 0), f"{name}(indices): expected 2 axes, as arr has, got shape [1]"),
+        bad=[Bad(call(floats(2, 3), np.array([1]), 0), f"{name}(indices): expected 2 dimensions, as arr has, got shape [1]"),
              Bad(call(floats(2, 3), np.array([[3]]), 1), f"{name}(indices): expected indices in [-3, 2], got 3", IndexError),
              Bad(call(floats(3, 3), np.array([[0], [1]]), 1),
-                 f"{name}(indices): expected extents that broadcast with arr's [3, 3] except along axis 1"),
-             Bad(call(floats(1, 3), np.array([[0], [1]]), 1, False), f"{name}(indices): expected extents of at most arr's [1, 3] except",
+                 f"{name}(indices): expected sizes that broadcast with arr's [3, 3] except along axis 1"),
+             Bad(call(floats(1, 3), np.array([[0], [1]]), 1, False), f"{name}(indices): expected sizes of at most arr's [1, 3] except",
                  RuntimeError),
              Bad(call(floats(2), still([0.0]), 0), f"{name}(indices): expected an integer tensor, got float64", TypeError),
-             Bad(call(floats(), np.array(0), 0), f"{name}(arr): expected a tensor with at least one axis, got a 0-d tensor", AssertionError)])
+             Bad(call(floats(), np.array(0), 0), f"{name}(arr): expected a tensor with at least 1 dimension, got a 0-D tensor", AssertionError)])
       for name in ("take_along_axis", "take_along_dim")],
     Row("index_sample", [call(floats(3, 4), np.array([[0, 1], [2, 3], [0, 0]])), call(floats(2, 2), np.array([[1], [0]], np.int32)), call(floats(3,
         4), np.zeros((3, 0), int)), call(np.zeros((0, 4)), np.zeros((0, 2), int))], lambda x, index: np.take_along_axis(x, index, 1), dtypes=ALL,
         skip={"0-d": "it takes matrices"},
         bad=[Bad(call(floats(2, 2), np.array([[-1], [0]])), "index_sample(index): expected indices in [0, 1], got -1", IndexError),
              Bad(call(floats(2), np.array([[0]])), "index_sample(x): expected a matrix, got a Tensor of shape [2], float64"),
-             Bad(call(floats(2, 2), np.array([[0]])), "index_sample(index): expected a matrix of 2 rows, as x has, got a Tensor of shape [1, 1]")]),
+             Bad(call(floats(2, 2), np.array([[0]])), "index_sample(index): expected a matrix with 2 rows to match x, got a Tensor of shape [1, 1]")]),
     Row("take", [call(floats(2, 3), np.array([[0, -1], [5, 0]])), call(floats(2, 3), np.array([7, -8, 2]), "wrap"), call(floats(2, 3), np.array([7,
         -8, 2]), mode="clip"), call(floats(2, 3), np.array(4)), call(floats(), np.array([0], np.int32)),
                  call(floats(2, 3), np.zeros((0, 2), int)), call(NONE, np.zeros(0, int), "wrap"), call(NONE, np.zeros(0, int), "clip")],
         lambda x, index, mode="raise": np.take(x, index, mode=mode) if x.size else np.zeros(index.shape), dtypes=ALL,
         bad=[Bad(call(floats(2, 3), np.array([6])), "take(index): expected indices in [-6, 5], got 6", IndexError),
-             Bad(call(floats(2, 3), np.array([0]), "no"), 'take(mode): expected "raise", "wrap" or "clip", got no'),
+             Bad(call(floats(2, 3), np.array([0]), "no"), "take(mode): expected 'raise', 'wrap' or 'clip', got 'no'"),
              Bad(call(NONE, np.array([0]), "clip"), "take(index): expected no indices into an axis without elements, got shape [1]", IndexError),
-             Bad(call(floats(2), still([0.0])), "take(index): expected a tensor of integers, got float64", TypeError)]),
+             Bad(call(floats(2), still([0.0])), "take(index): expected an integer tensor, got float64", TypeError)]),
     Row("masked_select", masked(), lambda x, mask: np.broadcast_arrays(x, mask)[0][np.broadcast_to(mask, np.broadcast_shapes(x.shape, mask.shape))],
         dtypes=ALL,
         skip={"static": "the shape of its result depends on values", "gradient rule": "and so it is not recorded without them"},
@@ -121,5 +124,5 @@ TABLE = [
                  AssertionError),
              Bad(call(floats(2), np.array([1, 0]), floats(2)), "masked_scatter(mask): expected a bool tensor, got int64", AssertionError),
              Bad(call(floats(2), np.array([True, False]), np.array([1])),
-                 "masked_scatter(value): expected x's type float64, got int64", AssertionError)]),
+                 "masked_scatter(value): expected x's dtype float64, got int64", AssertionError)]),
 ]  # fmt: skip

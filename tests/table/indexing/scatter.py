@@ -57,10 +57,19 @@ def _put(arr, indices, values, axis, reduce="assign", include_self=True, broadca
 
 
 def _ties(w, arr, indices, values, axis, reduce, include_self):
-    """Those that are equal to the least or largest share its gradient; of a product, each gets the product of the others."""
-    out, ga, gv = _put(arr, indices, values, axis, reduce, include_self, False), np.zeros_like(arr), np.zeros_like(values)
+    """Those that are equal to the least or largest share its gradient;
+
+    of a product, each gets the product of the others.
+    """
+    out, ga, gv = (
+        _put(arr, indices, values, axis, reduce, include_self, False),
+        np.zeros_like(arr),
+        np.zeros_like(values),
+    )
     for to in np.ndindex(arr.shape):
-        there = [p for p in np.ndindex(indices.shape) if (*p[:axis], indices[p] % arr.shape[axis], *p[axis + 1 :]) == to]
+        there = [
+            p for p in np.ndindex(indices.shape) if (*p[:axis], indices[p] % arr.shape[axis], *p[axis + 1 :]) == to
+        ]
         self = include_self or not there
         if reduce == "mul":
             factors = [(gv, p, values[p]) for p in there] + [(ga, to, arr[to])] * self
@@ -97,12 +106,12 @@ def _bad(name, of_index, make):
     """What all functions of elements along an axis refuse."""
     return [Bad(make(floats(3, 4), np.array([[3]])), f"{name}({of_index}): expected indices in [-3, 2], got 3", IndexError),
             Bad(make(floats(3, 4), np.array([[-4]])), f"{name}({of_index}): expected indices in [-3, 2], got -4", RuntimeError),
-            Bad(make(floats(3, 4), np.array([0])), f"{name}({of_index}): expected 2 axes, as the tensor written to has, got shape [1]"),
-            Bad(make(floats(3, 4), np.zeros((1, 5), int)), f"{name}({of_index}): expected a shape that fits [3, 4] along all axes but 0",
+            Bad(make(floats(3, 4), np.array([0])), f"{name}({of_index}): expected 2 dimensions, as the tensor written to has, got shape [1]"),
+            Bad(make(floats(3, 4), np.zeros((1, 5), int)), f"{name}({of_index}): expected a shape compatible with [3, 4] along all axes but 0",
                 RuntimeError),
-            Bad(make(floats(3, 4), still([[0.0]])), f"{name}({of_index}): expected a tensor of integers, got float64", TypeError),
+            Bad(make(floats(3, 4), still([[0.0]])), f"{name}({of_index}): expected an integer tensor, got float64", TypeError),
             Bad(make(np.zeros((0, 4)), np.zeros((1, 4), int)), f"{name}({of_index}): expected ", IndexError),
-            Bad(make(floats(), np.array(0)), f"{name}(): expected a tensor with at least one axis, got a Tensor of shape []",
+            Bad(make(floats(), np.array(0)), f"{name}(): expected a tensor with at least 1 dimension, got a Tensor of shape []",
                 AssertionError)]  # fmt: skip
 
 
@@ -114,8 +123,8 @@ TABLE = [
                     dtypes=ALL - BOOL, unchecked=BOOL,
         bad=[Bad(call(floats(4, 2), np.array([2, 0]), floats(3, 2)),
         "scatter(updates): expected one row of [2] for each of 2 indices, got shape [3, 2]"),
-             Bad(call(floats(4, 2), np.array([[2, 0]]), floats(2, 2)), "scatter(index): expected a 1-D tensor of integers, got shape [1, 2], int64"),
-             Bad(call(floats(), np.array(0), floats()), "scatter(x): expected a tensor with at least one axis, got a 0-d tensor"),
+             Bad(call(floats(4, 2), np.array([[2, 0]]), floats(2, 2)), "scatter(index): expected a 1-D integer tensor, got shape [1, 2], int64"),
+             Bad(call(floats(), np.array(0), floats()), "scatter(x): expected a tensor with at least 1 dimension, got a 0-D tensor"),
              Bad(call(floats(4, 2), np.array([4]), floats(1, 2)), "scatter(index): expected indices in [-4, 3], got 4", IndexError)]),
     Row("index_add", [call(floats(4, 3), np.array([2, 0]), 0, floats(2, 3)), call(floats(4, 3), np.array([1, 1]), -1, floats(4, 2)), call(floats(2, 3,
         2), np.array([-1, 0, -1], np.int32), axis=1, value=floats(2, 3, 2, seed=1)),
@@ -124,22 +133,22 @@ TABLE = [
         bad=[Bad(call(floats(4, 3), np.array([4]), 0, floats(1, 3)), "index_add(index): expected indices in [-4, 3], got 4", IndexError),
              Bad(call(floats(4, 3), np.array([0]), 0, floats(1)), "index_add(value): expected shape [1, 3], got shape [1]"),
              Bad(call(floats(4, 3), np.array([[0]]), 0, floats(1, 3)),
-                 "index_add(index): expected a 1-D tensor of integers, got shape [1, 1], int64"),
-             Bad(call(floats(4), np.array([0]), 0, np.array([1])), "index_add(): expected operands of one kind, got float64 and int64", TypeError),
+                 "index_add(index): expected a 1-D integer tensor, got shape [1, 1], int64"),
+             Bad(call(floats(4), np.array([0]), 0, np.array([1])), "index_add(): expected operands whose dtypes promote, got float64 and int64", TypeError),
              Bad(call(floats(), np.array([0]), 0, floats(1)),
-                 "index_add(x): expected a tensor with at least one axis, got a 0-d tensor", IndexError)]),
+                 "index_add(x): expected a tensor with at least 1 dimension, got a 0-D tensor", IndexError)]),
     Row("scatter_nd_of", _nd_samples, _nd_add, dtypes=ALL - BOOL, unchecked=BOOL),
     Row("scatter_nd_add", _nd_samples, _nd_add, dtypes=ALL - BOOL, unchecked=BOOL,
         bad=[Bad(call(floats(4, 2), np.array([[0, 2]]), floats(1)),
             "scatter_nd_add(index): expected indices in [-2, 1] along axis 1, got 2", IndexError),
              Bad(call(floats(4, 2), np.array([[0]]), floats(1)), "scatter_nd_add(updates): expected shape [1, 2], got shape [1]"),
              Bad(call(floats(4), np.array([[0]]), np.array([1])),
-                 "scatter_nd_add(): expected operands of one kind, got float64 and int64", TypeError)]),
+                 "scatter_nd_add(): expected operands whose dtypes promote, got float64 and int64", TypeError)]),
     Row("scatter_nd", [call(np.array([[1], [2], [1]]), floats(3), [4]), call(np.array([[1, 0], [-1, 1]]), floats(2, 3), shape=[4, 2, 3]),
         call(np.array([1]), floats(), [3]), call(np.zeros((0, 1), int), np.zeros(0), [3])],
         lambda index, updates, shape: _nd_add(np.zeros(shape, updates.dtype), index, updates), dtypes=ALL - BOOL, unchecked=BOOL, out="last",
         bad=[Bad(call(np.array([[4]]), floats(1), [4]), "scatter_nd(index): expected indices in [-4, 3] along axis 0, got 4", IndexError),
-             Bad(call(np.array([[0]]), floats(1), [-1]), "scatter_nd(shape): expected extents of 0 or more, got [-1]")]),
+             Bad(call(np.array([[0]]), floats(1), [-1]), "scatter_nd(shape): expected non-negative sizes, got [-1]")]),
     Row("put_along", _linear, lambda *a: _put(*a, False), dtypes=ALL - BOOL, unchecked=BOOL, skip={"0-d": "there is no axis to put along"}),
     Row("fold_along", _folds, lambda *a: _put(*a, False), dtypes=ALL - BOOL - COMPLEX, unchecked=BOOL | COMPLEX, grad_ref=_ties,
         skip={"0-d": "there is no axis to put along", "gradient rule": "jax has no gradient of a product with duplicates"}),
@@ -154,12 +163,11 @@ TABLE = [
         dtypes=ALL - BOOL - COMPLEX, unchecked=BOOL | COMPLEX,
         bad=[*_bad("put_along_axis", "indices", lambda x, i: call(x, i, 1.0, 0)),
              Bad(call(floats(3), np.array([0]), 1.0, 0, "no"),
-                 "put_along_axis(reduce): expected one of assign, add, mean, mul, multiply, amin, amax, got 'no'"),
+                 "put_along_axis(reduce): expected one of 'assign', 'add', 'mean', 'mul', 'multiply', 'amin', 'amax', got 'no'"),
              Bad(call(floats(3), np.array([0]), np.array([1]), 0),
-                 "put_along_axis(values): expected the type of the tensor written to, float64, got int64",
+                 "put_along_axis(values): expected the dtype of the tensor written to, float64, got int64",
                  TypeError),
-             Bad(call(np.array([True]), np.array([0]), True, 0, "mul"),
-                 "put_along_axis(reduce): expected a reduction for bool, got 'mul'", TypeError),
+             Bad(call(np.array([True]), np.array([0]), True, 0, "mul"), "put_along_axis(reduce): expected a reduction that supports bool, got 'mul'", TypeError),
              Bad(call(floats(3), np.array([0, 1]), floats(1), 0, "add", True, False),
                  "put_along_axis(values): expected a value for each index of shape [2], got shape [1]", RuntimeError)]),
     Row("scatter_add", [call(floats(3, 4), 0, _i, floats(2, 4)), call(floats(3, 4), 1, np.array([[0, 0]]), floats(1, 2)), call(floats(3), 0,

@@ -61,7 +61,7 @@ LAYERS = [
         bad_init=[Bad(call(1.0, 2.0, None, 4), "Hardtanh(): expected arguments min, max, name", TypeError)]),
     activation("ThresholdedReLU", lambda x: np.where(x > 0.25, x, -1), call(0.25, -1.0)),
     LayerRow("Softmax2D", call(), IMAGES, ref=lambda x: _softmax(x, -3),
-        bad=[Bad(call(np.ones((2, 3))), "Softmax2D(x): expected 3 or 4 axes", AssertionError)]),
+        bad=[Bad(call(np.ones((2, 3))), "Softmax2D(x): expected a 3-D or 4-D tensor", AssertionError)]),
     LayerRow("Maxout", call(2), IMAGES, ref=_maxout,
         bad=[Bad(call(np.ones((1, 3, 1, 1))), "maxout(groups): expected a divisor of the 3 channels, got 2")]),
     LayerRow("PReLU", call(4, 0.5), IMAGES, {"_weight": (4,)}, lambda x, _weight: np.where(x > 0, x, x * _weight[:, None, None]),

@@ -33,7 +33,7 @@ def _windows(x, reduce):
 
 LAYERS = [
     LayerRow("Linear", call(4, 3), SHAPES, {"weight": (4, 3), "bias": (3,)}, lambda x, weight, bias: x @ weight + bias,
-        bad=[Bad(call(np.ones((2, 5))), "linear(x): expected a last axis of 4, as weight has rows, got shape [2, 5]")]),
+        bad=[Bad(call(np.ones((2, 5))), "linear(x): expected 4 features in the last dimension to match weight of shape [4, 3], got shape [2, 5]")]),
     LayerRow("Embedding", call(5, 3, padding_idx=0), [call(np.array([[0, 2], [4, 2]])), call(np.zeros((0, 2), int))],
         {"weight": (5, 3)}, lambda x, weight: np.where((x == 0)[..., None], 0, weight[x]),
         bad=[Bad(call(np.array([5])), "expected indices in [0, 4], got 5", IndexError)]),

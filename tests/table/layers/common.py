@@ -26,7 +26,7 @@ LAYERS = [
         lambda x, y, weight, bias: np.einsum("bi,kij,bj->bk", x, weight, y) + bias,
         bad=[Bad(call(np.ones((5, 2)), np.ones((5, 4))), "bilinear(weight): expected shape [any, 2, 4], got shape [2, 3, 4]")]),
     LayerRow("Dropout2D", call(0.5), [(2, 3, 2, 2), (0, 3, 2, 2)], ref=lambda x: x, modes=("eval",),
-        bad=[Bad(call(np.ones((2, 3))), "dropout2d(x): expected 4 axes, got shape [2, 3]")]),
+        bad=[Bad(call(np.ones((2, 3))), "dropout2d(x): expected a 4-D tensor, got shape [2, 3]")]),
     LayerRow("Dropout3D", call(0.5), [(2, 3, 2, 1, 2)], ref=lambda x: x, modes=("eval",)),
     LayerRow("AlphaDropout", call(0.5), [(3, 4), (0, 4)], ref=lambda x: x, modes=("eval",)),
     LayerRow("FeatureAlphaDropout", call(0.5), [(3, 4, 2), (0, 4)], ref=lambda x: x, modes=("eval",)),

@@ -11,7 +11,8 @@ from tests.table.layer_harness import LayerRow
 _rng = np.random.default_rng(0)
 _lower = np.tril(np.ones((3, 3), bool))
 EPSILON = 1e-5
-# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no bias of queries, keys and values here
+# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no bias of queries, keys
+# and values here
 NO_DROP = {"dropout_rate": 0.0, "attn_dropout_rate": 0.0}
 
 
@@ -50,7 +51,7 @@ LAYERS = [
         "FusedBiasDropoutResidualLayerNorm", call(4, 0.0), [call(_x(2, 4), _x(2, 4))], {"linear_bias": (4,), "ln_scale": (4,), "ln_bias": (4,)},
         lambda x, residual, linear_bias, ln_scale, ln_bias: _norm(x + linear_bias + residual, ln_scale, ln_bias, EPSILON, (-1,)),
         bad=[Bad(call(np.ones((2, 4)), np.ones(4)), "(residual): expected shape [2, 4]")],
-        bad_init=[Bad(call(0), "FusedBiasDropoutResidualLayerNorm(embed_dim): expected a number above 0", AssertionError)],
+        bad_init=[Bad(call(0), "FusedBiasDropoutResidualLayerNorm(embed_dim): expected a positive integer", AssertionError)],
     ),
     LayerRow(
         "FusedMultiHeadAttention", call(4, 2, **NO_DROP, qkv_bias_attr=False), [call(_x(2, 3, 4), attn_mask=_lower), (0, 3, 4)],
@@ -64,13 +65,13 @@ LAYERS = [
     LayerRow(
         "FusedFeedForward", call(4, 6, 0.0, normalize_before=True), [(2, 3, 4)], {**FEED, "_ln1_scale": (4,), "_ln1_bias": (4,)},
         lambda x, **p: _forward(x, pre=True, **p),
-        bad_init=[Bad(call(0, 6), "FusedFeedForward(d_model): expected a number above 0", AssertionError)],
+        bad_init=[Bad(call(0, 6), "FusedFeedForward(d_model): expected a positive integer", AssertionError)],
     ),
     LayerRow(
         "FusedMultiTransformer", call(4, 2, 6, num_layers=1), [(1, 2, 4), call(_x(1, 2, 4), _x(1, 1, 2, 2))], None, _whole,
         skip={"state dict": "its keys are the names of the parameters, which another layer has not"},
         bad=[Bad(call(np.ones((2, 4))), "(x): expected shape [batch, length, width], got shape [2, 4]")],
-        bad_init=[Bad(call(4, 2, 6), "FusedMultiTransformer(num_layers): expected a number above 0", AssertionError),
+        bad_init=[Bad(call(4, 2, 6), "FusedMultiTransformer(num_layers): expected a positive integer, or a list as qkv_weight_attrs", AssertionError),
                   Bad(call(4, 2, 6, num_layers=2, ln_bias_attrs=[None]), "FusedMultiTransformer(ln_biases): expected one attribute, or a list of 2")],
     ),
     LayerRow(

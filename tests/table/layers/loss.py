@@ -29,7 +29,9 @@ def _logits_bce(x, y):
 
 
 def _margins(x, label):
-    return np.mean([sum(max(0, 1 - r[k] + r[j]) for j in range(4) if j != k) / 4 for r, k in zip(x, label, strict=True)])
+    return np.mean(
+        [sum(max(0, 1 - r[k] + r[j]) for j in range(4) if j != k) / 4 for r, k in zip(x, label, strict=True)]
+    )
 
 
 def _one_step(x, y, steps, sizes):
@@ -51,13 +53,16 @@ def _triplet(x, near, far):
 
 def _adaptive(x, label, head_weight, tail_weight_0_0, tail_weight_0_1):
     """For labels 0 and 1 at the head and 2 in the first cluster."""
-    head, tail = special.log_softmax(x @ head_weight, -1), special.log_softmax(x @ tail_weight_0_0 @ tail_weight_0_1, -1)
+    head, tail = (
+        special.log_softmax(x @ head_weight, -1),
+        special.log_softmax(x @ tail_weight_0_0 @ tail_weight_0_1, -1),
+    )
     out = np.array([head[n, k] + (tail[n, 0] if k == 2 else 0) for n, k in enumerate(label)])
     return [out, -out.mean()]
 
 
 LAYERS = [
-    loss("MSELoss", lambda x, y: ((x - y) ** 2).mean(), bad_init=[Bad(call("all"), "MSELoss(reduction): expected mean, sum or none, got 'all'"),
+    loss("MSELoss", lambda x, y: ((x - y) ** 2).mean(), bad_init=[Bad(call("all"), "MSELoss(reduction): expected 'mean', 'sum' or 'none', got 'all'"),
         Bad(call(size=1), "MSELoss(): expected arguments reduction, got 'size'", TypeError)]),
     loss("CrossEntropyLoss", _cross_entropy, _pair[0], _labels),
     loss("L1Loss", lambda x, y: abs(x - y).sum(), init=call("sum")),
@@ -86,7 +91,7 @@ LAYERS = [
     loss("HSigmoidLoss", lambda x, y, weight, bias: np.logaddexp(0, x @ weight.T + bias.T) - (x @ weight.T + bias.T) * y,
         _pair[0], np.array([[0], [1], [1]]),
         init=call(4, 2), params={"weight": (1, 4), "bias": (1, 1)},
-        bad_init=[Bad(call(4, 1), "HSigmoidLoss(num_classes): expected 2 or more, got 1")]),
+        bad_init=[Bad(call(4, 1), "HSigmoidLoss(num_classes): expected an integer greater than 1, got 1")]),
     loss("AdaptiveLogSoftmaxWithLoss", _adaptive, _pair[0], _labels, init=call(4, 6, [2, 4], div_value=2.0),
         params={"head_weight": (4, 4), "tail_weight_0_0": (4, 2), "tail_weight_0_1": (2, 2), "tail_weight_1_0": (4, 1), "tail_weight_1_1": (1, 2)},
         bad_init=[Bad(call(4, 6, [4, 2]), "AdaptiveLogSoftmaxWithLoss(cutoffs): expected increasing integers in [1, 5], got [4, 2]")]),

@@ -81,11 +81,15 @@ def _block_shapes(attentions, norms):
 
 
 def _encoder():
-    return bireme.nn.TransformerEncoder(bireme.nn.TransformerEncoderLayer(4, 2, 6, bias_attr=[False, None]), 1, bireme.nn.LayerNorm(4))
+    return bireme.nn.TransformerEncoder(
+        bireme.nn.TransformerEncoderLayer(4, 2, 6, bias_attr=[False, None]), 1, bireme.nn.LayerNorm(4)
+    )
 
 
 def _decoder():
-    return bireme.nn.TransformerDecoder(bireme.nn.TransformerDecoderLayer(4, 2, 6, 0.0, bias_attr=[False, False, None]), 1, bireme.nn.LayerNorm(4))
+    return bireme.nn.TransformerDecoder(
+        bireme.nn.TransformerDecoderLayer(4, 2, 6, 0.0, bias_attr=[False, False, None]), 1, bireme.nn.LayerNorm(4)
+    )
 
 
 def _x(*shape):
@@ -93,7 +97,8 @@ def _x(*shape):
 
 
 _lower = np.tril(np.ones((3, 3), bool))
-# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no biases in attention here
+# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no biases in attention
+# here
 WIDTH = "MultiHeadAttention(query): expected shape [batch, length, 4], got shape [2, 3, 5]"
 LAYERS = [
     LayerRow("MultiHeadAttention", call(4, 2, kdim=3, vdim=5, need_weights=True, bias_attr=False),
@@ -104,7 +109,7 @@ LAYERS = [
              Bad(call(np.ones((1, 2, 4)), np.ones((1, 3, 3)), np.ones((1, 3, 5)), np.ones((2, 2))),
                  "expected a shape that can be broadcast to [1, 2, 2, 3]"),
              Bad(call(np.ones((1, 2, 4)), np.ones((1, 3, 3)), np.ones((1, 2, 5))),
-                 "keys and values of one length, and one batch for all, got lengths 3 and 2")],
+                 "MultiHeadAttention(key, value): expected keys and values of equal length, and equal batch sizes, got lengths 3 and 2")],
         bad_init=[Bad(call(5, 2), "expected a multiple of num_heads, which is 2, got 5"), Bad(call(0, 2), "MultiHeadAttention(embed_dim)"),
                   Bad(call(4, 0), "MultiHeadAttention(num_heads)")]),
     LayerRow("TransformerEncoderLayer", call(4, 2, 6, dropout=0.0, normalize_before=True, bias_attr=[False, None]),

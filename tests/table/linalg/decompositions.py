@@ -39,7 +39,9 @@ def close(a, b):
 
 
 def unitary(q):
-    return close(H(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1])))
+    return close(
+        H(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1]))
+    )
 
 
 def same_type(x, *parts):
@@ -48,7 +50,11 @@ def same_type(x, *parts):
 
 def _cholesky(found, x, upper=False):
     lower = H(found) if upper else found
-    return same_type(x, found) and np.array_equal(lower, np.tril(lower)) and close(lower @ H(lower), mirrored(x, not upper).astype(x.dtype))
+    return (
+        same_type(x, found)
+        and np.array_equal(lower, np.tril(lower))
+        and close(lower @ H(lower), mirrored(x, not upper).astype(x.dtype))
+    )
 
 
 def _qr(found, x, mode="reduced"):
@@ -95,7 +101,14 @@ def _svd(found, x, full_matrices=False):
     k, (m, n) = s.shape[-1], x.shape[-2:]
     shapes = (u.shape[-1], vh.shape[-2]) == ((m, n) if full_matrices else (min(m, n),) * 2)
     falling = np.all(np.diff(s) <= 0) and np.all(s >= 0)
-    return same_type(x, u, vh) and shapes and falling and unitary(u) and unitary(H(vh)) and close((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], x)
+    return (
+        same_type(x, u, vh)
+        and shapes
+        and falling
+        and unitary(u)
+        and unitary(H(vh))
+        and close((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], x)
+    )
 
 
 def _eigh(found, x, UPLO="L"):
@@ -106,13 +119,21 @@ def _eigh(found, x, UPLO="L"):
 
 def _eig(found, x):
     w, v = found
-    return w.dtype == v.dtype == np.result_type(x, 1j) and close(x @ v, v * w[..., None, :]) and close(np.linalg.norm(v, axis=-2), np.ones(w.shape))
+    return (
+        w.dtype == v.dtype == np.result_type(x, 1j)
+        and close(x @ v, v * w[..., None, :])
+        and close(np.linalg.norm(v, axis=-2), np.ones(w.shape))
+    )
 
 
 def _eigvals(found, x):
     want = np.linalg.eigvals(x).astype(found.dtype)
     near = np.abs(found[..., :, None] - want[..., None, :]).min(-1) if found.size else np.zeros(0)
-    return found.dtype == np.result_type(x, 1j) and found.shape == x.shape[:-1] and np.all(near < 1e3 * np.finfo(found.dtype).eps)
+    return (
+        found.dtype == np.result_type(x, 1j)
+        and found.shape == x.shape[:-1]
+        and np.all(near < 1e3 * np.finfo(found.dtype).eps)
+    )
 
 
 def _by_squares(x):
@@ -120,8 +141,12 @@ def _by_squares(x):
 
 
 def shape_errors(name, *more, square=True):
-    first = Bad(call(floats(3), *more), f"{name}(x): expected a matrix or a stack of them, got shape [3]")
-    return [first, Bad(call(floats(2, 3), *more), f"{name}(x): expected square matrices, got shape [2, 3]")] if square else [first]
+    first = Bad(call(floats(3), *more), f"{name}(x): expected a matrix or a batch of matrices, got shape [3]")
+    return (
+        [first, Bad(call(floats(2, 3), *more), f"{name}(x): expected square matrices, got shape [2, 3]")]
+        if square
+        else [first]
+    )
 
 
 _rectangles = [floats(4, 3), floats(3, 4), floats(2, 3, 3), floats(3, 3)]
@@ -152,7 +177,7 @@ TABLE = [
         skip=NO_NUMBER | {"gradient rule": "some of its results are integers"}, bad=shape_errors("lu", square=False)),
     Row("lu", [call(floats(4, 3)), call(floats(2, 3, 3), get_infos=True), call(floats(3, 4), True, True), call(np.zeros((0, 3)))], law=_lu,
         dtypes=LAPACK, skip=NO_NUMBER,
-        bad=[*shape_errors("lu", square=False), Bad(call(floats(3, 3), pivot=False), "lu(pivot): expected True: ")]),
+        bad=[*shape_errors("lu", square=False), Bad(call(floats(3, 3), pivot=False), "lu(pivot): expected True, since LU without pivoting is not supported")]),
     Row("svd", [*map(call, _rectangles), call(definite(4, 4)[:, :3], full_matrices=True), *map(call, _empties)], law=_svd, dtypes=REAL,
         unchecked=COMPLEX, skip=NO_NUMBER, bad=shape_errors("svd", square=False)),
     Row("svdvals", [*map(call, _rectangles), *map(call, _empties)], _by_squares,

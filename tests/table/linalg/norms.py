@@ -31,7 +31,9 @@ def _matrix_norm(x, p="fro", axis=(-2, -1), keepdim=False):
 def _norm(x, p=None, axis=None, keepdim=False, dtype=None):
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
         return _matrix_norm(x, 2 if p is None else p, axis, keepdim)
-    return _matrix_norm(x, p, (0, 1), keepdim) if p == "nuc" else _p_norm(x, 2 if p in (None, "fro") else p, axis, keepdim)
+    return (
+        _matrix_norm(x, p, (0, 1), keepdim) if p == "nuc" else _p_norm(x, 2 if p in (None, "fro") else p, axis, keepdim)
+    )
 
 
 def _cond(x, p=None):
@@ -81,7 +83,7 @@ TABLE = [
     Row("matrix_norm", [call(floats(2, 3)), call(_cube, 1), call(_cube, "nuc"), call(_cube, 2, axis=[0, 1]), call(_cube, -2, [2, 0], keepdim=True),
                         call(_cube, -1, [1, 0]), call(_cube, INF, keepdim=True), call(_cube, -INF), call(np.zeros((0, 3))),
                         call(np.zeros((0, 2, 3)), 1)], _matrix_norm, dtypes=INEXACT, out=real, skip=NO_NUMBER,
-        bad=[Bad(call(floats(3)), "matrix_norm(x): expected a matrix or a stack of them, got shape [3]"),
+        bad=[Bad(call(floats(3)), "matrix_norm(x): expected a matrix or a batch of matrices, got shape [3]"),
              Bad(call(floats(2, 3), 3), "matrix_norm(p): expected 'fro', 'nuc', 1, 2, infinity or their negatives for matrices, got 3"),
              Bad(call(floats(2, 3), "foo"), "matrix_norm(p): expected 'fro', 'nuc' or a number, got 'foo'"),
              Bad(call(floats(2, 3), axis=0), "matrix_norm(axis): expected two axes, got 0", TypeError),
@@ -105,10 +107,10 @@ TABLE = [
     Row("cdist", [call(*_rows), call(floats(2, 2, 3), floats(4, 3), 1.0), call(*_rows, p=3), call(*_rows, compute_mode="use_mm_for_euclid_dist"),
                   call(*_rows, INF, "donot_use_mm_for_euclid_dist"), call(floats(26, 2), floats(1, 2)),
                   call(np.zeros((2, 0)), np.zeros((3, 0)))], _cdist, dtypes=INEXACT, out=real, skip=NO_NUMBER, loose=(30, "differences of squares"),
-        bad=[Bad(call(floats(2, 3), floats(2, 4)), "cdist(y): expected rows of 3 elements as in x, got shape [2, 4]"),
-             Bad(call(floats(2, 3), floats(2, 3), -1.0), "cdist(p): expected 0 or more, got -1.0"),
-             Bad(call(floats(3), floats(2, 3)), "cdist(x): expected a matrix or a stack of them, got shape [3]"),
-             Bad(call(floats(2, 3), floats(2, 3), compute_mode="x"), "cdist(compute_mode): expected use_mm_for_euclid_dist_if_necessary or ")]),
+        bad=[Bad(call(floats(2, 3), floats(2, 4)), "cdist(y): expected a last dimension of size 3 to match x, got shape [2, 4]"),
+             Bad(call(floats(2, 3), floats(2, 3), -1.0), "cdist(p): expected a non-negative number, got -1.0"),
+             Bad(call(floats(3), floats(2, 3)), "cdist(x): expected a matrix or a batch of matrices, got shape [3]"),
+             Bad(call(floats(2, 3), floats(2, 3), compute_mode="x"), "cdist(compute_mode): expected 'use_mm_for_euclid_dist_if_necessary' or 'use_mm_for_euclid_dist' or 'donot_use_mm_for_euclid_dist'")]),
     Row("pdist", [call(floats(4, 3)), call(floats(3, 2), 1.0), call(floats(3, 2), p=INF), call(np.zeros((0, 3))), call(floats(1, 3))], _pdist,
         dtypes=INEXACT, out=real, skip=NO_NUMBER, bad=[Bad(call(floats(3)), "pdist(x): expected a matrix, got shape [3]")]),
 ]  # fmt: skip

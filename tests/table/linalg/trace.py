@@ -26,7 +26,7 @@ TABLE = [
         Bad(call(floats(2, 3), axis1=7), "trace(axis1): expected an axis in [-2, 1], got 7"),
         Bad(call(floats(2, 3), 0, 1, 1), "trace(axis2): expected an axis other than axis1, got 1"),
         Bad(call(floats(3)), "trace(x): expected"),
-        Bad(call(np.ones((2, 2), bool)), "trace(x): expected numbers, got bool", TypeError),
+        Bad(call(np.ones((2, 2), bool)), "trace(x): expected a numeric dtype, got bool", TypeError),
         Bad(call("a"), "trace(x): expected a Tensor", TypeError),
     ]),
 ]  # fmt: skip

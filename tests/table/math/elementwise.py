@@ -49,7 +49,7 @@ def _pairs(x):
 TABLE = [
     Row("neg", [*unary(), call(SMALL_INTS)], np.negative, dtypes=NUMBER, bad=[no_type("neg", "bool")]),
     Row("positive", [*unary(), call(SMALL_INTS)], np.positive, dtypes=NUMBER,
-        bad=[Bad(call(np.ones(2, bool)), "positive(x): expected numbers", TypeError)]),
+        bad=[Bad(call(np.ones(2, bool)), "positive(x): expected a numeric tensor", TypeError)]),
     Row("exp", unary(), np.exp, dtypes=ANY_FLOATED, out=floating),
     Row("log", unary(0.2, 3), np.log, dtypes=ANY_FLOATED, out=floating),
     Row("log1p", unary(-0.8, 3), np.log1p, dtypes=ANY_FLOATED, out=floating),
@@ -66,7 +66,7 @@ TABLE = [
     Row("abs", [*unary(), call(SMALL_INTS), call(TIES)], np.abs, dtypes=NUMBER | BOOL, out=real, grad_ref=lambda w, x: w * np.sign(x)),
     Row("sign", [*unary(), call(SMALL_INTS)], np.sign, dtypes=NUMBER,
         skip={"gradient rule": "jax takes a complex sign for constant, though it turns with its operand"}),
-    Row("sgn", unary(), np.sign, dtypes=INEXACT, bad=[Bad(call(SMALL_INTS), "sgn(x): expected floating or complex numbers, got int8", TypeError)]),
+    Row("sgn", unary(), np.sign, dtypes=INEXACT, bad=[Bad(call(SMALL_INTS), "sgn(x): expected a floating-point or complex dtype, got int8", TypeError)]),
 
     Row("sin", unary(), np.sin, dtypes=ANY_FLOATED, out=floating),
     Row("cos", unary(), np.cos, dtypes=ANY_FLOATED, out=floating),
@@ -119,7 +119,7 @@ TABLE = [
     Row("imag", [call(plane(2, 3)), call(np.array(1 - 2j)), call(np.zeros((2, 0, 3), complex)), call(floats(3).astype(np.complex64))],
         np.imag, dtypes=frozenset(), out=real),
     Row("complex", broadcasting(), _complex, dtypes=PAIRED, out=dtypes.complex_of,
-        bad=[Bad(call(floats(2), floats(2).astype(np.float32)), "complex(): expected operands of one kind, got float64 and float32", TypeError)]),
+        bad=[Bad(call(floats(2), floats(2).astype(np.float32)), "complex(): expected operands whose dtypes promote, got float64 and float32", TypeError)]),
     Row("angle", [*unary(), call(plane(2, 3)), call(np.array([0j, 1j, -1j, -1 + 0j]))],
         lambda x: np.angle(x) if np.iscomplexobj(x) else np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0)), dtypes=INEXACT, out=real,
         bad=[no_type("angle", "int32")]),
@@ -127,8 +127,8 @@ TABLE = [
         bad=[Bad(call(floats(2), plane(2)), "polar(angle): expected real numbers", TypeError), misfit("polar")]),
     *[Row(name, [call(floats(2, 3, 2)), call(floats(2)), call(np.zeros((0, 2))), call(np.zeros((2, 0, 2))), call(np.array(NONFINITE).reshape(3, 2))],
           lambda x: _complex(x[..., 0], x[..., 1]), dtypes=PAIRED, out=dtypes.complex_of, skip={"0-d": "there is no axis of pairs"},
-          bad=[Bad(call(floats(2, 3)), f"{name}({arg}): expected pairs in the last axis, got shape [2, 3]"),
-               Bad(call(np.array(1.0)), f"{name}({arg}): expected pairs in the last axis, got shape []"), no_type(name, "int32", told)])
+          bad=[Bad(call(floats(2, 3)), f"{name}({arg}): expected a last dimension of size 2, got shape [2, 3]"),
+               Bad(call(np.array(1.0)), f"{name}({arg}): expected a last dimension of size 2, got shape []"), no_type(name, "int32", told)])
       for name, arg, told in (("as_complex", "x", "x"), ("view_as_complex", "x of as_complex", "x of as_complex"))],
     *[Row(name, [call(plane(2, 3)), call(np.array(1 - 2j)), call(np.zeros((2, 0), complex)), call(plane(3).astype(np.complex64))],
           _pairs, dtypes=frozenset(), out=real, bad=[no_type(name, "float32", told)])

@@ -46,7 +46,9 @@ def _flash(q, k, v, dropout=0.0, causal=False, return_softmax=False, softmax_sca
 
 def _packed(qkv, *args, **kwargs):
     b, n, groups, heads, width = qkv.shape
-    return _flash(qkv[:, :, :-2].reshape(b, n, (groups - 2) * heads, width), qkv[:, :, -2], qkv[:, :, -1], *args, **kwargs)
+    return _flash(
+        qkv[:, :, :-2].reshape(b, n, (groups - 2) * heads, width), qkv[:, :, -2], qkv[:, :, -1], *args, **kwargs
+    )
 
 
 def _varlen(q, k, v, cu_q, cu_k, max_q, max_k, scale=None, causal=False, window=(-1, -1), softcap=0.0, starts=None):
@@ -70,7 +72,9 @@ def _unpadded(q, k, v, cu_q, cu_k, max_q, max_k, scale, dropout=0.0, causal=Fals
 
 def _varlen_packed(qkv, cu_q, cu_k, max_q, max_k, scale, dropout=0.0, causal=False, varlen_padded=True, **_):
     q = qkv[:, :-2].reshape(len(qkv), (qkv.shape[1] - 2) * qkv.shape[2], qkv.shape[-1])
-    return _varlen(q, qkv[:, -2], qkv[:, -1], cu_q, cu_k, max_q, max_k, scale, causal, starts=max_q if varlen_padded else None)[::2]
+    return _varlen(
+        q, qkv[:, -2], qkv[:, -1], cu_q, cu_k, max_q, max_k, scale, causal, starts=max_q if varlen_padded else None
+    )[::2]
 
 
 def _masked(q, k, v, rows=None, causal=False, window_size=None, return_softmax_lse=False, softmax_scale=None, **_):
@@ -104,7 +108,10 @@ _few = floats(5, 2, 4), floats(6, 1, 4, seed=1), floats(6, 1, 4, seed=2)
 _cu, _cu_k = np.array([0, 2, 5], np.int32), np.array([0, 2, 6], np.int32)
 _one = _start(np.array([[[2, 3, 3]], [[1, 2, 3]]]))
 _two = _start(np.array([[[1, 2, 3]], [[2, 3, 3]]]), np.array([[[2, 3, 3]], [[3, 3, 3]]]))
-_both = _start(np.array([[[2, 3, 3], [3, 3, 3]], [[1, 3, 3], [2, 2, 3]]]), np.array([[[0, 1, 2], [0, 0, 0]], [[0, 1, 0], [0, 0, 1]]]))
+_both = _start(
+    np.array([[[2, 3, 3], [3, 3, 3]], [[1, 3, 3], [2, 2, 3]]]),
+    np.array([[[0, 1, 2], [0, 0, 0]], [[0, 1, 0], [0, 0, 1]]]),
+)
 _four = _start(np.array([[[2, 3, 3]], [[1, 3, 3]]]), np.array([[[3, 3, 3]], [[2, 3, 3]]]), np.array([[[0, 0, 0]], [[0, 0, 1]]]), np.array(
     [[[0, 1, 1]], [[0, 1, 2]]]))  # fmt: skip
 _bounds = np.concatenate([_two, np.zeros_like(_two)], -1)
@@ -134,7 +141,7 @@ TABLE = [
         causal=True, varlen_padded=False, **_all), call(np.zeros((0, 3, 1, 4)), _zeros, _zeros, 1, 1, 0.5, varlen_padded=False, **_all)],
         _varlen_packed, dtypes=WIDE, unchecked=FLOAT - WIDE, skip={"0-d": "it takes four axes"}, loose=HALF, slow=True,
         bad=[Bad(call(floats(6, 3, 2, 4), _cu, _cu, 0, 0, 0.5),
-        "flash_attn_varlen_qkvpacked(max_seqlen_q, max_seqlen_k): expected lengths of 1 or more, got [0, 0]")]),
+        "flash_attn_varlen_qkvpacked(max_seqlen_q, max_seqlen_k): expected positive lengths, got [0, 0]")]),
     Row("flash_attention_v3_varlen", [call(*_tokens, _cu, _cu, 3, 3), call(*_few, _cu, _cu_k, 3, 4, causal=True, softcap=2.0), call(*_tokens, _cu,
         _cu,
         3, 3, window_size=(1, 0), softmax_scale=0.3), call(*_no_tokens, _zeros, _zeros, 1, 1)],
@@ -143,12 +150,12 @@ TABLE = [
         out="ref",
         skip={"0-d": "it takes three axes", "dtypes": "the logarithms are at least float32"}, loose=HALF, slow=True,
         bad=[Bad(call(*_tokens, _cu, _cu[:2], 3, 3),
-        "flash_attention_v3_varlen(cu_seqlens_k): expected as many as cu_seqlens_q, 3, and one at least, got 2")]),
+        "flash_attention_v3_varlen(cu_seqlens_k): expected as many elements as cu_seqlens_q, 3, and at least one, got 2")]),
     Row("flashmask_attention", [call(*_qkv(), _one, causal=True), call(*_qkv(), _two, causal=True), call(*_qkv(3, 3, 4, 2), _both), call(*_qkv(),
         _four),
         call(*_qkv(), window_size=1), call(*_qkv(), window_size=(1, 0), causal=True), call(*_qkv(), softmax_scale=0.2), call(_none, _none, _none)],
         _masked, dtypes=WIDE, unchecked=FLOAT - WIDE, skip=FOUR, loose=HALF, slow=True,
-        bad=[Bad(call(*_qkv(), _one), "flashmask_attention(startend_row_indices): expected 2 or 4 numbers for a column where causal is False, got 1"),
+        bad=[Bad(call(*_qkv(), _one), "flashmask_attention(startend_row_indices): expected a last dimension of 2 or 4 with causal=False, got 1"),
         Bad(call(*_qkv(), _one.astype(np.int64), causal=True), "flashmask_attention(startend_row_indices): expected int32, got int64",
         AssertionError)]),
 ]  # fmt: skip

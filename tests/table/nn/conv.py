@@ -16,7 +16,11 @@ def each(x, n):
 
 
 def same_pads(length, window, stride):
-    """By definition: the least padding with which the window has ceil(length / stride) places; the two ends take turns, the last one first."""
+    """By definition:
+
+    the least padding with which the window has ceil(length / stride) places; the two ends take turns, the last one
+    first.
+    """
     before = after = 0
     while sum(at + window <= before + length + after for at in range(0, length, stride)) < math.ceil(length / stride):
         before, after = (before, after + 1) if before == after else (before + 1, after)
@@ -39,7 +43,13 @@ def _windows(dims, window, stride, dilation):
     """Places of the window, and what of a padded image each of them meets."""
     count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(dims, window, stride, dilation, strict=True)]
     for at in np.ndindex(*count):
-        yield at, tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, window, dilation, strict=True))
+        yield (
+            at,
+            tuple(
+                slice(i * s, i * s + (k - 1) * d + 1, d)
+                for i, s, k, d in zip(at, stride, window, dilation, strict=True)
+            ),
+        )
 
 
 def _conv(n):
@@ -51,7 +61,9 @@ def _conv(n):
         x = np.pad(x, [(0, 0), (0, 0), *pads_of(padding, x.shape[2:], window, stride)])
         short = [(k - 1) * d + 1 - m for m, k, d in zip(x.shape[2:], window, dilation, strict=True)]
         x = np.pad(x, [(0, 0), (0, 0), *[(0, m if 0 < m < s else 0) for m, s in zip(short, stride, strict=True)]])
-        size = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(x.shape[2:], window, stride, dilation, strict=True)]
+        size = [
+            (m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(x.shape[2:], window, stride, dilation, strict=True)
+        ]
         out = np.zeros((x.shape[0], weight.shape[0], *size))
         per_in, per_out = weight.shape[1], weight.shape[0] // groups
         for at, part in _windows(x.shape[2:], window, stride, dilation):
@@ -66,14 +78,31 @@ def _conv(n):
 
 
 def _transposed(n):
-    def ref(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, output_size=None, data_format="NC?"):
+    def ref(
+        x,
+        weight,
+        bias=None,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        dilation=1,
+        output_size=None,
+        data_format="NC?",
+    ):
         last = data_format[-1] == "C"
         x = np.moveaxis(x, -1, 1) if last else x
         stride, dilation, window = each(stride, n), each(dilation, n), weight.shape[2:]
         dilation = (1,) * n if padding == "SAME" else dilation
         pads, more = pads_of(padding, x.shape[2:], window, stride), each(output_padding, n)
-        least = [(m - 1) * s + (k - 1) * d + 1 for m, s, k, d in zip(x.shape[2:], stride, window, dilation, strict=True)]
-        size = [m - a - b + e for m, (a, b), e in zip(least, pads, more, strict=True)] if output_size is None else each(output_size, n)
+        least = [
+            (m - 1) * s + (k - 1) * d + 1 for m, s, k, d in zip(x.shape[2:], stride, window, dilation, strict=True)
+        ]
+        size = (
+            [m - a - b + e for m, (a, b), e in zip(least, pads, more, strict=True)]
+            if output_size is None
+            else each(output_size, n)
+        )
         full = [max(m, a + k) for m, (a, _), k in zip(least, pads, size, strict=True)]
         out = np.zeros((x.shape[0], weight.shape[1] * groups, *full))
         per_in, per_out = weight.shape[0] // groups, weight.shape[1]
@@ -94,7 +123,10 @@ FORMATS = {1: "NLC", 2: "NHWC", 3: "NDHWC"}
 
 
 def _samples(n, dims, big):
-    """The forms that a convolution takes: few places and many, a window of one, groups, one channel a group; all paddings."""
+    """The forms that a convolution takes:
+
+    few places and many, a window of one, groups, one channel a group; all paddings.
+    """
     window = (2, 3, 2)[:n]
     x, w = floats(2, 4, *dims), floats(6, 4, *window)
     full = [[0, 0], [0, 0], *[[1, 0]] * n]
@@ -143,19 +175,26 @@ def _bad(name, n, dims):
     first = {1: "NCL", 2: "NCHW", 3: "NCDHW"}[n]
     formats = f"'{first}' or '{FORMATS[n]}'"
     return [
-        Bad(call(x, w, stride=0), f"{name}(stride): expected integers of 1 or more, got [0]"),
-        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected integers of 1 or more, got [-1]"),
-        Bad(call(x, w, padding=-1), f"{name}(padding): expected widths of 0 or more, got -1"),
+        Bad(call(x, w, stride=0), f"{name}(stride): expected positive integers, got [0]"),
+        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected positive integers, got [-1]"),
+        Bad(call(x, w, padding=-1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, w, padding="FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
-        Bad(call(x, w, padding=[[1, 1]] * (n + 2)), f"{name}(padding): expected no padding of batch and channels, got [[1, 1]"),
-        Bad(call(x, w, padding=[1] * 7), f"{name}(padding): expected one integer"),
-        Bad(call(x, w, stride=[1] * 7), f"{name}(stride): expected one integer"),
+        Bad(
+            call(x, w, padding=[[1, 1]] * (n + 2)),
+            f"{name}(padding): expected no padding of the batch and channel dimensions, got [[1, 1]",
+        ),
+        Bad(call(x, w, padding=[1] * 7), f"{name}(padding): expected an integer"),
+        Bad(call(x, w, stride=[1] * 7), f"{name}(stride): expected an integer"),
         Bad(call(x, w, stride=1.5), f"{name}(stride): expected an integer, got 1.5", TypeError),
-        Bad(call(x, w, groups=0), f"{name}(groups): expected 1 or more, got 0"),
+        Bad(call(x, w, groups=0), f"{name}(groups): expected a positive integer, got 0"),
         Bad(call(x, w, data_format="CHW"), f"{name}(data_format): expected {formats}, got 'CHW'"),
         Bad(call(floats(2, 3), w), f"{name}(x): expected shape [batch, channels, {axes}], got shape [2, 3]"),
         Bad(call(x, floats(2, 3)), f"{name}(weight): expected kernels of shape ["),
-        Bad(call(x, floats(6, 4, *[2] * n).astype(np.float32)), f"{name}(): expected operands of one kind, got float64 and float32", TypeError),
+        Bad(
+            call(x, floats(6, 4, *[2] * n).astype(np.float32)),
+            f"{name}(): expected operands whose dtypes promote, got float64 and float32",
+            TypeError,
+        ),
     ]
 
 
@@ -163,11 +202,23 @@ def _conv_row(n, dims, big):
     name, x = f"conv{n}d", floats(2, 4, *dims)
     bad = [
         *_bad(name, n, dims),
-        Bad(call(x, floats(4, 3, *[2] * n)), f"{name}(x): expected 3 channels, as weight.shape[1] says for groups = 1, got 4"),
-        Bad(call(x, floats(5, 2, *[2] * n), groups=2), f"{name}(weight): expected a first axis that 2 groups divide"),
-        Bad(call(x, floats(4, 4, *[9] * n)), f"{name}(weight): expected a kernel within {dims[0]} elements, got 9"),
-        Bad(call(x, np.zeros((0, 4, *[2] * n))), f"{name}(weight): expected kernels with elements, got shape [0, 4"),
-        Bad(call(x, floats(6, 4, *[2] * n), floats(5)), f"{name}(bias): expected shape [6], as weight.shape[0] says, got shape [5]"),
+        Bad(
+            call(x, floats(4, 3, *[2] * n)),
+            f"{name}(x): expected 3 channels, as weight.shape[1] says for groups = 1, got 4",
+        ),
+        Bad(
+            call(x, floats(5, 2, *[2] * n), groups=2),
+            f"{name}(weight): expected a first dimension divisible by groups = 2",
+        ),
+        Bad(
+            call(x, floats(4, 4, *[9] * n)),
+            f"{name}(weight): expected a kernel size of at most {dims[0]}, the size of the padded input, got 9",
+        ),
+        Bad(call(x, np.zeros((0, 4, *[2] * n))), f"{name}(weight): expected a non-empty kernel, got shape [0, 4"),
+        Bad(
+            call(x, floats(6, 4, *[2] * n), floats(5)),
+            f"{name}(bias): expected shape [6], as weight.shape[0] says, got shape [5]",
+        ),
     ]
     return Row(name, _samples(n, dims, big), _conv(n), dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
 
@@ -176,13 +227,24 @@ def _transposed_row(n, dims, big):
     name, x, w = f"conv{n}d_transpose", floats(2, 4, *dims), floats(4, 3, *[2] * n)
     bad = [
         *_bad(name, n, dims),
-        Bad(call(x, floats(3, 3, *[2] * n)), f"{name}(x): expected 3 channels, as weight.shape[0] says for groups = 1, got 4"),
-        Bad(call(x, w, stride=2, output_padding=2), f"{name}(output_padding): expected less than the stride, 2, got 2"),
+        Bad(
+            call(x, floats(3, 3, *[2] * n)),
+            f"{name}(x): expected 3 channels, as weight.shape[0] says for groups = 1, got 4",
+        ),
+        Bad(call(x, w, stride=2, output_padding=2), f"{name}(output_padding): expected less than stride = 2, got 2"),
         Bad(call(x, w, output_size=90), f"{name}(output_size): expected {dims[0] + 1} to {dims[0] + 1}, got 90"),
-        Bad(call(x, w, stride=2, output_padding=1, output_size=9), f"{name}(output_padding): expected none, because output_size is given, got ["),
-        Bad(call(x, w, padding=9), f"{name}(padding): expected at most as much as there is to cut off, got a result of shape [-"),
+        Bad(
+            call(x, w, stride=2, output_padding=1, output_size=9),
+            f"{name}(output_padding): expected none, because output_size is given, got [",
+        ),
+        Bad(
+            call(x, w, padding=9),
+            f"{name}(padding): expected padding that leaves a non-negative output size, got a result of shape [-",
+        ),
     ]
-    return Row(name, _transposed_samples(n, dims, big), _transposed(n), dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
+    return Row(
+        name, _transposed_samples(n, dims, big), _transposed(n), dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad
+    )
 
 
 TABLE = [

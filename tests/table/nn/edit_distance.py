@@ -35,7 +35,7 @@ TABLE = [
     Row("edit_distance_of", [call(_X, _Y, _M, _N), call(_Y, _X, _N, _M), call(_X[:, :0], _Y, _M * 0, _N), call(_X[:0], _Y[:0], _M[:0], _N[:0])],
         _each, dtypes=NONE, unchecked=ALL, out="float32", grad=0, skip=SEQUENCES,
         bad=[Bad(call(_X, _Y, np.array([3, 0, 4, 1]), _N), "edit_distance(input_length): expected indices in [0, 3], got 4", IndexError),
-             Bad(call(_X, _Y[:2], _M, _N), "edit_distance(label): expected two matrices with one row for each sequence"),
+             Bad(call(_X, _Y[:2], _M, _N), "edit_distance(label): expected two matrices with one row per sequence"),
              Bad(call(_X, _Y, _M[:1], _N), "edit_distance(input_length): expected one length for each of 4 rows")]),
     Row("edit_distance", [call(_X, _Y), call(_X, _Y, False, None, _M, _N), call(_X[:0], _Y[:0]),
         call(_X, _Y, input_length=_M[:, None], label_length=np.maximum(_N, 1)[:, None])], _both, dtypes=NONE, unchecked=ALL, out="ref", grad=0,

@@ -65,7 +65,9 @@ def _angles(x, label, m1, m2, m3, scale):
     return x * scale
 
 
-def _margin_cross_entropy(x, label, margin1=1.0, margin2=0.5, margin3=0.0, scale=64.0, reduction="mean", return_softmax=False):
+def _margin_cross_entropy(
+    x, label, margin1=1.0, margin2=0.5, margin3=0.0, scale=64.0, reduction="mean", return_softmax=False
+):
     held = _angles(x, label.ravel(), margin1, margin2, margin3, scale)
     loss = -special.log_softmax(held, 1)[np.arange(len(x)), label.ravel()][:, None]
     loss = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
@@ -109,12 +111,19 @@ def _adaptive(x, label, head_weight, tail_weights, cutoffs, head_bias=0):
     out = np.zeros(len(x))
     for n, k in enumerate(label):
         i = next(i for i, c in enumerate(cutoffs) if k < c)
-        tail = 0 if i == 0 else special.log_softmax(x[n] @ tail_weights[i - 1][0] @ tail_weights[i - 1][1])[k - cutoffs[i - 1]]
+        tail = (
+            0
+            if i == 0
+            else special.log_softmax(x[n] @ tail_weights[i - 1][0] @ tail_weights[i - 1][1])[k - cutoffs[i - 1]]
+        )
         out[n] = logs[n, k if i == 0 else cutoffs[0] + i - 1] + tail
     return [out, -out.mean()]
 
 
-_tails = [[floats(4, 2, low=-0.5, high=0.5), floats(2, 2, low=-0.5, high=0.5)], [floats(4, 1, low=-0.5, high=0.5), floats(1, 3, low=-0.5, high=0.5)]]
+_tails = [
+    [floats(4, 2, low=-0.5, high=0.5), floats(2, 2, low=-0.5, high=0.5)],
+    [floats(4, 1, low=-0.5, high=0.5), floats(1, 3, low=-0.5, high=0.5)],
+]
 _head = floats(4, 4, low=-0.5, high=0.5)
 _labels = np.array([[1, 1], [2, 0]])
 _sizes = np.array([3, 3]), np.array([2, 1])
@@ -137,8 +146,8 @@ TABLE = [
         bad=[Bad(call(_scores, _labels, *_sizes, reduction="all"), "ctc_loss(reduction): expected 'mean', 'sum' or 'none', got 'all'"),
              Bad(call(_scores, _labels, *_sizes, blank=3), "ctc_loss(blank): expected a class in [0, 2], got 3"),
              Bad(call(_scores[0], _labels, *_sizes), "ctc_loss(log_probs): expected shape [steps, batch, classes]"),
-             Bad(call(_scores, _labels[0], *_sizes), "ctc_loss(labels): expected integers of shape [2, longest label]"),
-             Bad(call(_scores, _labels, _sizes[0][:1], _sizes[1]), "ctc_loss(input_lengths): expected integers of shape [2]")]),
+             Bad(call(_scores, _labels[0], *_sizes), "ctc_loss(labels): expected an integer tensor of shape [2, longest label]"),
+             Bad(call(_scores, _labels, _sizes[0][:1], _sizes[1]), "ctc_loss(input_lengths): expected an integer tensor of shape [2]")]),
     Row("rnnt_of", [call(_lattice, np.array([[1, 0], [0, 0]], np.int32), *_ways, 2, 0.0)], _rnnt_each,
         dtypes=FLOAT, slow=True, skip=SEQUENCES, loose=(3, "half precision")),
     Row("rnnt_loss", [call(_lattice, _labels, *_ways, 0, 0.0)], _rnnt, dtypes=FLOAT, slow=True,
@@ -146,7 +155,7 @@ TABLE = [
         bad=[Bad(call(_lattice, _labels, *_ways, reduction="all"), "rnnt_loss(reduction): expected 'mean', 'sum' or 'none', got 'all'"),
              Bad(call(_lattice, _labels, *_ways, blank=3), "rnnt_loss(blank): expected a class in [0, 2], got 3"),
              Bad(call(_lattice[0], _labels, *_ways), "rnnt_loss(input): expected shape [batch, steps, labels + 1, classes]"),
-             Bad(call(_lattice, _labels[:, :1], *_ways), "rnnt_loss(label): expected integers of shape [2, 2]")]),
+             Bad(call(_lattice, _labels[:, :1], *_ways), "rnnt_loss(label): expected an integer tensor of shape [2, 2]")]),
     Row("tree_path", [call(np.array([0, 4, 2]), 5, 3), call(np.array([[1], [7]]), 8, 3), call(np.array(1), 2, 1), call(np.zeros(0, int), 3, 2)],
         _tree_path,
         dtypes=frozenset(), grad=0, bad=[Bad(call(np.array([5]), 5, 3), "hsigmoid_loss(label): expected indices in [0, 4], got 5", IndexError)]),
@@ -157,10 +166,10 @@ TABLE = [
         call(floats(2, 3), np.array([0, 1]), 5, floats(4, 3), path_table=_table, path_code=_code), call(np.zeros((0, 2)), np.zeros((0, 1), int), 5,
         floats(4, 2))],
         _hsigmoid, dtypes=FLOAT, skip=ROWS, loose=(4, "half precision"),
-        bad=[Bad(call(floats(3, 2), np.array([0, 1, 2]), 1, floats(4, 2)), "hsigmoid_loss(num_classes): expected 2 or more, got 1"),
+        bad=[Bad(call(floats(3, 2), np.array([0, 1, 2]), 1, floats(4, 2)), "hsigmoid_loss(num_classes): expected an integer greater than 1, got 1"),
              Bad(call(floats(3, 2), np.array([0, 1, 5]), 5, floats(4, 2)), "hsigmoid_loss(label): expected indices in [0, 4], got 5", IndexError),
              Bad(call(floats(3, 2), np.array([0, 1, 2]), 5, floats(4, 2) * 1j), "hsigmoid_loss(weight): expected real numbers", TypeError),
-             Bad(call(floats(3, 2), np.array([0, 1]), 5, floats(4, 2)), "hsigmoid_loss(label): expected integers of shape [3, 1]"),
+             Bad(call(floats(3, 2), np.array([0, 1]), 5, floats(4, 2)), "hsigmoid_loss(label): expected an integer tensor of shape [3, 1]"),
              Bad(call(floats(3, 2), np.array([0, 1, 2]), 5, floats(4, 3)),
         "hsigmoid_loss(input, weight): expected shapes [N, width] and [nodes, width]")]),
     Row("angle_margin_of", [call(_cosines, _classes, 1.0, 0.5, 0.25, 4.0), call(_cosines, _classes, 1.5, 0.0, 0.0, 1.0), call(np.zeros((0, 3)),
@@ -172,7 +181,7 @@ TABLE = [
         dtypes=FLOAT, skip=ROWS, loose=(6, "half precision, times the scale"),
         bad=[Bad(call(_cosines, _classes, reduction="all"), "margin_cross_entropy(reduction): expected 'mean', 'sum', 'none' or None, got 'all'",
         AssertionError),
-             Bad(call(_cosines, _classes, group=1), "margin_cross_entropy(group): expected None: one process, got 1"),
+             Bad(call(_cosines, _classes, group=1), "margin_cross_entropy(group): expected None, since there is one process, got 1"),
              Bad(call(_cosines[0], _classes), "margin_cross_entropy(logits): expected shape [N, classes]")]),
     Row("cluster_of", [call(np.array([0, 3, 7, 2]), (2, 4, 8)), call(np.array(1), (2, 4)), call(np.zeros(0, int), (2, 4))], _clusters,
         dtypes=frozenset(),

@@ -11,7 +11,11 @@ NONE: frozenset = frozenset()
 def _listed(q, k, v, offset, columns, key_padding_mask=None, attn_mask=None):
     out = np.zeros_like(q)
     for b, h, i in np.ndindex(*q.shape[:3]):
-        seen = [c for c in columns[b, h, offset[b, h, i] : offset[b, h, i + 1]] if key_padding_mask is None or key_padding_mask[b, c]]
+        seen = [
+            c
+            for c in columns[b, h, offset[b, h, i] : offset[b, h, i + 1]]
+            if key_padding_mask is None or key_padding_mask[b, c]
+        ]
         seen = [c for c in seen if attn_mask is None or attn_mask[i, c]]
         if seen:
             e = np.exp(k[b, h, seen] @ q[b, h, i] / np.sqrt(q.shape[-1]))
@@ -28,7 +32,10 @@ _empty = np.zeros((0, 2, 3, 4))
 def _permute(x, scale, routes, probs, experts, counts, align, do_gather=True):
     places = [-(-n // align) * align for n in counts]
     rows, weights = np.zeros((sum(places), x.shape[1])), np.zeros(sum(places))
-    scales, at = np.zeros(0) if scale is None else np.zeros((sum(places), scale.shape[1])), np.full((len(x), experts), -1)
+    scales, at = (
+        np.zeros(0) if scale is None else np.zeros((sum(places), scale.shape[1])),
+        np.full((len(x), experts), -1),
+    )
     for e in range(experts):
         for n, t in enumerate([t for t in range(len(x)) if e in routes[t]]):
             r = sum(places[:e]) + n
@@ -68,12 +75,12 @@ TABLE = [
         [0, 1, 1]])), call(_empty, _empty, _empty, np.zeros((0, 2, 4), int), np.zeros((0, 2, 5), int))],
         _listed, dtypes=FLOAT, slow=True, loose=(3, "half precision loses digits in sums of products"), skip={"0-d": "it takes four axes"},
         bad=[Bad(call(*_qkv, _offset[..., :3], _columns),
-        "sparse_attention(sparse_csr_offset): expected integers of shape [1, 2, 4], got int32, shape [1, 2, 3]")]),
+        "sparse_attention(sparse_csr_offset): expected an integer tensor of shape [1, 2, 4], got int32, shape [1, 2, 3]")]),
     Row("moe_permute_of", [call(*_tokens, [2, 2, 2], True), call(*_none, [1, 1], True)],
         lambda x, s, r, p, places, gather: _permute(x, s, r, p, len(places), places, 1, gather), dtypes=NONE, unchecked=FLOAT | INT, out="ref",
         skip=_kinds),
     Row("moe_permute", [call(*_tokens, 3, _counts, 1), call(*_tokens, 3, _counts, 4), call(*_none, 2, [0, 1], 2)], _permute, dtypes=NONE, out="ref",
-        skip=_kinds, bad=[Bad(call(*_tokens, 3, [1, 2], 1), "moe_permute(tokens_per_expert): expected 3 counts, got [1, 2]")]),
+        skip=_kinds, bad=[Bad(call(*_tokens, 3, [1, 2], 1), "moe_permute(tokens_per_expert): expected 3 elements, the tokens per expert, got [1, 2]")]),
     Row("moe_unpermute_of", [call(floats(6, 2), _at, _routes, floats(6, seed=1), True), call(*[np.zeros((0, 2)), np.zeros((0, 3), int), np.zeros((0,
         2),
         int), np.zeros(0)], True)], lambda x, at, r, p, wide: _unpermute(x, at, r, p, len(at), 3), skip={"0-d": "it takes two axes"},
@@ -87,6 +94,6 @@ TABLE = [
         bad=[Bad(call(np.array([6]), 6), "class_center_sample(label): expected indices in [0, 5], got 6", IndexError)]),
     Row("class_center_sample", [call(np.array([3, 1, 3]), 6, 4), call(np.array([0, 1]), 6, 1), call(np.array([2], np.int32), 3, 3)], law=_is_sample,
         dtypes=NONE, grad=0, skip={"0-d": "labels are a row", "zero size": "there is a label at least", "static": _counted},
-        bad=[Bad(call(np.array([1]), 3, 4), "class_center_sample(num_samples): expected a count in [1, 3], got 4"),
+        bad=[Bad(call(np.array([1]), 3, 4), "class_center_sample(num_samples): expected an integer in [1, 3], got 4"),
         Bad(call(np.array([1]), 3, 1, 5), "class_center_sample(group): expected None, False or a group, got 5")]),
 ]  # fmt: skip

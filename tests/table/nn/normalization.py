@@ -26,7 +26,11 @@ def _batch(x, mean, var, weight, bias, momentum, epsilon, axis):
     momentum, epsilon = float(np.float32(momentum)), float(np.float32(epsilon))
     now, spread = (x.mean(axes), x.var(axes)) if x.size else (np.zeros_like(mean), np.zeros_like(var))
     y = (x - _vector(now, x, axis)) / np.sqrt(_vector(spread, x, axis) + epsilon)
-    return [_affine(y, weight, bias, axis), mean * momentum + now * (1 - momentum), var * momentum + spread * (1 - momentum)]
+    return [
+        _affine(y, weight, bias, axis),
+        mean * momentum + now * (1 - momentum),
+        var * momentum + spread * (1 - momentum),
+    ]
 
 
 def _given(x, mean, var, weight, bias, epsilon, axis):
@@ -34,7 +38,18 @@ def _given(x, mean, var, weight, bias, epsilon, axis):
     return _affine(y, weight, bias, axis)
 
 
-def _batch_norm(x, mean, var, weight=None, bias=None, training=False, momentum=0.9, epsilon=1e-5, data_format="NCHW", use_global_stats=None):
+def _batch_norm(
+    x,
+    mean,
+    var,
+    weight=None,
+    bias=None,
+    training=False,
+    momentum=0.9,
+    epsilon=1e-5,
+    data_format="NCHW",
+    use_global_stats=None,
+):
     axis = x.ndim - 1 if data_format.endswith("C") and x.ndim > 2 else 1
     if (not training) if use_global_stats is None else use_global_stats:
         return _given(x, mean, var, weight, bias, epsilon, axis)
@@ -88,11 +103,11 @@ TABLE = [
         call(floats(4, 3), still(_mean), still(_var), weight=_weight, use_global_stats=False),
         call(_empty, still(_mean), still(_var), training=True)],
         _batch_norm, dtypes=FLOAT, skip=BATCHES, loose=SUMS,
-        bad=[Bad(call(floats(3), _mean, _var), "batch_norm(x): expected a batch of channels: 2 axes or more, got shape [3]",
+        bad=[Bad(call(floats(3), _mean, _var), "batch_norm(x): expected at least 2 dimensions, batch and channels, got shape [3]",
              AssertionError),
              Bad(call(floats(2, 4), _mean, _var), "batch_norm(x): expected 3 channels in axis 1, as running_mean has, got shape [2, 4]"),
-             Bad(call(floats(2, 3), _mean, floats(4)), "batch_norm(running_var): expected shape [3], one number a channel, got shape [4]"),
-             Bad(call(_x4, _mean, _var, data_format="CN"), "batch_norm(data_format): expected one of NC, NCL")]),
+             Bad(call(floats(2, 3), _mean, floats(4)), "batch_norm(running_var): expected shape [3], one element per channel, got shape [4]"),
+             Bad(call(_x4, _mean, _var, data_format="CN"), "batch_norm(data_format): expected one of 'NC', 'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC', 'NDHWC'")]),
     Row("group_norm_of", [call(floats(2, 4, 3), floats(4), floats(4, seed=1), 1e-3, 2, 1), call(floats(2, 2, 3, 4), floats(4), None, 1e-5, 2, 3),
         call(floats(2, 8), None, None, 1e-3, 2, 1), call(np.zeros((0, 4, 2)), None, floats(4), 1e-5, 2, 1)],
         _groups, dtypes=FLOAT, skip={**BATCHES, **ONE_PASS}, loose=SUMS),
@@ -101,19 +116,19 @@ TABLE = [
         _group_norm, dtypes=FLOAT, skip=BATCHES, loose=SUMS,
         bad=[Bad(call(floats(2, 4, 3), 3), "group_norm(num_groups): expected a divisor of the 4 channels, got 3"),
              Bad(call(floats(2, 4, 3), 0), "group_norm(num_groups): expected a divisor of the 4 channels, got 0"),
-             Bad(call(floats(4), 2), "group_norm(x): expected a batch of channels"),
-             Bad(call(floats(2, 4), 2, data_format="NC"), "group_norm(data_format): expected one of NCL")]),
+             Bad(call(floats(4), 2), "group_norm(x): expected at least 2 dimensions, batch and channels"),
+             Bad(call(floats(2, 4), 2, data_format="NC"), "group_norm(data_format): expected one of 'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC', 'NDHWC'")]),
     Row("instance_norm", [call(floats(2, 3, 4)), call(_x4, weight=_weight, bias=_bias, eps=1e-3), call(floats(1, 3, 2, 2, 2), None, None, _weight),
         call(_empty), call(np.zeros((0, 3, 2)), weight=_weight, bias=_bias)], _instance_norm, dtypes=FLOAT, skip=BATCHES, loose=SUMS,
-        bad=[Bad(call(floats(2, 4, 3), weight=_weight), "instance_norm(weight): expected shape [4], one number a channel, got shape [3]")]),
+        bad=[Bad(call(floats(2, 4, 3), weight=_weight), "instance_norm(weight): expected shape [4], one element per channel, got shape [3]")]),
     Row("local_response_norm_of", [call(floats(2, 5, 3), 0.5, 0.75, 1.0, 3, 1), call(floats(2, 3, 4), 0.5, 0.25, 2.0, 2, 2),
         call(np.zeros((0, 4, 2)), 0.1, 0.75, 1.0, 5, 1)],
         lambda x, alpha, beta, k, size, axis: _response(x, size, alpha, beta, k, "NLC" if axis == 2 else "NCL"), dtypes=FLOAT, skip=BATCHES),
     Row("local_response_norm", [call(floats(2, 5, 3), 4, 0.5), call(floats(1, 2, 2, 4), 3, alpha=0.5, beta=0.5, k=2.0, data_format="NHWC"),
         call(np.zeros((0, 4, 2)), 5)], _response, dtypes=FLOAT, skip=BATCHES,
-        bad=[Bad(call(floats(2, 3), 2), "local_response_norm(x): expected 3 axes or more, got shape [2, 3]"),
-             Bad(call(np.zeros((2, 0, 4)), 2), "local_response_norm(x): expected elements along each axis but the first, got shape [2, 0, 4]"),
-             Bad(call(floats(2, 3, 4), 0), "local_response_norm(size): expected a number of 1 or more, got 0")]),
+        bad=[Bad(call(floats(2, 3), 2), "local_response_norm(x): expected at least 3 dimensions, got shape [2, 3]"),
+             Bad(call(np.zeros((2, 0, 4)), 2), "local_response_norm(x): expected at least one element along each axis but the first, got shape [2, 0, 4]"),
+             Bad(call(floats(2, 3, 4), 0), "local_response_norm(size): expected a positive integer, got 0")]),
     Row("normalize", [call(floats(2, 3)), call(floats(2, 3, 2), p=1, axis=-1), call(floats(4), p=3, axis=0), call(floats(2, 3), float("inf")),
         call(floats(2, 2), epsilon=10.0), call(np.zeros((0, 3)))], _normalize, dtypes=FLOAT, skip={"0-d": "there is no axis to normalise along"},
         loose=SUMS, bad=[Bad(call(floats(3)), "normalize(axis): expected an axis in [-1, 0], got 1")]),

@@ -30,7 +30,9 @@ def _regular(dims, kernel_size, stride=None, padding=0, ceil_mode=False):
 
 def _even(dims, output_size):
     sizes = [m if size is None else size for m, size in zip(dims, each(output_size, len(dims)), strict=True)]
-    return [[(i * m // size, -(-(i + 1) * m // size)) for i in range(size)] for m, size in zip(dims, sizes, strict=True)]
+    return [
+        [(i * m // size, -(-(i + 1) * m // size)) for i in range(size)] for m, size in zip(dims, sizes, strict=True)
+    ]
 
 
 def _fractional(dims, u, output_size, kernel_size=None):
@@ -46,7 +48,10 @@ def _fractional(dims, u, output_size, kernel_size=None):
 
 
 def _over(x, windows, reduce, last=False):
-    """`reduce` of what each window has of a plane: (elements [batch, channels, ...], their places, the windows' bounds)."""
+    """`reduce` of what each window has of a plane:
+
+    (elements [batch, channels, ...], their places, the windows' bounds).
+    """
     x = np.moveaxis(x, -1, 1) if last else x
     dims = x.shape[2:]
     places = np.arange(math.prod(dims)).reshape(dims)
@@ -106,14 +111,20 @@ def _first_grad(w, x, windows, last=False):
     return np.moveaxis(grad, 1, -1) if last else grad
 
 
-def _avg(x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None, data_format="NC?"):
+def _avg(
+    x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None, data_format="NC?"
+):
     dims, n = _spatial(x, data_format), x.ndim - 2
     windows = _regular(dims, kernel_size, stride, padding, ceil_mode)
     before = [-w[0][0] if w else 0 for w in windows]
     full = math.prod(each(kernel_size, n))
 
     def mean(part, places, bounds):
-        count = len(places) if exclusive else math.prod([min(b, m + a) - max(s, -a) for (s, b), m, a in zip(bounds, dims, before, strict=True)])
+        count = (
+            len(places)
+            if exclusive
+            else math.prod([min(b, m + a) - max(s, -a) for (s, b), m, a in zip(bounds, dims, before, strict=True)])
+        )
         return (part.sum(-1) / count * (full / divisor_override if divisor_override else 1),)
 
     return _over(x, windows, mean, data_format[-1] == "C")[0]
@@ -181,13 +192,19 @@ def _bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, 0), f"{name}(kernel_size): expected integers of 1 or more, got [0]"),
-        Bad(call(x, 2, 0), f"{name}(stride): expected integers of 1 or more, got [0]"),
-        Bad(call(x, [2] * 5), f"{name}(kernel_size): expected one integer"),
-        Bad(call(x, 2, 1, -1), f"{name}(padding): expected widths of 0 or more, got -1"),
+        Bad(call(x, 0), f"{name}(kernel_size): expected positive integers, got [0]"),
+        Bad(call(x, 2, 0), f"{name}(stride): expected positive integers, got [0]"),
+        Bad(call(x, [2] * 5), f"{name}(kernel_size): expected an integer"),
+        Bad(call(x, 2, 1, -1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, 2, 1, "FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
-        Bad(call(x, 9, 1), f"{name}(kernel_size): expected a window that {DIMS[n][0]} elements and the padding can fill, got 9"),
-        Bad(call(x, 2, 1, "VALID", ceil_mode=True), f"{name}(ceil_mode): expected False, because padding is 'VALID', got True"),
+        Bad(
+            call(x, 9, 1),
+            f"{name}(kernel_size): expected a kernel size of at most the padded input size, for an input size of {DIMS[n][0]}, got 9",
+        ),
+        Bad(
+            call(x, 2, 1, "VALID", ceil_mode=True),
+            f"{name}(ceil_mode): expected False, because padding is 'VALID', got True",
+        ),
     ]
 
 
@@ -196,7 +213,12 @@ def _max_row(n):
     ties = np.round(floats(1, 2, *DIMS[n], low=-1, high=1))
     bad = [*_bad(name, n)]
     if n > 1:
-        bad.append(Bad(call(floats(1, *DIMS[n], 2), 2, return_mask=True, data_format=FORMATS[n]), f"{name}(data_format): expected 'NC"))
+        bad.append(
+            Bad(
+                call(floats(1, *DIMS[n], 2), 2, return_mask=True, data_format=FORMATS[n]),
+                f"{name}(data_format): expected 'NC",
+            )
+        )
         bad.append(Bad(call(x, 2, data_format="CHW"), f"{name}(data_format): expected 'NC"))
     tied = [call(ties, 2), call(ties, 3, 1, 1), call(ties, 3, 1, 1, return_mask=True), call(ties, 3, 2, 1, True, True)]
     samples = _pool_samples(n, [*tied, call(x, 3, 2, "SAME", return_mask=True)], formats=n > 1)
@@ -211,7 +233,7 @@ def _avg_row(n):
         more.append(call(x, 2, 2, 1, divisor_override=3.0))
         bad = [
             *bad,
-            Bad(call(x, 2, divisor_override=0), f"{name}(divisor_override): expected a number above 0, got 0"),
+            Bad(call(x, 2, divisor_override=0), f"{name}(divisor_override): expected a positive number, got 0"),
             Bad(call(x, 2, divisor_override=[2]), f"{name}(divisor_override): expected a number, got", TypeError),
         ]
     return Row(name, _pool_samples(n, more, formats=n > 1), _avg, dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
@@ -230,7 +252,7 @@ def _lp_row(n):
         call(floats(1, *DIMS[n], 2, low=0.2), 2, 2, data_format=FORMATS[n]),
         call(np.zeros((0, 2, *DIMS[n])), 2, 2),
     ]
-    bad = [Bad(call(x, 0, 2), f"{name}(norm_type): expected a number that is not 0, or infinity, got 0")]
+    bad = [Bad(call(x, 0, 2), f"{name}(norm_type): expected a nonzero number or infinity, got 0")]
     return Row(name, samples, _lp, dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
 
 
@@ -253,9 +275,9 @@ def _adaptive_bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, -1), f"{name}(output_size): expected integers of 0 or more, got [-1]"),
-        Bad(call(x, [2] * 5), f"{name}(output_size): expected one integer"),
-        Bad(call(x, None), f"{name}(output_size): expected one integer"),
+        Bad(call(x, -1), f"{name}(output_size): expected non-negative integers, got [-1]"),
+        Bad(call(x, [2] * 5), f"{name}(output_size): expected an integer"),
+        Bad(call(x, None), f"{name}(output_size): expected an integer"),
     ]
 
 
@@ -269,7 +291,15 @@ def _adaptive_max_row(n):
     name, ties = f"adaptive_max_pool{n}d", np.round(floats(1, 2, *DIMS[n], low=-1, high=1))
     masked = [call(a, size, return_mask=True) for a in (ties, floats(2, 2, *DIMS[n])) for size in (3, list(DIMS[n]))]
     samples = [*_adaptive_samples(n), call(ties, 2), *masked, call(np.zeros((2, 2, *DIMS[n][1:], 0)), 2, True)]
-    return Row(name, samples, law=exact(_adaptive_max, None), grad_ref=_adaptive_max_grad, dtypes=FLOAT, skip=IMAGES, bad=_adaptive_bad(name, n))
+    return Row(
+        name,
+        samples,
+        law=exact(_adaptive_max, None),
+        grad_ref=_adaptive_max_grad,
+        dtypes=FLOAT,
+        skip=IMAGES,
+        bad=_adaptive_bad(name, n),
+    )
 
 
 def _fractional_row(n):
@@ -286,11 +316,25 @@ def _fractional_row(n):
     ]
     bad = [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, 9), f"{name}(output_size): expected 1 to {dims[0]} windows of 1 or more of {dims[0]} elements, got 9"),
-        Bad(call(x, dims[0], 2), f"{name}(output_size): expected 1 to {dims[0] - 1} windows of 2 or more of {dims[0]} elements"),
+        Bad(
+            call(x, 9),
+            f"{name}(output_size): expected sizes in [1, {dims[0]}] for an input size of {dims[0]} and a kernel size of 1, got 9",
+        ),
+        Bad(
+            call(x, dims[0], 2),
+            f"{name}(output_size): expected sizes in [1, {dims[0] - 1}] for an input size of {dims[0]} and a kernel size of 2",
+        ),
         Bad(call(x, 2, random_u=1.0), f"{name}(random_u): expected a number in (0, 1), got 1.0"),
     ]
-    return Row(name, samples, law=exact(_fractional_max, None), grad_ref=_fractional_max_grad, dtypes=FLOAT, skip=IMAGES, bad=bad)
+    return Row(
+        name,
+        samples,
+        law=exact(_fractional_max, None),
+        grad_ref=_fractional_max_grad,
+        dtypes=FLOAT,
+        skip=IMAGES,
+        bad=bad,
+    )
 
 
 # ---------------------------------------------------------------- columns, unpooling
@@ -303,10 +347,14 @@ def _columns(dims, kernel_sizes, strides=1, paddings=0, dilations=1):
     top, left, bottom, right = p if len(p) == 4 else (*p, *p)
     grown = (dims[0] + top + bottom, dims[1] + left + right)
     reach = [(k - 1) * d + 1 for k, d in zip(size, dilation, strict=True)]
-    grown = [r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride, strict=True)]  # zeros stand in for less than a step
+    grown = [
+        r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride, strict=True)
+    ]  # zeros stand in for less than a step
     count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(grown, size, stride, dilation, strict=True)]
     at = [
-        tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(place, stride, size, dilation, strict=True))
+        tuple(
+            slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(place, stride, size, dilation, strict=True)
+        )
         for place in np.ndindex(*count)
     ]
     return grown, (top, left), at
@@ -316,7 +364,11 @@ def _unfold(x, *args, **kwargs):
     grown, (top, left), at = _columns(x.shape[2:], *args, **kwargs)
     full = np.zeros((*x.shape[:2], *grown), np.result_type(x, float))
     full[:, :, top : top + x.shape[2], left : left + x.shape[3]] = x
-    return np.stack([full[(..., *i)].reshape(x.shape[0], -1) for i in at], -1) if x.size else np.zeros((0, x.shape[1] * 4, len(at)))
+    return (
+        np.stack([full[(..., *i)].reshape(x.shape[0], -1) for i in at], -1)
+        if x.size
+        else np.zeros((0, x.shape[1] * 4, len(at)))
+    )
 
 
 def _fold(x, output_sizes, kernel_sizes, *args, **kwargs):
@@ -363,7 +415,11 @@ def _unpool_row(n):
         call(x[:0], at[:0], 2),
     ]
     bad = [
-        Bad(call(x, np.full(shape, plane), 2), f"{name}(indices): expected indices in [0, {plane - 1}], got {plane}", IndexError),
+        Bad(
+            call(x, np.full(shape, plane), 2),
+            f"{name}(indices): expected indices in [0, {plane - 1}], got {plane}",
+            IndexError,
+        ),
         Bad(call(x, at.astype(float), 2), f"{name}(indices): expected an integer tensor, got float64", TypeError),
         Bad(call(x, at[:1], 2), f"{name}(indices): expected x's shape ["),
         Bad(call(x, at, 2, output_size=[99] * n), f"{name}(output_size): expected "),
@@ -410,15 +466,15 @@ TABLE = [
         call(_x, [6, 3], 3),
         call(np.zeros((0, 2, 5, 4)), 2)], _unfold, dtypes=FLOAT | COMPLEX, skip=IMAGES,
         bad=[Bad(call(floats(2, 3), 2), "unfold(x): expected shape [batch, channels, height, width], got shape [2, 3]"),
-             Bad(call(_x, 9), "unfold(kernel_sizes): expected a window within [5, 4] and the padding, got [9, 9]"),
-             Bad(call(_x, 2, paddings=-1), "unfold(paddings): expected widths of 0 or more, got -1"),
+             Bad(call(_x, 9), "unfold(kernel_sizes): expected a kernel size of at most the padded input size, for an input size of [5, 4], got [9, 9]"),
+             Bad(call(_x, 2, paddings=-1), "unfold(paddings): expected non-negative padding, got -1"),
              Bad(call(_x, 2, paddings=[1, 1, 1]), "unfold(paddings): expected one integer, two or four, got [1, 1, 1]")]),
     Row("fold", [call(floats(2, 8, 12), [5, 4], 2), call(floats(2, 6, 6), [5, 4], [2, 3], 2, 1),
         call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2),
         call(floats(1, 12, 2), [2, 4], [6, 1], [5, 2])], _fold, dtypes=FLOAT | COMPLEX,
         skip={"0-d": "it takes a batch of columns"}, loose=HALF_SUMS,
-        bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * window, places], got shape [2, 3]"),
-             Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a multiple of 4 channels, the window's elements, got 5"),
-             Bad(call(floats(1, 4, 8), 4, 2), "fold(x): expected 3 * 3 places, got 8"),
-             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected integers of 1 or more, got [0]")]),
+        bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * kernel elements, blocks], got shape [2, 3]"),
+             Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a dimension 1 divisible by 4, the number of elements of a kernel, got 5"),
+             Bad(call(floats(1, 4, 8), 4, 2), "fold(x): expected 3 * 3 blocks, got 8"),
+             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected positive integers, got [0]")]),
 ]  # fmt: skip

@@ -58,8 +58,14 @@ def lstm(x, h, c, wi, wh, bi=None, bh=None, reverse=False, time_major=False):
     hs = outs[0] if time_major else np.swapaxes(outs[0], 0, 1)
     before = [*hs[1:], h] if reverse else [h, *hs[:-1]]
     xs = x if time_major else np.swapaxes(x, 0, 1)
-    gates = [(a @ wi.T + (0 if bi is None else bi) + b @ wh.T + (0 if bh is None else bh)) for a, b in zip(xs, before, strict=True)]
-    gates = [np.concatenate([expit(i), expit(f), np.tanh(g), expit(o)], -1) for i, f, g, o in (np.split(z, 4, axis=-1) for z in gates)]
+    gates = [
+        (a @ wi.T + (0 if bi is None else bi) + b @ wh.T + (0 if bh is None else bh))
+        for a, b in zip(xs, before, strict=True)
+    ]
+    gates = [
+        np.concatenate([expit(i), expit(f), np.tanh(g), expit(o)], -1)
+        for i, f, g, o in (np.split(z, 4, axis=-1) for z in gates)
+    ]
     cells, now = [], c
     for gate in gates[::-1] if reverse else gates:
         i, f, g, _ = np.split(gate, 4, axis=-1)
@@ -86,7 +92,8 @@ _gru, _lstm = _given(3), _given(4, True)
 _one = [0.5 * floats(2, 2), *_given(4, True, 1)[1:]]
 _none = [*_given(1, steps=0)[:5], None, None, None]
 
-# each sample costs the compilation of a loop in every type: few of them, and no second derivatives, which take twice as long;
+# each sample costs the compilation of a loop in every type: few of them, and no second derivatives, which take twice
+# as long;
 # the rows of the layers have the other modes
 TABLE = [
     # from the end to the start; the layer's row has the other direction
@@ -107,5 +114,5 @@ TABLE = [
              Bad(call(*_lstm, None, "GRU"), "GRU(states): expected one state, got two"),
              Bad(call(_gru[0], floats(3, 2), *_gru[2:], None, "GRU"), "GRU(hidden state): expected shape [2, 2], got shape [3, 2]"),
              Bad(call(*_gru, np.array([1, 2, 3]), "GRU"), "GRU(sequence_length): expected shape [2], got shape [3]"),
-             Bad(call(*_gru, np.array([True, False]), "GRU"), "GRU(sequence_length): expected integers, got bool", TypeError)]),
+             Bad(call(*_gru, np.array([True, False]), "GRU"), "GRU(sequence_length): expected an integer tensor, got bool", TypeError)]),
 ]  # fmt: skip

@@ -1,4 +1,7 @@
-"""Rows of images: other sizes, pixels and channels moved, sampling; dropout of channels; masks of sequences; bilinear maps."""
+"""Rows of images:
+
+other sizes, pixels and channels moved, sampling; dropout of channels; masks of sequences; bilinear maps.
+"""
 
 import numpy as np
 
@@ -49,7 +52,16 @@ def _resize(x, axes, sizes, scales, mode, align, align_mode):
     return x
 
 
-def _interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0, data_format=None, recompute_scale_factor=None):
+def _interpolate(
+    x,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=False,
+    align_mode=0,
+    data_format=None,
+    recompute_scale_factor=None,
+):
     axes = list(range(1, x.ndim - 1)) if data_format in ("NWC", "NHWC", "NDHWC") else list(range(2, x.ndim))
     scales = [None] * len(axes)
     if size is None:
@@ -116,7 +128,9 @@ def _sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True):
         corners = [tuple(int(np.round(t)) for t in ts)] if mode == "nearest" else np.ndindex(*[n + 3 for n in dims])
         for corner in corners:
             pixel = corner if mode == "nearest" else tuple(k - 1 for k in corner)
-            weight = 1 if mode == "nearest" else np.prod([max(0, 1 - abs(t - p)) for t, p in zip(ts, pixel, strict=True)])
+            weight = (
+                1 if mode == "nearest" else np.prod([max(0, 1 - abs(t - p)) for t, p in zip(ts, pixel, strict=True)])
+            )
             if weight and all(0 <= p < n for p, n in zip(pixel, dims, strict=True)):
                 out[(at[0], slice(None), *at[1:])] += weight * x[(at[0], slice(None), *pixel)]
     return out
@@ -205,44 +219,44 @@ TABLE = [
         call(_image, [2, 3], mode="area"), call(_image, [2, 3], 2.0, mode="area"), call(_image, [1, 1], mode="bicubic"),
         call(_image, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
         call(_none, [2, 2])], _interpolate, dtypes=FLOAT, unchecked=INT, skip=IMAGES, loose=F32,
-        bad=[Bad(call(_image), "interpolate(size, scale_factor): expected one of the two, got none"),
-             Bad(call(_image, [2, 2], 2.0), "interpolate(size, scale_factor): expected one of the two, got both"),
+        bad=[Bad(call(_image), "interpolate(size, scale_factor): expected either size or scale_factor, got neither"),
+             Bad(call(_image, [2, 2], 2.0), "interpolate(size, scale_factor): expected either size or scale_factor, got both"),
              Bad(call(_image, [2.5, 2.0], mode="area"), "interpolate(size): expected 2 integers", TypeError),
              Bad(call(_image, [2, float("nan")]), "interpolate(size): expected 2 integers", TypeError),
-             Bad(call(_image, [2, 2], mode="cubic"), "interpolate(mode): expected one of linear"),
-             Bad(call(_image, [2], mode="linear"), "interpolate(x): expected 3 axes for mode linear, got shape [1, 2, 3, 4]"),
-             Bad(call(_image, [0, 2]), "interpolate(size): expected sizes of 1 or more, got [0, 2]"),
+             Bad(call(_image, [2, 2], mode="cubic"), "interpolate(mode): expected one of 'linear', 'bilinear', 'bicubic', 'trilinear', 'nearest', 'area'"),
+             Bad(call(_image, [2], mode="linear"), "interpolate(x): expected a 3-D tensor for mode 'linear', got shape [1, 2, 3, 4]"),
+             Bad(call(_image, [0, 2]), "interpolate(size): expected positive sizes, got [0, 2]"),
              Bad(call(_image, [2, 2, 2]), "interpolate(size): expected 2 integers"), Bad(call(_image, [2]), "interpolate(size): expected 2 integers"),
-             Bad(call(_image, scale_factor="a"), "interpolate(scale_factor): expected one number or 2, got 'a'", TypeError),
+             Bad(call(_image, scale_factor="a"), "interpolate(scale_factor): expected a number or 2 numbers, got 'a'", TypeError),
              Bad(call(_image, [2, 2], align_corners=3), "interpolate(align_corners): expected True or False, got 3", TypeError),
-             Bad(call(_image, scale_factor=0.1), "interpolate(scale_factor): expected factors that leave an element"),
-             Bad(call(_image, scale_factor=-1), "interpolate(scale_factor): expected numbers above 0"),
-             Bad(call(_image, [2, 2], align_corners=True), "interpolate(align_corners): expected False with mode nearest"),
+             Bad(call(_image, scale_factor=0.1), "interpolate(scale_factor): expected scale factors that leave at least one element"),
+             Bad(call(_image, scale_factor=-1), "interpolate(scale_factor): expected positive numbers"),
+             Bad(call(_image, [2, 2], align_corners=True), "interpolate(align_corners): expected False with mode 'nearest'"),
              Bad(call(_image, [2, 2], align_mode=2), "interpolate(align_mode): expected 0 or 1, got 2"),
-             Bad(call(_image, [2, 2], data_format="NCDHW"), "interpolate(data_format): expected NCHW or NHWC, got 'NCDHW'")]),
+             Bad(call(_image, [2, 2], data_format="NCDHW"), "interpolate(data_format): expected 'NCHW' or 'NHWC', got 'NCDHW'")]),
     Row("upsample", [call(_image, [5, 6]), call(_image, scale_factor=2, mode="bilinear", align_corners=True), call(_none, [2, 2])], _interpolate,
         dtypes=FLOAT, unchecked=INT, skip=IMAGES, loose=F32),
     Row("pixel_shuffle", [call(floats(1, 8, 2, 3), 2), call(floats(1, 2, 3, 4), 2, "NHWC"), call(np.zeros((0, 4, 2, 2)), 2)], _shuffle, skip=IMAGES,
-        bad=[Bad(call(_image, 2), "pixel_shuffle(x): expected channels in multiples of 4, got shape [1, 2, 3, 4]"),
+        bad=[Bad(call(_image, 2), "pixel_shuffle(x): expected a number of channels divisible by 4, got shape [1, 2, 3, 4]"),
              Bad(call(_image, 2.0), "pixel_shuffle(upscale_factor): expected an integer, got 2.0", TypeError),
-             Bad(call(floats(2, 4), 2), "pixel_shuffle(x): expected images of 4 axes, got shape [2, 4]")]),
+             Bad(call(floats(2, 4), 2), "pixel_shuffle(x): expected a 4-D tensor, got shape [2, 4]")]),
     Row("pixel_unshuffle", [call(floats(1, 2, 4, 6), 2), call(floats(1, 4, 2, 3), 2, "NHWC"), call(np.zeros((0, 1, 2, 2)), 2)],
         _unshuffle, skip=IMAGES,
-        bad=[Bad(call(_image, 2), "pixel_unshuffle(x): expected height and width in multiples of 2, got shape [1, 2, 3, 4]"),
-             Bad(call(_image, 0), "pixel_unshuffle(downscale_factor): expected a number of 1 or more, got 0")]),
+        bad=[Bad(call(_image, 2), "pixel_unshuffle(x): expected height and width divisible by 2, got shape [1, 2, 3, 4]"),
+             Bad(call(_image, 0), "pixel_unshuffle(downscale_factor): expected a positive integer, got 0")]),
     Row("channel_shuffle", [call(floats(1, 6, 1, 2), 3), call(floats(1, 2, 1, 4), 2, "NHWC"), call(np.zeros((0, 4, 1, 1)), 2)], _deal, skip=IMAGES,
         bad=[Bad(call(_image, 3), "channel_shuffle(groups): expected a divisor of the 2 channels, got 3"),
-             Bad(call(_image, 2, "NCL"), "channel_shuffle(data_format): expected NCHW or NHWC, got 'NCL'")]),
+             Bad(call(_image, 2, "NCL"), "channel_shuffle(data_format): expected 'NCHW' or 'NHWC', got 'NCL'")]),
     Row("temporal_shift", [call(floats(4, 8, 1, 2), 2), call(floats(3, 1, 2, 4), 3, 0.25, data_format="NHWC"), call(np.zeros((0, 4, 1, 1)), 2),
         call(np.zeros((2, 4, 0, 1)), np.int64(2), np.float64(0.25))],
         _shift, skip=IMAGES, bad=[Bad(call(floats(3, 4, 1, 1), 2), "temporal_shift(seg_num): expected a divisor of the 3 frames, got 2"),
-        Bad(call(floats(2, 4, 1, 1), 2, 0.5), "temporal_shift(shift_ratio): expected a number between 0 and 0.5, got 0.5")]),
+        Bad(call(floats(2, 4, 1, 1), 2, 0.5), "temporal_shift(shift_ratio): expected a number in (0, 0.5), got 0.5")]),
     Row("grid_sample", [call(_image, _where), call(_image, still(_where), padding_mode="border", align_corners=False),
         call(_image, _where, padding_mode="reflection", align_corners=False),
         call(_image, still(_where), "nearest"), call(floats(1, 1, 2, 2, 2), still(floats(1, 1, 1, 2, 3, low=-1.3, high=1.3))),
         call(_none, np.zeros((0, 2, 3, 2)))], _sample, skip=IMAGES, loose=(20, "coordinates lose digits where they are scaled"),
         bad=[Bad(call(_image, floats(1, 2, 3, 3)), "grid_sample(grid): expected shape [1, any, any, 2], got shape [1, 2, 3, 3]"),
-             Bad(call(floats(2, 3), floats(2, 2)), "grid_sample(x): expected 4 or 5 axes, got shape [2, 3]"),
+             Bad(call(floats(2, 3), floats(2, 2)), "grid_sample(x): expected a 4-D or 5-D tensor, got shape [2, 3]"),
              Bad(call(_image, _where, "cubic"), "grid_sample(mode): expected 'bilinear' or 'nearest', got 'cubic'"),
              Bad(call(_image, _where, padding_mode="wrap"), "grid_sample(padding_mode): expected 'zeros', 'border' or 'reflection', got 'wrap'")]),
     Row("affine_grid_of", [call(floats(2, 2, 3), (3, 4), True), call(floats(1, 3, 4), (2, 1, 3), False), call(np.zeros((0, 2, 3)), (2, 2), True)],
@@ -250,9 +264,9 @@ TABLE = [
     Row("affine_grid", [call(floats(2, 2, 3), [2, 1, 3, 4]), call(floats(1, 3, 4), [1, 2, 2, 1, 3], align_corners=False),
         call(np.zeros((0, 2, 3)), [0, 1, 2, 2])],
         lambda theta, out_shape, align_corners=True: _grid(theta, out_shape[2:], align_corners), skip=IMAGES, loose=HALF,
-        bad=[Bad(call(floats(2, 2, 3), [2, 1, 3]), "affine_grid(out_shape): expected 4 or 5 numbers, got [2, 1, 3]"),
+        bad=[Bad(call(floats(2, 2, 3), [2, 1, 3]), "affine_grid(out_shape): expected 4 or 5 integers, got [2, 1, 3]"),
              Bad(call(floats(2, 3, 4), [2, 1, 3, 4]), "affine_grid(theta): expected shape [batch, 2, 3], got shape [2, 3, 4]"),
-             Bad(call(floats(2, 2, 3), [1, 1, 3, 4]), "affine_grid(out_shape): expected a batch of 2, as in theta, got [1, 1, 3, 4]")]),
+             Bad(call(floats(2, 2, 3), [1, 1, 3, 4]), "affine_grid(out_shape): expected a batch size of 2, as in theta, got [1, 1, 3, 4]")]),
     Row("sequence_mask_of", [call(np.array([1, 3, 0]), 4, "int64"), call(np.array(2), 3, "float32"), call(np.zeros((2, 0), int), 3, "bool"),
         call(np.array([1.5, 2.0], np.float32), 3, "int32")], _mask, dtypes=NONE, unchecked=ALL, out="ref", grad=0),
     Row("sequence_mask", [call(np.array([1, 3, 0])), call(np.array([[1, 2]], np.int32), 4, "float32"), call(np.array(2), maxlen=3, dtype="bool"),
@@ -277,14 +291,14 @@ TABLE = [
         skip={"0-d": "it takes matrices only", "zero size": "a weight has elements", "no gradient": "the vectors are taken as given"}),
     Row("zeropad2d", [call(_image, [1, 0, 2, 1]), call(_last, (0, 1, 1, 0), data_format="NHWC"), call(_none, [1, 1, 0, 0])], _zeropad,
         dtypes=ALL, skip=IMAGES,
-        bad=[Bad(call(_image, 1), "zeropad2d(padding): expected four numbers, got 1", TypeError),
-             Bad(call(_image, [1, 1]), "zeropad2d(padding): expected four numbers, got [1, 1]")]),
+        bad=[Bad(call(_image, 1), "zeropad2d(padding): expected four integers, got 1", TypeError),
+             Bad(call(_image, [1, 1]), "zeropad2d(padding): expected four integers, got [1, 1]")]),
     Row("dropout1d", [call(floats(2, 3, 4)), call(floats(3, 4), 0.5), call(np.zeros((0, 3)))], law=_whole(-1), unchecked=ALL - FLOAT, skip=_dropped,
-        bad=[Bad(call(floats(3)), "dropout1d(input): expected 2 or 3 axes, got shape [3]", RuntimeError)]),
+        bad=[Bad(call(floats(3)), "dropout1d(input): expected a 2-D or 3-D tensor, got shape [3]", RuntimeError)]),
     Row("dropout2d", [call(floats(2, 3, 2, 2)), call(floats(2, 3, 2, 2), training=False), call(np.zeros((0, 3, 2, 2)))], law=_whole((2, 3)),
         unchecked=ALL - FLOAT, skip=_dropped,
-        bad=[Bad(call(floats(3, 2)), "dropout2d(x): expected 4 axes, got shape [3, 2]"),
-             Bad(call(_image, data_format="NCL"), "dropout2d(data_format): expected NCHW or NHWC, got 'NCL'")]),
+        bad=[Bad(call(floats(3, 2)), "dropout2d(x): expected a 4-D tensor, got shape [3, 2]"),
+             Bad(call(_image, data_format="NCL"), "dropout2d(data_format): expected 'NCHW' or 'NHWC', got 'NCL'")]),
     Row("dropout3d", [call(floats(2, 2, 3, 2, 2)), call(np.zeros((0, 3, 2, 2, 2)))], law=_whole((2, 3, 4)), unchecked=ALL - FLOAT, skip=_dropped),
     Row("alpha_dropout_of", [call(floats(2, 3), 0.25, False), call(floats(), 0.5, False), call(floats(2, 3, 2), 0.5, True),
         call(np.zeros((0, 3)), 0.5, False)],
@@ -292,5 +306,5 @@ TABLE = [
     Row("alpha_dropout", [call(floats(2, 3)), call(floats()), call(floats(3), 0.0), call(floats(3), 1.0), call(np.zeros((0, 3)))], law=_alpha_law,
         bad=[Bad(call(floats(3), 1.5), "alpha_dropout(p): expected a probability in [0, 1], got 1.5")]),
     Row("feature_alpha_dropout", [call(floats(2, 3, 2)), call(floats(2, 3), 0.25), call(np.zeros((0, 3)))], law=_alpha_law, skip=_dropped,
-        bad=[Bad(call(floats(3)), "feature_alpha_dropout(x): expected 2 axes or more, got shape [3]")]),
+        bad=[Bad(call(floats(3)), "feature_alpha_dropout(x): expected at least 2 dimensions, got shape [3]")]),
 ]  # fmt: skip

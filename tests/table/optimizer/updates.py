@@ -141,7 +141,10 @@ def _parts(n, *kinds):
     """Operands in lists of n: "f" any numbers, "p" positive ones, "0" one number each."""
     shapes = [(2, 3), (4,)][:n]
     ranges = {"f": {}, "p": {"low": 0.1}}
-    return [[np.array(0.9 - 0.1 * k) if kind == "0" else floats(*s, seed=k, **ranges[kind]) for s in shapes] for k, kind in enumerate(kinds)]
+    return [
+        [np.array(0.9 - 0.1 * k) if kind == "0" else floats(*s, seed=k, **ranges[kind]) for s in shapes]
+        for k, kind in enumerate(kinds)
+    ]
 
 
 def _scalars(*kinds):
@@ -220,9 +223,9 @@ TABLE = [
         + [call(np.array([True]), [floats(), Z], [floats(seed=1), Z])], lambda flag, old, new: old if flag.item() else new, dtypes=FLOAT,
         unchecked=ALL - FLOAT, out="last", grad=0,
         bad=[Bad(call(np.array(1), [floats(2)], [floats(2)]), "keep_unless(flag): expected one bool"),
-             Bad(call(np.array(True), [floats(2)], [floats(3)]), "keep_unless(new): expected tensors of the shapes and types of old")]),
+             Bad(call(np.array(True), [floats(2)], [floats(3)]), "keep_unless(new): expected tensors of the shapes and dtypes of old")]),
     Row("unscale", [call([floats(2, 3), floats(4)], np.array(8.0)), call([floats()], np.array([0.5])), call([Z], np.array(2.0)),
         call([floats(2), np.array([1.0, np.inf])], np.array(2.0)), call([np.array([np.nan])], np.array(2.0))],
         lambda grads, scale: [*(g / scale.item() for g in grads), np.array(not all(np.isfinite(g).all() for g in grads))], dtypes=NONE,
-        out="ref", grad=0, bad=[Bad(call([floats(2)], floats(2)), "unscale(scale): expected one number")]),
+        out="ref", grad=0, bad=[Bad(call([floats(2)], floats(2)), "unscale(scale): expected a single number")]),
 ]  # fmt: skip

@@ -52,7 +52,11 @@ def _cells(x, edges):
     found = np.zeros(x.shape[:-1])
     for i in np.ndindex(found.shape):
         for d, e in enumerate(edges):
-            places = [k for k in range(len(e) - 1) if e[k] <= x[(*i, d)] < e[k + 1] or (k == len(e) - 2 and x[(*i, d)] == e[-1])]
+            places = [
+                k
+                for k in range(len(e) - 1)
+                if e[k] <= x[(*i, d)] < e[k + 1] or (k == len(e) - 2 and x[(*i, d)] == e[-1])
+            ]
             found[i] = found[i] * (len(e) - 1) + places[0] if places and found[i] >= 0 else -1e9
     return np.maximum(found, -1)
 
@@ -60,7 +64,9 @@ def _cells(x, edges):
 def _histogramdd(x, bins=10, ranges=None, density=False, weights=None):
     n = x.shape[-1]
     pairs = None if ranges is None else [ranges[2 * d : 2 * d + 2] for d in range(n)]
-    hist, edges = np.histogramdd(x.reshape(-1, n), bins, pairs, density, None if weights is None else weights.reshape(-1))
+    hist, edges = np.histogramdd(
+        x.reshape(-1, n), bins, pairs, density, None if weights is None else weights.reshape(-1)
+    )
     return [hist, *edges]
 
 
@@ -86,9 +92,18 @@ def _drawn(got, x, ps, *more, **kwargs):
     return len(got) == 2 or (len(got) == 4 and got[2].shape == got[3].shape == (len(x), kwargs["k"]))
 
 
-_draws = [call(_chances, still([0.5, 0.5])), call(_chances, still([[0.9], [0.1]])), call(np.zeros((0, 4)), still(np.zeros(0)))]
+_draws = [
+    call(_chances, still([0.5, 0.5])),
+    call(_chances, still([[0.9], [0.1]])),
+    call(np.zeros((0, 4)), still(np.zeros(0))),
+]
 _rows = {"0-d": "it draws from rows"}
-_ranges = [call(floats(4, 3), -1.0, 2.0, 4), call(floats(4, 3), 0.0, 0.0, 4), call(floats(), 0.0, 3.0, 2), call(np.zeros(0), 0.0, 1.0, 2)]
+_ranges = [
+    call(floats(4, 3), -1.0, 2.0, 4),
+    call(floats(4, 3), 0.0, 0.0, 4),
+    call(floats(), 0.0, 3.0, 2),
+    call(np.zeros(0), 0.0, 1.0, 2),
+]
 _exact = {"width": "edges are computed in double precision, or an element on one would fall beside it"}
 
 TABLE = [
@@ -114,11 +129,11 @@ TABLE = [
         call(np.zeros(0, int), None, 2),
     ], law=_bincount, dtypes=FLOAT | INT | BOOL, unchecked=COMPLEX, grad=0,
         skip={"static": "the shape of its result depends on values", "0-d": "it counts along its one axis"}, bad=[
-        Bad(call(np.array([-1, 2])), "bincount(x): expected numbers of 0 or more, got -1"),
-        Bad(call(floats(2)), "bincount(x): expected a tensor of integers, got a Tensor of shape [2], float64", TypeError),
-        Bad(call(np.array([1]), None, -1), "bincount(minlength): expected a length of 0 or more, got -1"),
+        Bad(call(np.array([-1, 2])), "bincount(x): expected non-negative integers, got -1"),
+        Bad(call(floats(2)), "bincount(x): expected an integer tensor, got a Tensor of shape [2], float64", TypeError),
+        Bad(call(np.array([1]), None, -1), "bincount(minlength): expected a non-negative integer, got -1"),
         Bad(call(np.array([1]), floats(2)), "bincount(weights): expected shape [1], as x has, got a Tensor of shape [2], float64"),
-        Bad(call(np.array(1)), "bincount(x): expected a tensor with one axis, got a Tensor of shape [], int64"),
+        Bad(call(np.array(1)), "bincount(x): expected a 1-D tensor, got a Tensor of shape [], int64"),
     ]),
     Row("cell_of", [call(_points, _bounds), call(_half, _bounds), call(np.zeros((0, 2)), _bounds)], _cells, dtypes=FLOAT, out="int64", grad=0,
         skip={"0-d": "a point has coordinates"}),
@@ -126,11 +141,11 @@ TABLE = [
         call(_points, 3), call(_half, [2, 3], [-3.0, 3.0, -2.0, 3.0]), call(_points, _bounds), call(_points, 2, None, True, floats(6, low=0.5)),
         call(np.zeros((0, 2)), 2, [0.0, 1.0, 0.0, 2.0]),
     ], _histogramdd, dtypes=SINGLE, grad=0, skip={"0-d": "a point has coordinates"}, bad=[
-        Bad(call(floats(3)), "histogramdd(x): expected a tensor with at least two axes"),
+        Bad(call(floats(3)), "histogramdd(x): expected a tensor with at least 2 dimensions"),
         Bad(call(_points, "a"), "histogramdd(bins): expected an integer, a list of integers or a list of tensors, got 'a'"),
         Bad(call(_points, [2]), "histogramdd(bins): expected 2 entries, one for each coordinate"),
         Bad(call(_points, 0), "histogramdd(bins): expected at least 1 bin along each coordinate, got 0"),
-        Bad(call(_points, 2, [0.0, 1.0]), "histogramdd(ranges): expected a list of 4 numbers, two for each of 2 coordinates"),
+        Bad(call(_points, 2, [0.0, 1.0]), "histogramdd(ranges): expected a list of 4 numbers, min and max of each of the 2 dimensions"),
         Bad(call(_points, 2, weights=floats(3)), "histogramdd(weights): expected shape [6], as x has before its last axis"),
     ]),
     Row("top_p_of", [call(s.args[0], s.args[1], None, None, True) for s in _draws], law=lambda got, x, ps, *more: _drawn(got, x, ps), dtypes=FLOAT,
@@ -140,7 +155,7 @@ TABLE = [
         call(_chances, still([0.5, 0.5]), threshold=still([0.2, 0.2])), call(_chances, still([0.5, 0.5]), topp_seed=np.array([1, 2])),
         call(_chances, still([0.5, 0.5]), k=2, return_top=True),
     ], law=_drawn, dtypes=FLOAT, grad=0, skip=_rows, bad=[
-        Bad(call(_chances, floats(3)), "top_p_sampling(ps): expected one number for each of 2 rows, got shape [3]"),
+        Bad(call(_chances, floats(3)), "top_p_sampling(ps): expected one element per row of x, 2, got shape [3]"),
         Bad(call(_chances, floats(2), mode="all"), "top_p_sampling(mode): expected 'truncated' or 'non-truncated', got 'all'"),
     ]),
 ]  # fmt: skip

@@ -53,7 +53,7 @@ def shared_among_ties(f):
 
 def _extremes(name, f):
     return Row(name, reduction(ties=True, empty=False), over(f), dtypes=REAL, rename=KEEP, grad_ref=shared_among_ties(f),
-               bad=[axis_error(name), Bad(call(np.zeros((0, 3)), axis=0), f"{name}(x): expected an element along axis 0, got shape [0, 3]"),
+               bad=[axis_error(name), Bad(call(np.zeros((0, 3)), axis=0), f"{name}(x): expected at least one element along axis 0, got shape [0, 3]"),
                     Bad(call(np.ones(2, bool)), f"{name}(x): expected one of ", TypeError)])  # fmt: skip
 
 

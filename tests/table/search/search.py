@@ -25,7 +25,7 @@ def _positions(name, largest):
                call(floats(), 0, True), call(NONE, axis=0), call(NANS, 1), call(np.array([[1.0, 2.0, 2.0], [2.0, 1.0, 1.0]]), axis=1),
                call(floats(2, 3), dtype="int32")]  # fmt: skip
     return Row(name, samples, lambda x, axis=None, keepdim=False, dtype="int64": _place(x, axis, keepdim, dtype, largest), dtypes=REAL, out="ref",
-               grad=0, bad=[Bad(call(np.zeros((0, 3))), f"{name}(x): expected an element to compare, got shape [0, 3]"),
+               grad=0, bad=[Bad(call(np.zeros((0, 3))), f"{name}(x): expected at least one element, got shape [0, 3]"),
                             Bad(call(floats(2), dtype="float32"), f"{name}(dtype): expected int32 or int64, got float32", TypeError),
                             Bad(call(floats(2), axis=1), f"{name}(axis): expected an axis in [-1, 0], got 1")])  # fmt: skip
 
@@ -56,7 +56,11 @@ def _compat(name, largest):
 
 
 def _search(sorted_sequence, values, out_int32=False, right=False):
-    rows = np.broadcast_to(sorted_sequence, (*values.shape[:-1], sorted_sequence.shape[-1])) if values.ndim else sorted_sequence
+    rows = (
+        np.broadcast_to(sorted_sequence, (*values.shape[:-1], sorted_sequence.shape[-1]))
+        if values.ndim
+        else sorted_sequence
+    )
     out = np.zeros(values.shape, "int32" if out_int32 else "int64")
     for i in np.ndindex(values.shape):
         row = rows[i[:-1]]
@@ -113,7 +117,14 @@ def _consecutive(x, return_inverse=False, return_counts=False, axis=None, dtype=
 
 _u = np.array([2.0, 3.0, 3.0, 1.0, 5.0, 3.0])
 _m = np.array([[2.0, 1.0, 3.0], [2.0, 1.0, 3.0], [3.0, 0.0, 1.0], [2.0, 1.0, 3.0]])
-_uniques = [call(_u), call(_m, return_counts=True), call(floats()), call(np.array(NONFINITE)), call(np.zeros(0)), call(NONE)]
+_uniques = [
+    call(_u),
+    call(_m, return_counts=True),
+    call(floats()),
+    call(np.array(NONFINITE)),
+    call(np.zeros(0)),
+    call(NONE),
+]
 _no_axis = Bad(call(floats(2), axis=1), "unique(axis): expected an axis in [-1, 0], got 1")
 
 
@@ -124,23 +135,23 @@ def _no_type(name):
 TABLE = [
     Row("arg_extreme", [call(floats(2, 3), None, False, "int64", True), call(floats(2, 3), 0, True, "int32", False), call(floats(), None, False,
         "int64", True), call(NONE, 0, False, "int64", True), call(NANS, 1, False, "int64", False)], _place, dtypes=REAL, out="ref", grad=0,
-        bad=[Bad(call(np.zeros((0, 3)), None, False, "int64", False), "argmin(x): expected an element to compare, got shape [0, 3]")]),
+        bad=[Bad(call(np.zeros((0, 3)), None, False, "int64", False), "argmin(x): expected at least one element, got shape [0, 3]")]),
     _positions("argmax", True),
     _positions("argmin", False),
     _compat("compat_max", True),
     _compat("compat_min", False),
     Row("searchsorted", _searches, _search, dtypes=REAL, out="ref", grad=0, bad=[
-        Bad(call(floats(), floats(2)), "searchsorted(sorted_sequence): expected a tensor with at least one axis, got a 0-d tensor"),
-        Bad(call(_rows, floats(3)), "searchsorted(values): expected leading extents [2], as the sequence has, got shape [3]"),
-        Bad(call(_seq, np.array([True])), "searchsorted(values): expected a tensor of integers or floats, got bool", TypeError)]),
+        Bad(call(floats(), floats(2)), "searchsorted(sorted_sequence): expected a tensor with at least 1 dimension, got a 0-D tensor"),
+        Bad(call(_rows, floats(3)), "searchsorted(values): expected leading dimensions [2], as sorted_sequence has, got shape [3]"),
+        Bad(call(_seq, np.array([True])), "searchsorted(values): expected an integer or floating-point tensor, got bool", TypeError)]),
     Row("bucketize", [call(floats(2, 3), _seq), call(floats(), _seq, True, True), call(np.zeros((0, 2)), _seq), call(floats(2), np.zeros(0))],
         lambda x, sorted_sequence, *more: _search(sorted_sequence, x, *more), dtypes=REAL, out="ref", grad=0,
-        bad=[Bad(call(floats(2), _rows), "bucketize(sorted_sequence): expected a tensor with one axis, got a Tensor of shape [2, 3], float64")]),
+        bad=[Bad(call(floats(2), _rows), "bucketize(sorted_sequence): expected a 1-D tensor, got a Tensor of shape [2, 3], float64")]),
     Row("argwhere", [call(np.array([[0.0, 1.5], [2.0, 0.0]])), call(ints(2, 3)), call(np.array(2.0)), call(NONE)],
         lambda input: np.argwhere(input).reshape(np.count_nonzero(input), input.ndim), dtypes=ALL, out="int64", grad=0, skip={"static": VALUES}),
     Row("unique", [*_uniques, call(_m, True, True, True), call(_m, True, True, True, 0), call(_m, axis=-1, return_inverse=True, dtype="int32"),
         call(np.array([[1.0, np.nan], [1.0, np.nan]]), return_counts=True, axis=0)], law=exact(_unique(False)), dtypes=REAL | BOOL, grad=0,
-        skip={"static": VALUES}, bad=[_no_axis, _no_type("unique"), Bad(call(floats(), axis=0), "unique(axis): expected no axis for a 0-d tensor")]),
+        skip={"static": VALUES}, bad=[_no_axis, _no_type("unique"), Bad(call(floats(), axis=0), "unique(axis): expected no axis for a 0-D tensor")]),
     Row("unique_consecutive", [*_uniques, call(_m, True, True, 0), call(_m, axis=-1, return_inverse=True, dtype="int32")], law=exact(_consecutive),
         dtypes=REAL | BOOL, grad=0, skip={"static": VALUES}, bad=[_no_type("unique_consecutive")]),
 ]  # fmt: skip

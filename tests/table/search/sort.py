@@ -84,7 +84,7 @@ _modes = [
     call(floats(2, 3)), call(TIES), call(TIES, 0, True), call(np.array([[2.0, 2.0, 1.0, 1.0, 1.0], [5.0, 4.0, 5.0, 4.0, 3.0]]), -1), call(floats()),
     call(ODD), call(np.zeros((0, 3)), 1), call(floats(2, 3, 2), axis=1),
 ]  # fmt: skip
-_many = "a count in [1, 3], the extent of axis 1, got"
+_many = "an integer in [1, 3], the size of axis 1, got"
 
 TABLE = [
     Row("sort", _along, _sorted, dtypes=REAL | BOOL, grad_ref=_sort_grad, bad=[axis_error("sort"), Bad(call(floats(2), None),
@@ -97,12 +97,12 @@ TABLE = [
         law=exact(_compat_sort), dtypes=REAL | BOOL, bad=[axis_error("sort", "dim")]),
     Row("topk", _tops, law=exact(_topk), dtypes=REAL, bad=[axis_error("topk", "axis", 1), Bad(call(floats(2, 3), 4), f"topk(k): expected {_many} 4"),
         Bad(call(floats(2, 3), 0), f"topk(k): expected {_many} 0"), Bad(call(floats(2, 3), "a"), "topk(k): expected an integer, got 'a'", TypeError),
-        Bad(call(NONE, 1, 1), "topk(k): expected a count in [1, 0], the extent of axis 1, got 1")]),
+        Bad(call(NONE, 1, 1), "topk(k): expected an integer in [1, 0], the size of axis 1, got 1")]),
     Row("topk_of", [call(floats(2, 5), 2, -1, True), call(floats(2, 3, 2), 2, 1, False), call(floats(), 1, 0, True), call(TIES, 3, 1, False),
         call(ODD, 3, -1, True), call(ODD, 3, -1, False), call(NONE, 1, -1, True), call(floats(2, 90), 3, 1, True)], law=exact(_topk), dtypes=REAL,
         skip=NO_RULE),
     Row("kthvalue", _kths, law=exact(_kthvalue), dtypes=REAL, skip=NO_RULE, bad=[axis_error("kthvalue", "axis", 1),
         Bad(call(floats(2, 3), 4), f"kthvalue(k): expected {_many} 4"), Bad(call(floats(2, 3), 0), f"kthvalue(k): expected {_many} 0")]),
     Row("mode", _modes, law=exact(_mode), dtypes=REAL, skip=NO_RULE, bad=[axis_error("mode"), Bad(call(floats(), 3),
-        "mode(axis): expected an axis in [-1, 0], got 3"), Bad(call(NONE, 1), "mode(x): expected an element along axis 1, got shape [2, 0, 3]")]),
+        "mode(axis): expected an axis in [-1, 0], got 3"), Bad(call(NONE, 1), "mode(x): expected at least one element along axis 1, got shape [2, 0, 3]")]),
 ]  # fmt: skip

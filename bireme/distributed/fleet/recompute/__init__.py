@@ -94,7 +94,9 @@ def recompute_sequential(ctx: dict, functions: Sequence[Callable], *args: Any, *
     segments = ctx.get("segments", 1)
     layers = list(functions)
     if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1:
-        raise errors.bad('recompute_sequential(ctx["segments"])', "a positive integer", segments, kind=errors.for_integer(segments))
+        raise errors.bad(
+            'recompute_sequential(ctx["segments"])', "a positive integer", segments, kind=errors.for_integer(segments)
+        )
     if not layers:
         raise errors.bad("recompute_sequential(functions)", "at least one function", functions)
     size = max(len(layers) // segments, 1)

@@ -33,5 +33,7 @@ class FusedDropout(Dropout):
         name: str | None = None,
     ):
         if axis is not None and not isinstance(axis, (int, list, tuple)):
-            raise errors.bad("FusedDropout(axis)", "an integer, a list of them or None", axis, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "FusedDropout(axis)", "an integer, a list of integers or None", axis, kind=errors.ArgumentTypeError
+            )
         super().__init__(p, [axis] if isinstance(axis, int) else axis, mode, name)

@@ -102,16 +102,22 @@ class FusedMultiTransformer(Layer):
         where = "FusedMultiTransformer"
         for which, size in (("embed_dim", embed_dim), ("num_heads", num_heads), ("dim_feedforward", dim_feedforward)):
             if size <= 0:
-                raise errors.bad(f"{where}({which})", "a number above 0", size, kind=AssertionError)
+                raise errors.bad(f"{where}({which})", "a positive integer", size, kind=AssertionError)
         if embed_dim % num_heads:
-            raise errors.bad(f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError)
+            raise errors.bad(
+                f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError
+            )
         if nranks != 1 or ring_id != -1:
-            raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", described=f"{nranks} and {ring_id}")
+            raise errors.bad(
+                f"{where}(nranks, ring_id)",
+                "1 and -1, since the weights are not sharded",
+                described=f"{nranks} and {ring_id}",
+            )
         count = len(qkv_weight_attrs) if isinstance(qkv_weight_attrs, (list, tuple)) else num_layers
         if count <= 0:
             raise errors.bad(
                 f"{where}(num_layers)",
-                "a number above 0, or a list of qkv_weight_attrs",
+                "a positive integer, or a list as qkv_weight_attrs",
                 num_layers,
                 kind=AssertionError,
             )
@@ -129,18 +135,30 @@ class FusedMultiTransformer(Layer):
         )
         self._use_neox_rotary_style, self._gqa_group_size = use_neox_rotary_style, gqa_group_size
         kinds = (
-            ("ln_scales", [embed_dim], ln_scale_attrs, one), ("ln_biases", [embed_dim], ln_bias_attrs, None),
-            ("qkv_weights", [*shared, head, embed_dim] if trans_qkvw else [embed_dim, *shared, head], qkv_weight_attrs, None),
-            ("qkv_biases", [*shared, head], qkv_bias_attrs, None), ("linear_weights", [num_heads * head, embed_dim], linear_weight_attrs, None),
-            ("linear_biases", [embed_dim], linear_bias_attrs, None), ("ffn_ln_scales", [embed_dim], ffn_ln_scale_attrs, one),
-            ("ffn_ln_biases", [embed_dim], ffn_ln_bias_attrs, None), ("ffn1_weights", [embed_dim, wide], ffn1_weight_attrs, None),
-            ("ffn1_biases", [wide], ffn1_bias_attrs, None), ("ffn2_weights", [dim_feedforward, embed_dim], ffn2_weight_attrs, None),
+            ("ln_scales", [embed_dim], ln_scale_attrs, one),
+            ("ln_biases", [embed_dim], ln_bias_attrs, None),
+            (
+                "qkv_weights",
+                [*shared, head, embed_dim] if trans_qkvw else [embed_dim, *shared, head],
+                qkv_weight_attrs,
+                None,
+            ),
+            ("qkv_biases", [*shared, head], qkv_bias_attrs, None),
+            ("linear_weights", [num_heads * head, embed_dim], linear_weight_attrs, None),
+            ("linear_biases", [embed_dim], linear_bias_attrs, None),
+            ("ffn_ln_scales", [embed_dim], ffn_ln_scale_attrs, one),
+            ("ffn_ln_biases", [embed_dim], ffn_ln_bias_attrs, None),
+            ("ffn1_weights", [embed_dim, wide], ffn1_weight_attrs, None),
+            ("ffn1_biases", [wide], ffn1_bias_attrs, None),
+            ("ffn2_weights", [dim_feedforward, embed_dim], ffn2_weight_attrs, None),
             ("ffn2_biases", [embed_dim], ffn2_bias_attrs, None),
-        )  # fmt: skip
+        )
         made: dict[str, list[Any]] = {kind[0]: [] for kind in kinds}
         for i in range(count):
             for which, shape, attrs, first in kinds:
-                made[which].append(self._part(f"{where}({which})", shape, attrs, i, count, which.endswith("biases"), first))
+                made[which].append(
+                    self._part(f"{where}({which})", shape, attrs, i, count, which.endswith("biases"), first)
+                )
         for which, parts in made.items():
             setattr(self, which, parts if any(p is not None for p in parts) else None)
 
@@ -187,9 +205,37 @@ class FusedMultiTransformer(Layer):
             Tensor of shape ``[N, L, embed_dim]``; with ``caches`` a tuple of it and the list of caches.
         """
         return fused_multi_transformer(
-            src, self.ln_scales, self.ln_biases, self.qkv_weights, self.qkv_biases, self.linear_weights, self.linear_biases, self.ffn_ln_scales,
-            self.ffn_ln_biases, self.ffn1_weights, self.ffn1_biases, self.ffn2_weights, self.ffn2_biases, self.normalize_before, self._epsilon,
-            self._residual_alpha, caches, beam_offset, pre_caches, seq_lens, rotary_embs, time_step, attn_mask, self.dropout_rate,
-            rotary_emb_dims, self.activation, self.training, "upscale_in_train", self._trans_qkvw, -1, self._norm_type,
-            self._use_neox_rotary_style, self._gqa_group_size,
-        )  # fmt: skip
+            src,
+            self.ln_scales,
+            self.ln_biases,
+            self.qkv_weights,
+            self.qkv_biases,
+            self.linear_weights,
+            self.linear_biases,
+            self.ffn_ln_scales,
+            self.ffn_ln_biases,
+            self.ffn1_weights,
+            self.ffn1_biases,
+            self.ffn2_weights,
+            self.ffn2_biases,
+            self.normalize_before,
+            self._epsilon,
+            self._residual_alpha,
+            caches,
+            beam_offset,
+            pre_caches,
+            seq_lens,
+            rotary_embs,
+            time_step,
+            attn_mask,
+            self.dropout_rate,
+            rotary_emb_dims,
+            self.activation,
+            self.training,
+            "upscale_in_train",
+            self._trans_qkvw,
+            -1,
+            self._norm_type,
+            self._use_neox_rotary_style,
+            self._gqa_group_size,
+        )

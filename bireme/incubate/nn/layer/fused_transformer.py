@@ -18,19 +18,27 @@ from bireme.ops import (
 )  # fmt: skip
 
 __all__ = [
-    "FusedBiasDropoutResidualLayerNorm", "FusedFeedForward", "FusedMultiHeadAttention", "FusedMultiTransformer", "FusedTransformerEncoderLayer",
-]  # fmt: skip
+    "FusedBiasDropoutResidualLayerNorm",
+    "FusedFeedForward",
+    "FusedMultiHeadAttention",
+    "FusedMultiTransformer",
+    "FusedTransformerEncoderLayer",
+]
 
 
 def _positive(where: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if size <= 0:
-            raise errors.bad(f"{where}({name})", "a number above 0", size, kind=AssertionError)
+            raise errors.bad(f"{where}({name})", "a positive integer", size, kind=AssertionError)
 
 
 def _one_process(where: str, nranks: int, ring_id: int) -> None:
     if nranks != 1 or ring_id != -1:
-        raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", described=f"{nranks} and {ring_id}")
+        raise errors.bad(
+            f"{where}(nranks, ring_id)",
+            "1 and -1, since the weights are not sharded",
+            described=f"{nranks} and {ring_id}",
+        )
 
 
 def _ones(layer: Layer, size: int, attr: Any) -> Any:
@@ -167,9 +175,16 @@ class FusedMultiHeadAttention(Layer):
         _positive(where, embed_dim=embed_dim, num_heads=num_heads)
         _one_process(where, nranks, ring_id)
         if embed_dim % num_heads:
-            raise errors.bad(f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError)
+            raise errors.bad(
+                f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError
+            )
         if need_weights:
-            raise errors.bad(f"{where}(need_weights)", "False: the weights are not handed out", need_weights, kind=AssertionError)
+            raise errors.bad(
+                f"{where}(need_weights)",
+                "False, since attention weights are not returned",
+                need_weights,
+                kind=AssertionError,
+            )
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim, self.need_weights, self.name = kdim, vdim, need_weights, name
         self.dropout_rate, self.attn_dropout_rate, self._epsilon = dropout_rate, attn_dropout_rate, epsilon
@@ -212,12 +227,33 @@ class FusedMultiHeadAttention(Layer):
         """
         for name, t in (("key", key), ("value", value)):
             if t is not None and t is not query:
-                raise errors.bad(f"FusedMultiHeadAttention({name})", "None: a sequence attends to itself", t, kind=AssertionError)
+                raise errors.bad(
+                    f"FusedMultiHeadAttention({name})",
+                    "None, since a sequence attends to itself",
+                    t,
+                    kind=AssertionError,
+                )
         return fused_multi_head_attention(
-            query, self.qkv_weight, self.linear_weight, self.normalize_before, self.pre_ln_scale, self.pre_ln_bias, self.ln_scale, self.ln_bias,
-            self._epsilon, self.qkv_bias, self.linear_bias, cache, attn_mask, self.dropout_rate, self.attn_dropout_rate, self._epsilon,
-            self.training, num_heads=self.num_heads, transpose_qkv_wb=self.transpose_qkv_wb,
-        )  # fmt: skip
+            query,
+            self.qkv_weight,
+            self.linear_weight,
+            self.normalize_before,
+            self.pre_ln_scale,
+            self.pre_ln_bias,
+            self.ln_scale,
+            self.ln_bias,
+            self._epsilon,
+            self.qkv_bias,
+            self.linear_bias,
+            cache,
+            attn_mask,
+            self.dropout_rate,
+            self.attn_dropout_rate,
+            self._epsilon,
+            self.training,
+            num_heads=self.num_heads,
+            transpose_qkv_wb=self.transpose_qkv_wb,
+        )
 
     def extra_repr(self) -> str:
         """Return what ``repr`` shows between the parentheses.
@@ -229,7 +265,10 @@ class FusedMultiHeadAttention(Layer):
         shown = ("embed_dim", "num_heads", "dropout_rate", "attn_dropout_rate")
         rest = f"epsilon={self._epsilon}, kdim={self.kdim}, vdim={self.vdim}, normalize_before={self.normalize_before}"
         name = f", name={self.name}" if self.name else ""
-        return ", ".join([f"{n}={getattr(self, n)}" for n in shown] + [rest, f"need_weights={self.need_weights}, dtype={self._dtype}{name}"])
+        return ", ".join(
+            [f"{n}={getattr(self, n)}" for n in shown]
+            + [rest, f"need_weights={self.need_weights}, dtype={self._dtype}{name}"]
+        )
 
 
 class FusedFeedForward(Layer):
@@ -321,10 +360,23 @@ class FusedFeedForward(Layer):
             Tensor of shape ``[N, L, d_model]``.
         """
         return fused_feedforward(
-            src, self._linear1_weight, self._linear2_weight, self._linear1_bias, self._linear2_bias, self._ln1_scale, self._ln1_bias,
-            self._ln2_scale, self._ln2_bias, self._act_dropout_rate, self._dropout_rate, self._act_method, self._epsilon, self._epsilon,
-            self._normalize_before, self.training,
-        )  # fmt: skip
+            src,
+            self._linear1_weight,
+            self._linear2_weight,
+            self._linear1_bias,
+            self._linear2_bias,
+            self._ln1_scale,
+            self._ln1_bias,
+            self._ln2_scale,
+            self._ln2_bias,
+            self._act_dropout_rate,
+            self._dropout_rate,
+            self._act_method,
+            self._epsilon,
+            self._epsilon,
+            self._normalize_before,
+            self.training,
+        )
 
     def extra_repr(self) -> str:
         """Return what ``repr`` shows between the parentheses.
@@ -384,17 +436,37 @@ class FusedTransformerEncoderLayer(Layer):
         super().__init__()
         where = "FusedTransformerEncoderLayer"
         _positive(where, d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
-        weights, biases = [self._pair(f"{where}({n})", attr) for n, attr in (("weight_attr", weight_attr), ("bias_attr", bias_attr))]
+        weights, biases = [
+            self._pair(f"{where}({n})", attr) for n, attr in (("weight_attr", weight_attr), ("bias_attr", bias_attr))
+        ]
         self.normalize_before = normalize_before
         self.fused_attn = FusedMultiHeadAttention(
-            d_model, nhead, dropout_rate, dropout_rate if attn_dropout_rate is None else attn_dropout_rate, normalize_before=normalize_before,
-            qkv_weight_attr=weights[0], qkv_bias_attr=biases[0], linear_weight_attr=weights[0], linear_bias_attr=biases[0],
-            pre_ln_scale_attr=weights[0], pre_ln_bias_attr=biases[0], ln_scale_attr=weights[0], ln_bias_attr=biases[0],
-        )  # fmt: skip
+            d_model,
+            nhead,
+            dropout_rate,
+            dropout_rate if attn_dropout_rate is None else attn_dropout_rate,
+            normalize_before=normalize_before,
+            qkv_weight_attr=weights[0],
+            qkv_bias_attr=biases[0],
+            linear_weight_attr=weights[0],
+            linear_bias_attr=biases[0],
+            pre_ln_scale_attr=weights[0],
+            pre_ln_bias_attr=biases[0],
+            ln_scale_attr=weights[0],
+            ln_bias_attr=biases[0],
+        )
         self.ffn = FusedFeedForward(
-            d_model, dim_feedforward, dropout_rate, activation=activation, act_dropout_rate=act_dropout_rate, normalize_before=normalize_before,
-            linear1_weight_attr=weights[1], linear1_bias_attr=biases[1], linear2_weight_attr=weights[1], linear2_bias_attr=biases[1],
-        )  # fmt: skip
+            d_model,
+            dim_feedforward,
+            dropout_rate,
+            activation=activation,
+            act_dropout_rate=act_dropout_rate,
+            normalize_before=normalize_before,
+            linear1_weight_attr=weights[1],
+            linear1_bias_attr=biases[1],
+            linear2_weight_attr=weights[1],
+            linear2_bias_attr=biases[1],
+        )
 
     @staticmethod
     def _pair(where: str, attr: Any) -> list[Any]:
@@ -405,7 +477,9 @@ class FusedTransformerEncoderLayer(Layer):
             raise errors.bad(where, "one attribute, or a list of 2", described=f"{len(attr)} of them")
         return list(attr)
 
-    def forward(self, src: Tensor, src_mask: Tensor | None = None, cache: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, cache: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Encode a sequence.
 
         Args:

@@ -157,7 +157,9 @@ def _begin(where: str, position: Any, estimate: Any, line_search: str, dtype: st
     if not isinstance(position, Tensor):
         raise errors.bad(f"{where}(initial_position)", "a Tensor", position, kind=errors.NotATensorError)
     if position.ndim != 1:
-        raise errors.bad(f"{where}(initial_position)", "a vector", described=f"shape {position.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{where}(initial_position)", "a vector", described=f"shape {position.shape}", kind=errors.ShapeError
+        )
     start, kind = position.detach().astype(dtype), dtypes.of(dtype)
     if estimate is None:
         return start, eye(len(start), dtype=kind)
