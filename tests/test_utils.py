@@ -207,5 +207,5 @@ def test_readers_in_threads_say_what_went_wrong_and_end_early():
     for reader in (bireme.reader.buffered(itertools.count, 2), bireme.reader.xmap_readers(lambda x: x, itertools.count, 2, 4, True)):
         assert next(iter(reader())) == 0
     for bad in (lambda: bireme.reader.shuffle(broken, 0), lambda: bireme.reader.xmap_readers(abs, broken, 0, 1)):
-        with pytest.raises(ValueError, match="an integer of 1 or more"):
+        with pytest.raises(ValueError, match="a positive integer"):
             bad()
