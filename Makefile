@@ -4,17 +4,19 @@
 PYTHON ?= python3
 VENV   ?= .venv
 STAMP  := $(VENV)/.ready
+DOCS   := $(VENV)/.docs
 JOBS   ?= 2
 
 ifeq ($(origin PY),command line)
 READY :=
+DOCS  :=
 else
 PY    := $(VENV)/bin/python
 READY := $(STAMP)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo lint test test-all api bench clean
+.PHONY: help venv demo lint test test-all api docs bench clean
 
 help:  ## list these targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +31,10 @@ $(STAMP): pyproject.toml
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.docs: $(STAMP)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 demo: $(READY)  ## train a small network on real images, interrupt it, go on, and see what it reads
 	@PYTHONPATH=. $(PY) examples/demo.py
 
@@ -41,16 +47,23 @@ test: lint  ## lint, then the default test suite
 	$(PY) -m pytest -n $(JOBS) --durations=10
 
 test-all: lint  ## lint, then every test, the long sweeps included
-	$(PY) -m pytest -n $(JOBS) --durations=25 --full
+	$(PY) -m pytest -n $(JOBS) --durations=25 --full -o faulthandler_timeout=1800
 
-api: $(READY)  ## list the operators where they stand, rewrite the API snapshot, show what changed, compare with Paddle's signatures
+api: $(READY)  ## list the operators where they stand, rewrite stubs and API snapshot, show what changed, compare with Paddle's signatures
 	@$(PY) -m tools.exports
+	@$(PY) -m tools.stubs
 	@$(PY) -m tools.api_snapshot
 	@$(PY) -m tools.api_compare
+
+docs: $(READY) $(DOCS)  ## build the site into docs/_build/html: pages, pictures of real runs, API reference
+	@PYTHONPATH=. $(PY) -m tools.api_pages
+	@PYTHONPATH=. $(PY) docs/pictures.py
+	@PYTHONPATH=. $(PY) -m sphinx --fail-on-warning --keep-going --quiet -j auto -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 bench: $(READY)  ## measure against other frameworks, all in one run
 	@$(PY) -m benchmarks
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) build dist demo_output .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) build dist demo_output docs/_build docs/_generated docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import Floors, head, median, spread, table
 from benchmarks.peers import PAUSE, Peers, environment
-from benchmarks.transformer import MODULES, Sizes, batches, trainer
+from benchmarks.transformer import MODULES, TINY, Sizes, batches, trainer
 
 FULL = 1.25  # a step within this factor of the last steps' median runs at full speed
 
@@ -70,8 +70,9 @@ def main():
     parser.add_argument("--repeat", type=int, default=7, help="fresh processes of each kind (default 7)")
     parser.add_argument("--steps", type=int, default=16, help="steps in each process (default 16)")
     parser.add_argument("--torch-compile", action="store_true", help="also torch.compile (needs a C++ compiler)")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, to try the script")
     options = parser.parse_args()
-    sizes, floors = Sizes(), Floors()
+    sizes, floors = TINY if options.tiny else Sizes(), Floors()
     rows = [f"{name}, {cache} cache" for name in ("bireme", "jax.jit") for cache in ("empty", "filled")]
     rows += ["torch", "paddle", *(["torch.compile"] if options.torch_compile else [])]
     runs = {row: [] for row in rows}

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measure import Floors, apart, cell, counters, head, median, ratio, spread, table
 from benchmarks.peers import Peers
-from benchmarks.transformer import Sizes, batches, trainer
+from benchmarks.transformer import TINY, Sizes, batches, trainer
 
 NAMES = {
     "bireme": "bireme dynamic",
@@ -80,10 +80,11 @@ def main():
     parser.add_argument("--peers", nargs="+", choices=NAMES, default=list(NAMES), help="which peers (default all)")
     parser.add_argument("--sequence", type=int, default=128)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, to try the script")
     options = parser.parse_args()
-    sizes, floors = Sizes(batch=options.batch, sequence=options.sequence), Floors()
+    sizes, floors = TINY if options.tiny else Sizes(batch=options.batch, sequence=options.sequence), Floors()
     head(
-        "step: 4-layer transformer training step",
+        f"step: {sizes.layers}-layer transformer training step",
         f"sizes     {sizes}, AdamW, float32, attention {'sdpa' if options.sdpa else 'written out'}",
     )
     with Peers() as peers:

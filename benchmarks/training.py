@@ -30,6 +30,12 @@ WORK = {
     "lstm": Text(2, 256, 1, 2000, 16, 32),
     "transformer": Text(4, 256, 4, 5000, 8, 128, causal=False),
 }
+TINY = {
+    "resnet18": Images(2, 32, 10),
+    "mobilenet_v2": Images(2, 32, 10),
+    "lstm": Text(1, 16, 1, 50, 2, 4),
+    "transformer": Text(1, 16, 2, 50, 2, 8, causal=False),
+}
 NAMES = {"bireme": "bireme dynamic", "torch": "torch eager", "paddle": "paddle dynamic", "paddle, 1 thread": "paddle dynamic, as shipped: 1 thread"}
 RATE = 1e-3
 FIRST = 3
@@ -123,7 +129,7 @@ def make(name, work, sizes, alone):
 
 def compare(work, options, floors):
     """All peers on one model, taking turns."""
-    sizes = WORK[work]
+    sizes = (TINY if options.tiny else WORK)[work]
     with Peers() as peers:
         first, losses = {}, {}
         for name in options.peers:
@@ -155,6 +161,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="turns of each peer (default 9)")
     parser.add_argument("--steps", type=int, default=3, help="steps timed in each turn (default 3)")
     parser.add_argument("--warm", type=int, default=10, help="steps before the clock (default 10)")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, to try the script")
     parser.add_argument("--alone", action="store_true", help="one core a peer, and the time it was on it")
     options = parser.parse_args()
     clock = "one core a peer, time on the core" if options.alone else "time on the wall"

@@ -20,6 +20,9 @@ class Sizes:
     sequence: int = 128
 
 
+TINY = Sizes(layers=1, width=16, heads=2, vocabulary=50, batch=2, sequence=8)  # to try a script in seconds
+
+
 def weights(sizes, seed=0):
     """Initial parameters by name, in order, as NumPy arrays: every peer starts from the same numbers."""
     rng, d, out = np.random.default_rng(seed), sizes.width, {}

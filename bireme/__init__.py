@@ -3,6 +3,7 @@
 Importing this computes nothing and starts no device.
 """
 
+import sys
 from math import e, inf, nan, pi
 
 from bireme import _C_ops as _C_ops
@@ -37,6 +38,7 @@ from bireme.core.base.dtype import (
     uint8,
 )  # fmt: skip
 from bireme.core.base.flags import get_flags, set_flags
+from bireme.core.declare.public import locate
 from bireme.core.tensor.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from bireme.core.tensor.printing import set_printoptions
 from bireme.core.base.random_state import Generator, get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
@@ -69,29 +71,28 @@ from bireme.ops import (  # written by `make api`
     gcd, gcd_, geometric_, ger, greater_equal, greater_equal_, greater_than, greater_than_, greater_than as gt,
     heaviside, histogram, histogram_bin_edges, histogramdd, hsplit, hstack, hypot, hypot_, i0, i0_, i0e, i1, i1e, imag,
     increment, index_add, index_add_, index_fill, index_fill_, index_put, index_put_, index_sample, index_select, inner,
-    inv as inverse, isclose, isfinite, isin, isinf, isnan, isneginf, isposinf, isreal, kron, kthvalue, lcm, lcm_, ldexp,
-    ldexp_, lerp, less_than as less, less_, less_equal, less_equal_, less_than, less_than_, lgamma, lgamma_, linspace,
-    log, log10, log10_, log1p, log1p_, log2, log2_, log_, log_normal, log_normal_, logaddexp, logcumsumexp, logical_and,
-    logical_and_, logical_not, logical_not_, logical_or, logical_or_, logical_xor, logical_xor_, logit, logit_,
-    logspace, logsumexp, masked_fill, masked_fill_, masked_scatter, masked_scatter_, masked_select, matmul,
-    matrix_transpose, max, maximum, mean, median, meshgrid, min, minimum, mm, remainder as mod, mod_, mode, moveaxis,
-    msort, mul, multigammaln, multigammaln_, multinomial, multiplex, multiply, multiply_, mv, nan_to_num, nan_to_num_,
-    nanmean, nanmedian, nanquantile, nansum, narrow, neg, neg_, neg as negative, nextafter, nonzero, norm, normal,
-    normal_, not_equal, not_equal_, ones, ones_like, outer, pdist, permute, poisson, polar, polygamma, polygamma_,
-    positive, pow, pow_, prod, put_along_axis, quantile, rad2deg, rand, rand_like, randint, randint_like, randn,
-    randn_like, randperm, range, ravel, real, reciprocal, reduce_as, remainder, remainder_, renorm, renorm_,
-    repeat_interleave, reshape, reshape_, flip as reverse, roll, rot90, round, vstack as row_stack, rsqrt, scale,
-    scatter, scatter_, scatter_add, scatter_add_, scatter_nd, scatter_nd_add, scatter_reduce, searchsorted,
-    select_scatter, sgn, shape_of as shape, shard_index, sigmoid, sign, signbit, sin, sin_, sinc, sinc_, sinh, sinh_,
-    slice, slice_scatter, torch_softmax as softmax, sort, split, sqrt, square, square_, squeeze, squeeze_, stack,
-    standard_gamma, standard_normal, stanh, std, strided_slice, subtract, sum, transpose as swapaxes, transpose as
-    swapdims, t, t_, take, take_along_axis, take_along_dim, tan, tan_, tanh, tanh_, tensor_split, tensordot, tile,
-    to_tensor, tolist, topk, trace, transpose, transpose_, trapezoid, tril, tril_, tril_indices, triu, triu_,
-    triu_indices, true_divide, trunc, trunc_, unbind, unflatten, unfold, uniform, unique, unique_consecutive, unsqueeze,
-    unsqueeze_, unstack, vander, var, vecdot, view, view_as, view_as_complex, view_as_real, vsplit, vstack, where,
-    where_, zeros, zeros_like,
+    inv as inverse, is_complex, is_empty, is_floating_point, is_integer, isclose, isfinite, isin, isinf, isnan,
+    isneginf, isposinf, isreal, kron, kthvalue, lcm, lcm_, ldexp, ldexp_, lerp, less_than as less, less_, less_equal,
+    less_equal_, less_than, less_than_, lgamma, lgamma_, linspace, log, log10, log10_, log1p, log1p_, log2, log2_, log_,
+    log_normal, log_normal_, logaddexp, logcumsumexp, logical_and, logical_and_, logical_not, logical_not_, logical_or,
+    logical_or_, logical_xor, logical_xor_, logit, logit_, logspace, logsumexp, masked_fill, masked_fill_,
+    masked_scatter, masked_scatter_, masked_select, matmul, matrix_transpose, max, maximum, mean, median, meshgrid, min,
+    minimum, mm, remainder as mod, mod_, mode, moveaxis, msort, mul, multigammaln, multigammaln_, multinomial,
+    multiplex, multiply, multiply_, mv, nan_to_num, nan_to_num_, nanmean, nanmedian, nanquantile, nansum, narrow, neg,
+    neg_, neg as negative, nextafter, nonzero, norm, normal, normal_, not_equal, not_equal_, numel, ones, ones_like,
+    outer, pdist, permute, poisson, polar, polygamma, polygamma_, positive, pow, pow_, prod, put_along_axis, quantile,
+    rad2deg, rand, rand_like, randint, randint_like, randn, randn_like, randperm, range, rank, ravel, real, reciprocal,
+    reduce_as, remainder, remainder_, renorm, renorm_, repeat_interleave, reshape, reshape_, flip as reverse, roll,
+    rot90, round, vstack as row_stack, rsqrt, scale, scatter, scatter_, scatter_add, scatter_add_, scatter_nd,
+    scatter_nd_add, scatter_reduce, searchsorted, select_scatter, sgn, shape_of as shape, shard_index, sigmoid, sign,
+    signbit, sin, sin_, sinc, sinc_, sinh, sinh_, slice, slice_scatter, torch_softmax as softmax, sort, split, sqrt,
+    square, square_, squeeze, squeeze_, stack, standard_gamma, standard_normal, stanh, std, strided_slice, subtract,
+    sum, transpose as swapaxes, transpose as swapdims, t, t_, take, take_along_axis, take_along_dim, tan, tan_, tanh,
+    tanh_, tensor_split, tensordot, tile, to_tensor, tolist, topk, trace, transpose, transpose_, trapezoid, tril, tril_,
+    tril_indices, triu, triu_, triu_indices, true_divide, trunc, trunc_, unbind, unflatten, unfold, uniform, unique,
+    unique_consecutive, unsqueeze, unsqueeze_, unstack, vander, var, vecdot, view, view_as, view_as_complex,
+    view_as_real, vsplit, vstack, where, where_, zeros, zeros_like,
 )  # fmt: skip
-from bireme.ops.manipulation.tensor_attributes import is_complex, is_empty, is_floating_point, is_integer, numel, rank
 from bireme.ops.creation.constructors import (
     BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor,
 )  # fmt: skip
@@ -99,9 +100,8 @@ from bireme.param_attr import ParamAttr
 from bireme.utils.dlpack import from_dlpack, to_dlpack
 from bireme.version import __version__
 
-globals()["bool"] = bool_
+bool = bool_
 newaxis = None
-host_memory.freeze_imports()
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CharTensor",
@@ -117,8 +117,8 @@ __all__ = [
     "get_device", "get_flags", "get_rng_state", "grad", "hapi", "iinfo", "in_dynamic_mode", "incubate", "inf", "int16", "int32",
     "int64", "int8", "io", "is_autocast_enabled", "is_compiled_with_cinn", "is_compiled_with_cuda",
     "is_compiled_with_custom_device", "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_rocm",
-    "is_compiled_with_xpu", "is_complex", "is_empty", "is_floating_point", "is_grad_enabled", "is_integer", "is_tensor",
-    "linalg", "load", "metric", "nan", "newaxis", "nn", "no_grad", "numel", "ops", "optimizer", "pi", "pstring", "rank",
+    "is_compiled_with_xpu", "is_grad_enabled", "is_tensor",
+    "linalg", "load", "metric", "nan", "newaxis", "nn", "no_grad", "ops", "optimizer", "pi", "pstring",
     "raw", "reader", "regularizer", "save", "seed", "set_cuda_rng_state", "set_default_dtype", "set_device", "set_flags",
     "set_grad_enabled", "set_printoptions", "set_rng_state", "signal", "special", "static", "summary", "tensor", "to_dlpack", "uint8",
     "utils", "version", "vision",
@@ -143,28 +143,32 @@ __all__ += [  # written by `make api`
     "gather_nd", "gcd", "gcd_", "geometric_", "ger", "greater_equal", "greater_equal_", "greater_than", "greater_than_",
     "gt", "heaviside", "histogram", "histogram_bin_edges", "histogramdd", "hsplit", "hstack", "hypot", "hypot_", "i0",
     "i0_", "i0e", "i1", "i1e", "imag", "increment", "index_add", "index_add_", "index_fill", "index_fill_", "index_put",
-    "index_put_", "index_sample", "index_select", "inner", "inverse", "isclose", "isfinite", "isin", "isinf", "isnan",
-    "isneginf", "isposinf", "isreal", "kron", "kthvalue", "lcm", "lcm_", "ldexp", "ldexp_", "lerp", "less", "less_",
-    "less_equal", "less_equal_", "less_than", "less_than_", "lgamma", "lgamma_", "linspace", "log", "log10", "log10_",
-    "log1p", "log1p_", "log2", "log2_", "log_", "log_normal", "log_normal_", "logaddexp", "logcumsumexp", "logical_and",
-    "logical_and_", "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_", "logit",
-    "logit_", "logspace", "logsumexp", "masked_fill", "masked_fill_", "masked_scatter", "masked_scatter_",
-    "masked_select", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum",
-    "mm", "mod", "mod_", "mode", "moveaxis", "msort", "mul", "multigammaln", "multigammaln_", "multinomial",
-    "multiplex", "multiply", "multiply_", "mv", "nan_to_num", "nan_to_num_", "nanmean", "nanmedian", "nanquantile",
-    "nansum", "narrow", "neg", "neg_", "negative", "nextafter", "nonzero", "norm", "normal", "normal_", "not_equal",
-    "not_equal_", "ones", "ones_like", "outer", "pdist", "permute", "poisson", "polar", "polygamma", "polygamma_",
-    "positive", "pow", "pow_", "prod", "put_along_axis", "quantile", "rad2deg", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "range", "ravel", "real", "reciprocal", "reduce_as", "remainder",
-    "remainder_", "renorm", "renorm_", "repeat_interleave", "reshape", "reshape_", "reverse", "roll", "rot90", "round",
-    "row_stack", "rsqrt", "scale", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_nd", "scatter_nd_add",
-    "scatter_reduce", "searchsorted", "select_scatter", "sgn", "shape", "shard_index", "sigmoid", "sign", "signbit",
-    "sin", "sin_", "sinc", "sinc_", "sinh", "sinh_", "slice", "slice_scatter", "softmax", "sort", "split", "sqrt",
-    "square", "square_", "squeeze", "squeeze_", "stack", "standard_gamma", "standard_normal", "stanh", "std",
-    "strided_slice", "subtract", "sum", "swapaxes", "swapdims", "t", "t_", "take", "take_along_axis", "take_along_dim",
-    "tan", "tan_", "tanh", "tanh_", "tensor_split", "tensordot", "tile", "to_tensor", "tolist", "topk", "trace",
-    "transpose", "transpose_", "trapezoid", "tril", "tril_", "tril_indices", "triu", "triu_", "triu_indices",
-    "true_divide", "trunc", "trunc_", "unbind", "unflatten", "unfold", "uniform", "unique", "unique_consecutive",
-    "unsqueeze", "unsqueeze_", "unstack", "vander", "var", "vecdot", "view", "view_as", "view_as_complex",
-    "view_as_real", "vsplit", "vstack", "where", "where_", "zeros", "zeros_like",
+    "index_put_", "index_sample", "index_select", "inner", "inverse", "is_complex", "is_empty", "is_floating_point",
+    "is_integer", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron", "kthvalue",
+    "lcm", "lcm_", "ldexp", "ldexp_", "lerp", "less", "less_", "less_equal", "less_equal_", "less_than", "less_than_",
+    "lgamma", "lgamma_", "linspace", "log", "log10", "log10_", "log1p", "log1p_", "log2", "log2_", "log_", "log_normal",
+    "log_normal_", "logaddexp", "logcumsumexp", "logical_and", "logical_and_", "logical_not", "logical_not_",
+    "logical_or", "logical_or_", "logical_xor", "logical_xor_", "logit", "logit_", "logspace", "logsumexp",
+    "masked_fill", "masked_fill_", "masked_scatter", "masked_scatter_", "masked_select", "matmul", "matrix_transpose",
+    "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mod", "mod_", "mode", "moveaxis", "msort",
+    "mul", "multigammaln", "multigammaln_", "multinomial", "multiplex", "multiply", "multiply_", "mv", "nan_to_num",
+    "nan_to_num_", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "neg", "neg_", "negative", "nextafter",
+    "nonzero", "norm", "normal", "normal_", "not_equal", "not_equal_", "numel", "ones", "ones_like", "outer", "pdist",
+    "permute", "poisson", "polar", "polygamma", "polygamma_", "positive", "pow", "pow_", "prod", "put_along_axis",
+    "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "range",
+    "rank", "ravel", "real", "reciprocal", "reduce_as", "remainder", "remainder_", "renorm", "renorm_",
+    "repeat_interleave", "reshape", "reshape_", "reverse", "roll", "rot90", "round", "row_stack", "rsqrt", "scale",
+    "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_nd", "scatter_nd_add", "scatter_reduce",
+    "searchsorted", "select_scatter", "sgn", "shape", "shard_index", "sigmoid", "sign", "signbit", "sin", "sin_",
+    "sinc", "sinc_", "sinh", "sinh_", "slice", "slice_scatter", "softmax", "sort", "split", "sqrt", "square", "square_",
+    "squeeze", "squeeze_", "stack", "standard_gamma", "standard_normal", "stanh", "std", "strided_slice", "subtract",
+    "sum", "swapaxes", "swapdims", "t", "t_", "take", "take_along_axis", "take_along_dim", "tan", "tan_", "tanh",
+    "tanh_", "tensor_split", "tensordot", "tile", "to_tensor", "tolist", "topk", "trace", "transpose", "transpose_",
+    "trapezoid", "tril", "tril_", "tril_indices", "triu", "triu_", "triu_indices", "true_divide", "trunc", "trunc_",
+    "unbind", "unflatten", "unfold", "uniform", "unique", "unique_consecutive", "unsqueeze", "unsqueeze_", "unstack",
+    "vander", "var", "vecdot", "view", "view_as", "view_as_complex", "view_as_real", "vsplit", "vstack", "where",
+    "where_", "zeros", "zeros_like",
 ]  # fmt: skip
+
+locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat])
+host_memory.freeze_imports()

@@ -1,4 +1,4 @@
-"""`paddle._legacy_C_ops`: kernels by their oldest names and in their oldest form: tensors, then names of attributes, each with its value."""
+"""`paddle._legacy_C_ops`: kernels in the oldest form: tensors, then names of attributes, each followed by its value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bireme import _C_ops, tensor
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 
-# kernels that have got other names since, and attributes
+# kernels and attributes that have other names by now
 _NOW = {
     "elementwise_add": "add", "elementwise_add_": "add_", "elementwise_div": "divide", "elementwise_max": "maximum", "elementwise_min": "minimum",
     "elementwise_mul": "multiply", "elementwise_sub": "subtract", "elementwise_sub_": "subtract_", "expand_v2": "expand",
@@ -18,16 +18,26 @@ _NOW = {
     "reduce_mean": "mean", "reduce_min": "min", "reduce_prod": "prod", "reduce_sum": "sum", "reshape2": "reshape", "squeeze2": "squeeze",
     "transpose2": "transpose", "unsqueeze2": "unsqueeze",
 }  # fmt: skip
-# updates, which stand in place now, and how many operands they have: their results were named after them
+# updates, which work in place by now, and how many operands they have: the names of results came after them
 _UPDATES = {"adam": 9, "adamw": 9, "lamb": 8, "merged_adam": 9, "merged_momentum": 5, "momentum": 5, "sgd": 4}
 _ATTRIBUTES = {"axes": "axis", "dim": "axis", "keep_dim": "keepdim", "trans_x": "transpose_x", "trans_y": "transpose_y"}
 
 
 def mul(x: Tensor, y: Tensor, *attributes: Any) -> Tensor:
-    """The product of two matrices, into which the axes before and after `x_num_col_dims`, and `y_num_col_dims`, are flattened.
+    """Multiply two tensors as matrices: axes before ``num_col_dims`` are flattened to rows, the others to columns.
 
-    >>> bireme._legacy_C_ops.mul(bireme.ones([2, 3, 4]), bireme.ones([4, 5]), "x_num_col_dims", 2).shape
-    [2, 3, 5]
+    Args:
+        x: First factor.
+        y: Second factor.
+        *attributes: Names of attributes, each followed by its value: ``'x_num_col_dims'`` and ``'y_num_col_dims'``,
+            each 1 by default.
+
+    Returns:
+        Tensor of shape ``x.shape[:x_num_col_dims] + y.shape[y_num_col_dims:]``.
+
+    Examples:
+        >>> bireme._legacy_C_ops.mul(bireme.ones([2, 3, 4]), bireme.ones([4, 5]), "x_num_col_dims", 2).shape
+        [2, 3, 5]
     """
     given = _pairs("mul", attributes)
     rows, inner = given.pop("x_num_col_dims", 1), given.pop("y_num_col_dims", 1)
@@ -36,10 +46,21 @@ def mul(x: Tensor, y: Tensor, *attributes: Any) -> Tensor:
 
 
 def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, *attributes: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Each channel of each sample over its deviation; with the means, and what stands for the deviations: 1 / sqrt(variance + epsilon).
+    """Normalize over each channel of each sample.
 
-    >>> [t.shape for t in bireme._legacy_C_ops.instance_norm(bireme.ones([2, 3, 4]), None, None, "epsilon", 0.1)]
-    [[2, 3, 4], [6], [6]]
+    Args:
+        x: Input tensor.
+        scale: Scale of each channel, or ``None``.
+        bias: Bias of each channel, or ``None``.
+        *attributes: Names of attributes, each followed by its value: ``'epsilon'``, the number added to the variance,
+            1e-5 by default.
+
+    Returns:
+        The normalized tensor, the means, and the reciprocal standard deviations ``1 / sqrt(variance + epsilon)``.
+
+    Examples:
+        >>> [t.shape for t in bireme._legacy_C_ops.instance_norm(bireme.ones([2, 3, 4]), None, None, "epsilon", 0.1)]
+        [[2, 3, 4], [6], [6]]
     """
     epsilon = _pairs("instance_norm", attributes).pop("epsilon", 1e-5)
     rows = tensor.reshape(x, [x.shape[0] * x.shape[1], -1])

@@ -3,6 +3,7 @@
 Plain dynamic code with Paddle's names; nothing in it mentions graphs or compilation. `make demo` runs it.
 """
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from bireme.callbacks import TensorBoard, TrainingCurve
 from bireme.nn import functional as F
 
 OUTPUT = Path(__file__).resolve().parent.parent / "demo_output"
-EPOCHS, BATCH, TRAIN = 12, 32, 1440
+BATCH, TRAIN = 32, 1440
 
 
 class Digits(bireme.io.Dataset):
@@ -50,12 +51,12 @@ class Block(nn.Layer):
         return F.relu(x + self.body(x))
 
 
-def make_model():
+def make_model(epochs):
     network = nn.Sequential(
         nn.Conv2D(1, 32, 3, padding=1), nn.ReLU(), Block(32), nn.MaxPool2D(2), Block(32),
         nn.Flatten(), nn.Linear(32 * 4 * 4, 64), nn.ReLU(), nn.Dropout(0.3), nn.Linear(64, 10),
     )  # fmt: skip
-    rate = bireme.optimizer.lr.CosineAnnealingDecay(2e-3, T_max=EPOCHS * TRAIN // BATCH)
+    rate = bireme.optimizer.lr.CosineAnnealingDecay(2e-3, T_max=epochs * TRAIN // BATCH)
     model = bireme.Model(network)
     model.prepare(bireme.optimizer.AdamW(rate, parameters=network.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy())
     return model
@@ -82,7 +83,7 @@ def show(images, chances, labels):
         print("  " + "".join(f"{caption:19}" for caption in captions).rstrip())
 
 
-def main():
+def main(epochs, output):
     start = time.perf_counter()
     bireme.seed(7)
     digits = load_digits()
@@ -90,28 +91,32 @@ def main():
     images, labels = (digits.images[order, None] / 16).astype("float32"), digits.target[order]
     train, test = Digits(images[:TRAIN], labels[:TRAIN], moving=True), Digits(images[TRAIN:], labels[TRAIN:])
 
-    model = make_model()
+    model = make_model(epochs)
     model.summary((BATCH, 1, 8, 8))
-    curve = TrainingCurve(OUTPUT / "curve.svg", title="handwritten digits")
-    settings = {"batch_size": BATCH, "epochs": EPOCHS // 2, "verbose": 1, "log_freq": 15, "callbacks": [curve, TensorBoard(OUTPUT / "logs")]}
+    curve = TrainingCurve(output / "curve.svg", title="handwritten digits")
+    settings = {"batch_size": BATCH, "epochs": epochs // 2, "verbose": 1, "log_freq": 15, "callbacks": [curve, TensorBoard(output / "logs")]}
 
     print(f"{TRAIN:,} images to learn from, {len(test)} to test with. Half of the training, then a checkpoint:\n")
     model.fit(train, test, **settings)
-    model.save(OUTPUT / "half")
+    model.save(output / "half")
 
     print("\nA fresh network goes on from the checkpoint, with its optimizer and learning rate:\n")
-    model = make_model()
-    model.load(OUTPUT / "half")
+    model = make_model(epochs)
+    model.load(output / "half")
     model.fit(train, test, **settings)
-    model.save(OUTPUT / "digits")
+    model.save(output / "digits")
 
     (scores,) = model.predict(test, batch_size=len(test), stack_outputs=True, verbose=0)
     chances = F.softmax(bireme.to_tensor(scores)).numpy()
     right = (chances.argmax(1) == test.labels).sum()
     show(test.images, chances, test.labels)
     print(f"\n{right} of {len(test)} images that it had never seen are read right; all of this took {time.perf_counter() - start:.0f} s.")
-    print(f"Look at {OUTPUT.name}/curve.svg in a browser, or at `tensorboard --logdir {OUTPUT.name}/logs`.")
+    print(f"Look at {output.name}/curve.svg in a browser, or at `tensorboard --logdir {output.name}/logs`.")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=12, help="an even number: half of them before the checkpoint")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder for checkpoints, logs and the curve")
+    options = parser.parse_args()
+    main(options.epochs, options.output)

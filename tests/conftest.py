@@ -1,7 +1,9 @@
-"""What every test gets: a compile cache of its own, seeded random numbers, and the choice of the long sweeps."""
+"""What every test gets: a compile cache of its own, signals as they are by default, seeded random numbers, and the choice
+of the long sweeps. The time limit of each test stands in pyproject.toml."""
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -11,6 +13,20 @@ import pytest
 # Before bireme is imported, and once for a whole run: workers started by pytest-xdist inherit the first one's folder.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["BIREME_CACHE_DIR"] = tempfile.mkdtemp(prefix="bireme-test-cache-")
+
+# A suite that was started in the background inherits ignored signals (by nohup, `make test &`, some launchers), and would
+# hand them on to every process that a test starts.
+for name, handler in {
+    "SIGINT": signal.default_int_handler,
+    "SIGTERM": signal.SIG_DFL,
+    "SIGCHLD": signal.SIG_DFL,
+    "SIGALRM": signal.SIG_DFL,
+}.items():
+    number = getattr(signal, name, None)
+    if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
+if hasattr(signal, "pthread_sigmask"):
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def pytest_addoption(parser):

@@ -36,7 +36,7 @@ def test_blocks_of_rows_give_the_same(options, monkeypatch):
             out, back = jax.vjp(lambda q, k, v: attention.attend(q, k, v, **options), *qkv)
             lse = jnp.where(jnp.isfinite(out[1]), 1.0, 0.0)
             found.append([*out, *back((jnp.cos(out[0]), lse))])
-    for whole, parts in zip(*found):
+    for whole, parts in zip(*found, strict=True):
         np.testing.assert_allclose(whole, parts, rtol=1e-9, atol=1e-12)
 
 

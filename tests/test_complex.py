@@ -121,7 +121,7 @@ def test_forward_mode(name):
     xs = [bireme.to_tensor(a) for a in operands]
     _, tangent = functional.jvp(f, xs, [bireme.to_tensor(v) for v in vs])
     _, pulled = functional.vjp(f, xs, bireme.to_tensor(w))
-    assert inner(w, tangent.numpy()) == pytest.approx(sum(inner(g.numpy(), v) for g, v in zip(pulled, vs)), rel=1e-10)
+    assert inner(w, tangent.numpy()) == pytest.approx(sum(inner(g.numpy(), v) for g, v in zip(pulled, vs, strict=True)), rel=1e-10)
 
 
 HOLOMORPHIC = {

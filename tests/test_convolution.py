@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bireme.core.numpy_exec import convolution
-from bireme.ops.nn import conv_lowering
+from bireme.ops.nn import conv_cudnn, conv_lowering
 
 # extents, channels, outputs, window, stride, padding, dilation, groups
 FORMS = {
@@ -30,22 +30,22 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_form(form):
-    _compare(*FORMS[form], "cpu", last=len(form) % 2)
+    _compare(*FORMS[form], conv_lowering, last=len(form) % 2)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_operator_alone(form):
     """What CUDA uses at all shapes."""
-    _compare(*FORMS[form], "cuda", last=len(form) % 2)
+    _compare(*FORMS[form], conv_cudnn, last=len(form) % 2)
 
 
 def test_without_wide_vectors(monkeypatch):
     monkeypatch.setattr(conv_lowering, "_WIDE", False)
-    _compare((9, 8), 16, 2, (3, 3), (1, 1), (1, 1), (1, 1), 1, "cpu", last=False)
+    _compare((9, 8), 16, 2, (3, 3), (1, 1), (1, 1), (1, 1), 1, conv_lowering, last=False)
 
 
-def _compare(dims, channels, outputs, window, stride, padding, dilation, groups, platform, last):
+def _compare(dims, channels, outputs, window, stride, padding, dilation, groups, by, last):
     rng = np.random.default_rng(0)
     rest = (stride, tuple((p, p) for p in padding), dilation, groups, bool(last))
     x = rng.standard_normal((2, *dims, channels) if last else (2, channels, *dims)).astype(np.float32)
@@ -55,10 +55,9 @@ def _compare(dims, channels, outputs, window, stride, padding, dilation, groups,
 
     @jax.jit
     def program(x, w, g):
-        made = conv_lowering.forward(x, w, *rest, platform=platform)
-        return made, conv_lowering.input_grad(g, w, dims, *rest, platform=platform), conv_lowering.weight_grad(x, g, window, *rest, platform=platform)
+        return by.forward(x, w, *rest), by.input_grad(g, w, dims, *rest), by.weight_grad(x, g, window, *rest)
 
     wanted = (want, convolution.input_grad(g, w, dims, *rest), convolution.weight_grad(x, g, window, *rest))
-    for name, a, b in zip(("result", "gradient of the image", "gradient of the kernel"), program(x, w, g), wanted):
+    for name, a, b in zip(("result", "gradient of the image", "gradient of the kernel"), program(x, w, g), wanted, strict=True):
         assert a.shape == b.shape, name
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(b).max(), err_msg=name)

@@ -173,7 +173,7 @@ TARGET = RNG.randn(5, 1)
 
 def unpacked(flat, split, shape):
     parts = split(flat, [6, 3, 3])
-    return [shape(part, size) for part, size in zip(parts, SIZES)]
+    return [shape(part, size) for part, size in zip(parts, SIZES, strict=True)]
 
 
 def loss(flat):
@@ -251,8 +251,8 @@ def test_forward_mode_is_the_transpose_of_reverse_mode(name):
     ys, tangents = (list(t) if isinstance(t, tuple) else [t] for t in (ys, tangents))
     us = [float64(rng.randn(*y.shape)) for y in ys]
     _, pulled = functional.vjp(f, xs, us)
-    left = sum((u * t).sum().item() for u, t in zip(us, tangents))
-    right = sum((g * v).sum().item() for g, v in zip(pulled, vs))
+    left = sum((u * t).sum().item() for u, t in zip(us, tangents, strict=True))
+    right = sum((g * v).sum().item() for g, v in zip(pulled, vs, strict=True))
     assert left == pytest.approx(right, rel=1e-12)
     assert abs(left) > 1e-3
 

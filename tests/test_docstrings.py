@@ -22,7 +22,7 @@ def documented(module) -> dict[str, str]:
     """Docstrings of what the module itself defines: functions, operators, classes with their own members."""
     found = {module.__name__: module.__doc__ or ""}
     for name, value in vars(module).items():
-        if getattr(value, "__module__", None) != module.__name__:
+        if home(value) != module.__name__:
             continue
         found[f"{module.__name__}.{name}"] = own_doc(value)
         if inspect.isclass(value):
@@ -30,9 +30,18 @@ def documented(module) -> dict[str, str]:
                 found[f"{module.__name__}.{name}.{inner}"] = own_doc(getattr(member, "__func__", member))
     # an operator's public function belongs to the module of its declaration but does not stand in it under its name
     for name, value in api_snapshot.public_names():
-        if api_snapshot.is_op(value) and value.family == module.__name__:
+        if home(value) == module.__name__:
             found[name] = own_doc(value)
     return found
+
+
+def home(value) -> str | None:
+    """The name of the module that defines it, wherever its `__module__` says that users find it."""
+    if api_snapshot.is_op(value):
+        value = value.op.body
+    if inspect.isfunction(value):
+        return inspect.unwrap(value).__globals__["__name__"]
+    return "bireme.core.tensor.tensor" if value is bireme.Tensor else getattr(value, "__module__", None)
 
 
 def own_doc(value) -> str:

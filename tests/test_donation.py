@@ -247,7 +247,7 @@ def test_intermediate_results_stay(trainer):
         kept.append((out, loss))
     values = [(o.numpy(), v.item()) for o, v in kept]
     trainer.step(3)
-    for (o, v), (host, number) in zip(kept, values):
+    for (o, v), (host, number) in zip(kept, values, strict=True):
         np.testing.assert_array_equal(o.numpy(), host)
         assert v.item() == number
 

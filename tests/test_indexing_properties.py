@@ -191,7 +191,7 @@ def gradients(case):
 
 def test_gradients(full):
     def prop(case):
-        for found, wanted in zip(*gradients(case)):
+        for found, wanted in zip(*gradients(case), strict=True):
             same(found, wanted)
 
     with executor.use("interpreter"):
@@ -202,8 +202,9 @@ def test_compiled(full):
     """Many indices in one program."""
     kept = []
     held(lambda case: kept.append(case), SEEDS.map(write_of), 120 if full else 7)
+    assert len(kept) >= 7
     with executor.use("xla"):
-        for found, wanted in [pair for case in kept for pair in zip(*gradients(case))]:
+        for found, wanted in [pair for case in kept for pair in zip(*gradients(case), strict=True)]:
             same(found, wanted)
 
 

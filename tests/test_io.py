@@ -23,6 +23,7 @@ import pytest
 import bireme
 from bireme import io
 from bireme.io import launch, memory, pool, worker
+from tests.processes import started
 
 ROOT = Path(__file__).resolve().parent.parent
 Pair = collections.namedtuple("Pair", "a b")
@@ -701,43 +702,46 @@ def script(tmp_path, what):
     (tmp_path / "script.py").write_text(SCRIPT)
     env = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, str(tmp_path / "script.py"), what]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    return started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
 
 
 @pytest.mark.full
 def test_exit_with_open_iterators(tmp_path):
     with script(tmp_path, "end") as run:
         pids = [int(n) for n in run.stdout.readline().split()]
-        _, said = run.communicate(timeout=20)
-    assert (run.returncode, said) == (0, "")
-    assert len(pids) == 3
-    assert ended(pids)
+        assert len(pids) == 3
+        _, said = run.communicate(timeout=60)
+        assert (run.returncode, said) == (0, "")
+        assert ended(pids)
 
 
 def test_a_daemon_that_waits_for_a_batch_says_nothing_at_the_end(tmp_path):
     with script(tmp_path, "daemon") as run:
         pids = [int(n) for n in run.stdout.readline().split()]
-        _, said = run.communicate(timeout=20)
-    assert (run.returncode, said) == (0, "")
-    assert ended(pids)
+        assert len(pids) == 3
+        _, said = run.communicate(timeout=60)
+        assert (run.returncode, said) == (0, "")
+        assert ended(pids)
 
 
 def test_interrupt(tmp_path):
     with script(tmp_path, "wait") as run:
         pids = [int(n) for n in run.stdout.readline().split()]
+        assert len(pids) == 3
         os.killpg(run.pid, signal.SIGINT)  # what Ctrl-C does: every process of the terminal gets it
-        _, said = run.communicate(timeout=20)
-    assert run.returncode in (-signal.SIGINT, 130)
-    assert said.count("Traceback") == said.count("KeyboardInterrupt") == 1
-    assert ended(pids)
+        _, said = run.communicate(timeout=60)
+        assert run.returncode in (-signal.SIGINT, 130)
+        assert said.count("Traceback") == said.count("KeyboardInterrupt") == 1
+        assert ended(pids)
 
 
 @pytest.mark.full
 def test_workers_end_with_their_parent(tmp_path):
     with script(tmp_path, "wait") as run:
         pids = [int(n) for n in run.stdout.readline().split()]
+        assert len(pids) == 3
         run.kill()
-    assert ended(pids[:1])  # it waits for a task; one inside a sample ends when that is read
+        assert ended(pids[:1])  # it waits for a task; one inside a sample ends when that is read
 
 
 # ---------------------------------------------------------------- resuming

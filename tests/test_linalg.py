@@ -106,7 +106,7 @@ def test_gradients_of_what_reads_a_triangle_are_symmetric(name):
     spoiled = x.numpy() + np.triu(np.full((3, 3), 9.0), 1)
     first = getattr(linalg, name)(bireme.to_tensor(spoiled))
     second = getattr(linalg, name)(x)
-    for a, b in zip(first if isinstance(first, tuple) else [first], second if isinstance(second, tuple) else [second]):
+    for a, b in zip(first if isinstance(first, tuple) else [first], second if isinstance(second, tuple) else [second], strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 

@@ -51,9 +51,10 @@ def run(folder):
 
 def test_a_later_process_reads_what_an_earlier_one_traced(tmp_path):
     made, losses = run(tmp_path)
-    files = list((tmp_path / "traced").iterdir())
+    folder = tmp_path / f"bireme-{os.geteuid()}" / "traced"
+    files = list(folder.iterdir())
     assert made == len(files) > 0
-    assert all(f.stat().st_mode & 0o077 == 0 for f in files) and (tmp_path / "traced").stat().st_mode & 0o077 == 0
+    assert all(f.stat().st_mode & 0o077 == 0 for f in [*files, folder])
     assert run(tmp_path) == (0, losses)
     # damaged, it is traced again, with the same numbers, and written anew
     whole = files[0].read_bytes()
@@ -65,7 +66,7 @@ def test_a_later_process_reads_what_an_earlier_one_traced(tmp_path):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
-    return tmp_path / "traced"
+    return tmp_path / f"bireme-{os.geteuid()}" / "traced"
 
 
 @pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[:20], lambda b: b[:-1], lambda b: b[:70] + b"?" + b[71:], lambda b: b"?" + b[1:]])
@@ -114,6 +115,7 @@ def test_a_program_that_jax_cannot_write_down_is_traced_each_time(folder, monkey
 
 
 def test_a_folder_that_cannot_be_written(folder):
+    folder.parent.mkdir(mode=0o700)
     folder.write_text("in the way")
     lowered_cache._write("one", {}, b"text")
     assert lowered_cache._read("one") is None

@@ -196,6 +196,51 @@ def test_the_tree_of_segments_is_bounded(monkeypatch):
     assert segment.nodes[0] <= 510
 
 
+def known_from(node):
+    """All that the tree under a node knows: calls, steps and backward passes."""
+    found, left = 0, [node]
+    seen = set()
+    while left:
+        node = left.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            found += len(node) + len(node.passes or ())
+            left += [after for after in node.values() if type(after) is segment.Node]
+    return found
+
+
+def test_what_nodes_know_of_calls_counts(monkeypatch):
+    """Calls that are written in other ways and lead to the same nodes: the tree is bounded by these too."""
+    monkeypatch.setattr(segment, "MAX_TREE", 100)
+    segment._drop_tree()
+    x = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])
+    most = 0
+    for i in range(200):
+        for _ in range(3):
+            bireme.debug.flush()
+            y = bireme.mean(bireme.add(x, x, name=f"a{i % 40}"), name=f"m{i % 40}", axis=i % 2)
+            bireme.sum(bireme.mean(y, 0, name=f"b{i}"), name=f"s{i}")
+        most = max(most, known_from(segment._roots[0]))
+    bireme.debug.flush()
+    assert 50 < most < 120
+
+
+def test_backward_passes_that_nodes_know_count():
+    segment._drop_tree()
+    w = bireme.to_tensor([0.5, 0.25], stop_gradient=False)
+    for k in range(3):
+        for _ in range(3):
+            bireme.debug.flush()
+            y = w
+            for _ in range(10 + k):
+                y = bireme.tanh(y * w)
+            y.sum().backward()
+            w.clear_grad()
+    bireme.debug.flush()
+    known, counted = known_from(segment._roots[0]), segment.nodes[0]
+    assert known == counted
+
+
 def test_memories_of_operators_are_bounded(monkeypatch):
     from bireme.core.base import registry
     from bireme.core.graph import bound

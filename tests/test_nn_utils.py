@@ -117,7 +117,7 @@ def test_bad_arguments(act, kind, message):
 
 def with_grads(*grads):
     params = [bireme.to_tensor(np.zeros_like(g), stop_gradient=False) for g in grads]
-    sum((p * bireme.to_tensor(g)).sum() for p, g in zip(params, grads)).backward()
+    sum((p * bireme.to_tensor(g)).sum() for p, g in zip(params, grads, strict=True)).backward()
     return params
 
 
@@ -130,7 +130,7 @@ def test_clip_grad_norm(order, total, limit):
     params = with_grads(*GRADS)
     found = utils.clip_grad_norm_(iter(params), limit, order)
     assert found.item() == pytest.approx(total) and found.shape == []
-    for p, g in zip(params, GRADS):
+    for p, g in zip(params, GRADS, strict=True):
         np.testing.assert_allclose(p.grad.numpy(), g * min(1, limit / total), rtol=1e-5)
 
 

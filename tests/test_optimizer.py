@@ -97,11 +97,11 @@ def test_rules_follow_their_formulas(rule, settings, make):
     opt, refs = make(params), [Reference(rule, s, 0.1, **settings) for s in starts]
     for i in range(6):
         grads = [rng.normal(size=s.shape).astype("float32") * (5.0 if i % 2 else 1.0) for s in starts]
-        for p, g in zip(params, grads):
+        for p, g in zip(params, grads, strict=True):
             give(p, g)
         opt.step()
         opt.clear_grad()
-        for p, ref, g in zip(params, refs, grads):
+        for p, ref, g in zip(params, refs, grads, strict=True):
             np.testing.assert_allclose(p.numpy(), ref.step(g), rtol=2e-5, atol=5e-6)
 
 
@@ -233,7 +233,7 @@ def test_gradients_given_by_hand():
     loss = (p * 2.0 + q * 4.0).sum()
     loss.backward()
     pairs = opt.backward(loss)
-    assert [(w is e, g.item()) for (w, g), e in zip(pairs, (p, q))] == [(True, 2.0), (True, 4.0)]
+    assert [(w is e, g.item()) for (w, g), e in zip(pairs, (p, q), strict=True)] == [(True, 2.0), (True, 4.0)]
     assert [g.item() for _, g in opt.append_regularization_ops(pairs, L2Decay(0.25))] == [2.25, 4.5]
     assert opt.backward(loss, parameters=[q]) == opt.backward(loss, no_grad_set={p.name}) and len(opt.backward(loss, parameters=[q])) == 1
     opt.apply_gradients([(p, bireme.to_tensor([1.0])), (q, None)])
@@ -341,7 +341,7 @@ def test_betas_of_a_group():
         give(p, [g])
         give(q, [g])
         opt.step()
-        for held, ref in zip((p, q), refs):
+        for held, ref in zip((p, q), refs, strict=True):
             np.testing.assert_allclose(held.numpy(), ref.step([g]), rtol=1e-5, atol=1e-6)
 
 
@@ -350,7 +350,7 @@ def test_momentum_of_a_group():
     opt = Momentum(1.0, parameters=[{"params": [p], "momentum": 0.5, "use_nesterov": True}, {"params": [q]}])
     refs = Reference("momentum", [1.0], 1.0, momentum=0.5, nesterov=True), Reference("momentum", [1.0], 1.0)
     for _ in range(2):
-        for held, ref in zip((p, q), refs):
+        for held, ref in zip((p, q), refs, strict=True):
             give(held, [1.0])
             ref.step([1.0])
         opt.step()
@@ -441,7 +441,7 @@ def test_a_parameter_without_gradient_is_left_alone():
     give(p, [1.0])
     give(q, [5.0])
     opt.step()
-    for ref, grads in zip(refs, ((1.0, 2.0, 3.0, 1.0), (1.0, 0.0, 5.0))):
+    for ref, grads in zip(refs, ((1.0, 2.0, 3.0, 1.0), (1.0, 0.0, 5.0)), strict=True):
         for g in grads:
             ref.step([g])
     assert (p.item(), q.item()) == pytest.approx([r.w.item() for r in refs], rel=1e-5)
@@ -530,8 +530,8 @@ def test_global_norm():
     grads = [rng.normal(size=s).astype("float32") for s in ((3, 4), (), (5,))]
     params = [parameter(np.zeros(g.shape)) for g in grads]
     for limit in (0.5, 100.0):
-        clipped = nn.ClipGradByGlobalNorm(limit)([(p, bireme.to_tensor(g)) for p, g in zip(params, grads)])
-        for (_, found), expected, g in zip(clipped, clip_by_global_norm(grads, limit), grads):
+        clipped = nn.ClipGradByGlobalNorm(limit)([(p, bireme.to_tensor(g)) for p, g in zip(params, grads, strict=True)])
+        for (_, found), expected, g in zip(clipped, clip_by_global_norm(grads, limit), grads, strict=True):
             np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
             assert limit < 100.0 or np.array_equal(found.numpy(), g)  # what needs no clipping keeps its bits
 
@@ -546,7 +546,7 @@ def test_global_norm():
 )
 def test_need_clip(clip, expected):
     params = [parameter([0.0]), parameter([0.0], need_clip=False), parameter([0.0])]
-    pairs = clip([(p, bireme.to_tensor([g])) for p, g in zip(params, (3.0, 4.0, 2.0))] + [(params[0], None)])
+    pairs = clip([(p, bireme.to_tensor([g])) for p, g in zip(params, (3.0, 4.0, 2.0), strict=True)] + [(params[0], None)])
     assert [g.item() for _, g in pairs] == pytest.approx(expected)
 
 

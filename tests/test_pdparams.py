@@ -25,7 +25,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.files import load, opcodes, pdparams, save
+from bireme.files import collisions, load, opcodes, pdparams, save
 
 KEPT = json.loads((Path(__file__).parent / "data" / "paddle_files.json").read_text())  # its "made_by" says by whom
 FILES = {name: base64.b64decode(text) for name, text in KEPT["files"].items()}
@@ -364,10 +364,18 @@ HOSTILE = {
     "append to dict": (b"\x80\x04}Na.", "appended to a dict"),
     "items to list": (b"\x80\x04]NNs.", "set on a list"),
     "odd items": (b"\x80\x04}(NNNu.", "a key without a value"),
-    "list as key": (b"\x80\x04}]Ns.", "a list as dict key"),
-    "huge key": (b"\x80\x04}\x8a\x10" + b"\x7f" * 16 + b"Ns.", "an? int as dict key"),
-    "unknown memory": (b"\x80\x04h\x07.", "memo index 7"),
-    "huge memory": (b"\x80\x04Nr\xff\xff\xff\xff.", "memo index .*out of range"),
+    "list as key": (b"\x80\x04}]Ns.", "a list as a key"),
+    "huge key": (b"\x80\x04}\x8a\x10" + b"\x7f" * 16 + b"Ns.", "an? int as a key"),
+    "key twice": (b"\x80\x04}(K\x01NK\x01Nu.", "a key that is there twice"),
+    "key twice, equal": (b"\x80\x04}(K\x01NG" + struct.pack(">d", 1.0) + b"Nu.", "a key that is there twice"),
+    "element twice": (b"\x80\x04\x8f(K\x01K\x01\x90.", "a key that is there twice"),
+    "element twice, frozen": (b"\x80\x04(K\x01K\x01\x91.", "a key that is there twice"),
+    "element twice, called": (b"\x80\x02c__builtin__\nset\n](K\x01K\x01e\x85R.", "a key that is there twice"),
+    "entry twice, called": (b"\x80\x02ccollections\nOrderedDict\n](K\x01N\x86K\x01N\x86e\x85R.", "a key that is there twice"),
+    "unknown memory": (b"\x80\x04h\x07.", "object number 7"),
+    "huge memory": (b"\x80\x04Nr\xff\xff\xff\xff.", "remembered as number"),
+    "memory ahead": (b"\x80\x04NNq\x08\x86.", "remembered as number 8, when there were at most 3"),
+    "memory left out": (b"\x80\x04NNq\x02h\x01\x87.", "object number 1, which was not made before"),
     "huge integer": (b"\x80\x04\x8b\x00\x00\x00\x7f.", "an integer of 2130706432 bytes"),
     "huge bytes": (b"\x80\x04\x8e" + I8(1 << 60) + b".", "1152921504606846976 bytes are expected at byte"),
     "huge text": (b"\x80\x04\x8d" + I8(1 << 40) + b".", "are expected at byte"),
@@ -435,6 +443,11 @@ HOSTILE = {
     "pieces that do not fit": (
         pickle.dumps({"a": np.ones(3), "UnpackBigParamInfor@@": {"w": {"slices": ["a"], "OriginShape": (2,)}}}), "do not match",
     ),
+    "pieces of pieces": (
+        pickle.dumps({"a": np.ones(3), "UnpackBigParamInfor@@": {c: {"slices": [b], "OriginShape": (3,)} for b, c in ("ab", "bc")}}),
+        "pieces of 'c' that are not there, or there twice",
+    ),
+    "pieces of many axes": (pickle.dumps({"UnpackBigParamInfor@@": {"w": {"slices": ["a"], "OriginShape": (2**7000,) * 9999}}}), "or a shape"),
     "pieces of nothing": (pickle.dumps({"UnpackBigParamInfor@@": {"w": 5}}), "without names"),
     "pieces no dict": (pickle.dumps({"UnpackBigParamInfor@@": 5}), "not a dict"),
     "tensor of huge shape": (bytes(16) + b"\x0c\0\0\0\x08\x05\x10" + b"\xff" * 8 + b"\x7f", "truncated|invalid shape|invalid description"),
@@ -475,6 +488,115 @@ def test_hostile_files_take_little_memory(name):
         tracemalloc.stop()
 
 
+# keys that were chosen to collide
+
+WORD = (1 << 64) - 1
+A, B, START = 11400714785074694791, 14029467366897019727, 2870177450012600261  # of CPython's hash of tuples
+
+
+def equal_hashes(n):
+    """Pairs of integers with one hash: the second one takes back what the first one did."""
+    found, first = [], 0
+    while len(found) < n:
+        first += 1
+        mixed = (START + first * B) & WORD
+        mixed = ((mixed << 31 | mixed >> 33) & WORD) * A
+        second = (12345 - mixed) * pow(B, -1, 1 << 64) & WORD
+        second -= (second >> 63) << 64
+        if abs(second) < (1 << 61) - 1 and second != -1:
+            found.append((first, second))
+    assert len(set(map(hash, found))) == 1
+    return found
+
+
+def equal_paths(n, size):
+    """Integers with different hashes that look for a free slot along the same slots of a dict's table of this size."""
+    rng, taken, found = random.Random(0), bytearray(size), {}
+    while len(found) < n:
+        best = (-1, 0, 0)
+        for _ in range(300):
+            key = rest = rng.getrandbits(20) << 40
+            at = met = 0
+            while taken[at]:
+                met, rest = met + 1, rest >> 5
+                at = (5 * at + rest + 1) % size
+            if key not in found:
+                best = max(best, (met, at, key))
+            if met > len(found) // 4:
+                break
+        taken[best[1]] = 1
+        found[best[2]] = None
+    return list(found)
+
+
+CONTAINERS = {
+    "dict": dict.fromkeys, "ordered dict": collections.OrderedDict.fromkeys, "set": set, "frozenset": frozenset,
+    "dict in a dict": lambda keys: {"a": [dict.fromkeys(keys)]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_keys_that_collide_are_refused(kind, protocol, tmp_path):
+    path = tmp_path / "hostile.pdparams"
+    path.write_bytes(pickle.dumps(CONTAINERS[kind](equal_hashes(800)), protocol))
+    with pytest.raises(ValueError, match=rf"{SURE}.*hostile\.pdparams: keys that were chosen to collide"):
+        load(path)
+    with pytest.raises(ValueError, match=r"save\(obj\): expected keys of a .* that can be told apart quickly, got keys whose hashes collide"):
+        written(CONTAINERS[kind](equal_hashes(800)))
+
+
+def test_keys_that_collide_one_by_one():
+    entries = b"".join(pickle.dumps(key, 2)[2:-1] + b"Ns" for key in equal_hashes(800))
+    with pytest.raises(ValueError, match="chosen to collide"):
+        load(io.BytesIO(b"\x80\x02}" + entries + b"."))
+
+
+def test_integers_that_collide_without_equal_hashes():
+    keys = equal_paths(1300, 2048)
+    assert len(set(map(hash, keys))) == 1300
+    with pytest.raises(ValueError, match="chosen to collide"):
+        load(io.BytesIO(pickle.dumps(dict.fromkeys(keys))))
+
+
+def test_texts_collide_only_where_their_hashes_are_known(monkeypatch):
+    monkeypatch.setattr(collisions.DictTable, "add", lambda self, key: False)
+    many = dict.fromkeys(map(str, range(1000)))
+    assert load(io.BytesIO(written(many))) == many
+    monkeypatch.setattr(collisions, "_SECRET", ())  # as with PYTHONHASHSEED=0
+    with pytest.raises(ValueError, match="chosen to collide"):
+        load(io.BytesIO(pickle.dumps(many)))
+
+
+@pytest.mark.parametrize(
+    "key", [int, str, float, lambda i: i << 39, lambda i: -(i << 48), lambda i: i / 512, lambda i: (i % 60, i // 60), np.int64, lambda i: i * 0.1]
+)
+@pytest.mark.parametrize("kind", ["dict", "set", "frozenset"])
+def test_keys_that_nobody_chose_to_collide(kind, key):
+    given = CONTAINERS[kind](map(key, range(3000)))
+    assert load(io.BytesIO(written(given))) == given == load(io.BytesIO(pickle.dumps(given)))
+
+
+@pytest.mark.parametrize("key", [int, float, lambda i: i << 30, lambda i: hash(str(i)), lambda i: i * 0.37])
+def test_the_table_of_a_set_is_pythons(key):
+    # the order of a set is that of its slots: they must be those of the count
+    keys, table = list(map(key, range(70_000))), collisions.SetTable()
+    assert all(map(table.add, keys))
+    found = set()
+    for k in keys:
+        found.add(k)
+    assert [hash(k) & WORD for k in found] == list(table.in_order()) and table.count == 70_000
+
+
+def test_pieces_are_compared_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(pdparams, "id", lambda x: calls.append(1) or id(x), raising=False)
+    names = [f"p{i}" for i in range(500)]
+    table = {f"w{name}": {"slices": [name], "OriginShape": (1,)} for name in names}
+    found = load(io.BytesIO(pickle.dumps({name: np.ones(1) for name in names} | {"UnpackBigParamInfor@@": table})))
+    assert len(found) == 500 and len(calls) < 30_000
+
+
 def sample(protocol):
     """A small file with some of everything."""
     given = {"t": named([[1.0, 2.0]], "p"), "n": [1, -5, 2**40, 0.5, "text", None, True, (1, 2), {1}], "a": np.arange(3, dtype=np.int16)}
@@ -505,14 +627,17 @@ def test_flipped_bits_give_data_or_a_clear_error(protocol):
 
 
 def test_random_instructions_give_data_or_a_clear_error():
-    rng = random.Random(3)
+    rng, loaded, refused = random.Random(3), 0, 0
     codes = b"N\x88\x89]}\x8f)K\x05\x8c\x01aas(etul\x85\x86\x87Rb\x93\x94h\x00q\x000122C\x01x."
     for _ in range(3000):
         data = b"\x80\x04" + bytes(rng.choice(codes) for _ in range(rng.randrange(1, 40))) + b"."
         try:
             load(io.BytesIO(data))
+            loaded += 1
         except ValueError as e:
             assert SURE in str(e)
+            refused += 1
+    assert loaded > 20 and refused > 500
 
 
 def test_numbers_of_ml_dtypes_in_arrays():

@@ -9,7 +9,7 @@ import pytest
 import bireme
 
 LETTERS = dict(zip("bu1248hefdcz", bireme.core.base.dtype.PUBLIC[:5] + tuple(
-    getattr(bireme, n) for n in ("int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"))))  # fmt: skip
+    getattr(bireme, n) for n in ("int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")), strict=True))  # fmt: skip
 # both have at least one axis: floats mix with floats and real with complex, nothing else mixes
 RANKED = """
 b b.........cz
@@ -61,8 +61,8 @@ NUMBERS = "b b8fc  u uufc  1 11fc  2 22fc  4 44fc  8 88fc  h hhhc  e eeec  f fff
 
 def table(text):
     rows = text.split()
-    found = zip(rows[::2], rows[1::2])
-    return [(x, y, kind) for x, row in found for y, kind in zip(LETTERS, row)]
+    found = zip(rows[::2], rows[1::2], strict=True)
+    return [(x, y, kind) for x, row in found for y, kind in zip(LETTERS, row, strict=True)]
 
 
 def ones(letter, shape):
@@ -82,7 +82,7 @@ def wrong(text, f, x_shape, y_shape, leave="", result=lambda kind: kind):
     """Pairs whose result has another type than the table says; letters in `leave` are not asked for."""
     rows = [(x, y, kind) for x, y, kind in table(text) if x not in leave and y not in leave and kind not in leave]
     found = [(x, y, letter_of(lambda x=x, y=y: f(ones(x, x_shape), ones(y, y_shape)))) for x, y, _ in rows]
-    return [(x, y, got) for (x, y, got), (_, _, kind) in zip(found, rows) if got != result(kind)]
+    return [(x, y, got) for (x, y, got), (_, _, kind) in zip(found, rows, strict=True) if got != result(kind)]
 
 
 FLOATED = str.maketrans("bu1248", "ffffff")
@@ -138,8 +138,8 @@ def test_where_no_types_mix():
 @pytest.mark.parametrize("shape", [[2], []])
 def test_a_tensor_with_a_number(shape):
     rows = NUMBERS.split()
-    for x, kinds in zip(rows[::2], rows[1::2]):
-        for number, kind in zip((True, 2, 2.5, 2j), kinds):
+    for x, kinds in zip(rows[::2], rows[1::2], strict=True):
+        for number, kind in zip((True, 2, 2.5, 2j), kinds, strict=True):
             assert letter_of(lambda: ones(x, shape) + number) == kind, (x, number)  # noqa: B023 - called at once
             assert letter_of(lambda: number * ones(x, shape)) == kind, (x, number)  # noqa: B023 - called at once
 

@@ -218,7 +218,7 @@ def test_programs_mean_the_same_in_every_mode(full):
             with at_once(once):
                 found = [ByBireme().read(x) for x in run(ByBireme(), start, program, peek=peek)]
             assert len(found) == len(wanted)
-            for got, want in zip(found, wanted):
+            for got, want in zip(found, wanted, strict=True):
                 assert got.dtype == want.dtype
                 np.testing.assert_array_equal(got, want)
 
@@ -244,7 +244,7 @@ def test_compiled_programs_mean_the_same(full):
         wanted = [ByNumpy().read(x) for x in run(ByNumpy(), start, program)]
         with executor.use("xla"):
             found = [ByBireme().read(x) for x in run(ByBireme(), start, program)]
-        for got, want in zip(found, wanted):
+        for got, want in zip(found, wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
@@ -258,7 +258,7 @@ def test_gradients_through_views_and_writes(full):
         direction = [np.cos(1.0 + np.arange(a.size)).reshape(a.shape) for a in start]
 
         def value(t):
-            pool = run(ByNumpy(), [a + t * d for a, d in zip(start, direction)], program, smooth=True)
+            pool = run(ByNumpy(), [a + t * d for a, d in zip(start, direction, strict=True)], program, smooth=True)
             return sum(np.sin(ByNumpy().read(x)).sum() for x in pool)
 
         def slope(once):
@@ -277,7 +277,7 @@ def test_gradients_through_views_and_writes(full):
                 except RuntimeError as e:
                     assert "in-place" in str(e) or "changed" in str(e), e
                     return None
-            return sum(float((leaf.grad.numpy() * d).sum()) for leaf, d in zip(leaves, direction) if leaf.grad is not None)
+            return sum(float((leaf.grad.numpy() * d).sum()) for leaf, d in zip(leaves, direction, strict=True) if leaf.grad is not None)
 
         found, once = slope(False), slope(True)
         assert (found is None) == (once is None)

@@ -160,7 +160,7 @@ def test_new_axes_share_storage_the_second_time_too():
     )  # fmt: skip
     a = np.arange(6, dtype="float32").reshape(2, 3)
     likes = (a[:, None], a[None, 1], a[..., None, ::2], a[None, :, :, None], a[:, 0], a[0])
-    for f, like in zip(calls, likes):
+    for f, like in zip(calls, likes, strict=True):
         for _ in range(3):
             x = t(a)
             part = f(x)

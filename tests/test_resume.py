@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import warnings
@@ -16,6 +15,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.files import Checkpoint, load, save
+from tests.processes import started
 
 EVERY = 3
 
@@ -113,7 +113,7 @@ with open(sys.argv[2] + ".log", "a", buffering=1) as log:
 
 def start(folder, total):
     command = [sys.executable, "-W", "ignore", "-c", CHILD, str(Path(__file__).parent), str(folder), str(total)]
-    return subprocess.Popen(command, cwd=Path(__file__).parent.parent, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    return started(command, cwd=Path(__file__).parent.parent, env={**os.environ, "JAX_PLATFORMS": "cpu"})
 
 
 def lines(folder):
@@ -125,14 +125,15 @@ def test_a_run_that_is_killed_again_and_again(unbroken, tmp_path, full):
     broken, rng = tmp_path / "broken", random.Random(time.time_ns())
     # after so many more steps, and then at any moment: in a step, in the writing of a checkpoint, in between
     for more in (3, 1, 5, 2, 4, 1) if full else (3, 4):
-        had, run = len(lines(broken)), start(broken, TOTAL)
-        deadline = time.monotonic() + 180
-        while len(lines(broken)) < had + more and run.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(rng.random() * 0.05)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-    assert start(broken, TOTAL).wait(180) == 0
+        had = len(lines(broken))
+        with start(broken, TOTAL) as run:
+            deadline = time.monotonic() + 180
+            while len(lines(broken)) < had + more and run.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.002)
+            time.sleep(rng.random() * 0.05)
+            run.send_signal(signal.SIGKILL)
+    with start(broken, TOTAL) as run:
+        assert run.wait(180) == 0
     found = lines(broken)
     assert found[-1] == "end"
     whole = [line for line in found if line.count(" ") == 6 and len(line) > 60]  # a kill may have cut one

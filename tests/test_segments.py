@@ -394,14 +394,14 @@ def steady(fn, values, atmost=1):
 def test_python_numbers_are_inputs():
     x = randn(512, 512)
     out = steady(lambda v: ((x * v + v) / (v + 1.0)).sum(axis=0), [0.5, 1.5, 2.5, 3.0, 4.0])
-    for v, o in zip([0.5, 1.5, 2.5, 3.0, 4.0], out):
+    for v, o in zip([0.5, 1.5, 2.5, 3.0, 4.0], out, strict=True):
         np.testing.assert_allclose(o, ((x.numpy() * v + v) / (v + 1)).sum(0), rtol=1e-3, atol=1e-3)
 
 
 def test_integers_are_inputs():
     x = bireme.to_tensor(np.arange(1 << 18).reshape(512, 512))
     out = steady(lambda v: (x * v + v).sum(axis=0), [2, 3, 5, 7])
-    for v, o in zip([2, 3, 5, 7], out):
+    for v, o in zip([2, 3, 5, 7], out, strict=True):
         np.testing.assert_array_equal(o, (x.numpy() * v + v).sum(0))
 
 
@@ -410,7 +410,7 @@ def test_slice_starts_are_inputs():
     places = [0, 1, 5, 31]
     out = steady(lambda i: x[i : i + 32].exp().sum(axis=0) + x[i] + x[-1 - i] + x[:, i].sum(), places)
     h = x.numpy()
-    for i, o in zip(places, out):
+    for i, o in zip(places, out, strict=True):
         np.testing.assert_allclose(o, np.exp(h[i : i + 32]).sum(0) + h[i] + h[-1 - i] + h[:, i].sum(), rtol=1e-4)
 
 
@@ -599,5 +599,5 @@ def test_a_backward_pass_past_sizes_from_data_is_the_same_program_in_each_step()
     hidden = np.maximum(x.numpy() @ weights[0] + weights[1], 0)
     out = hidden @ weights[2] + weights[3]
     g = np.where(mask, (2 * out + np.exp(out)) / 400, 0)
-    for found, wanted in zip(grads[2:], (hidden.T @ g, g.sum(0))):
+    for found, wanted in zip(grads[2:], (hidden.T @ g, g.sum(0)), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)

@@ -227,6 +227,7 @@ def test_what_has_the_type_and_the_place_already_is_the_tensor_itself():
 @pytest.mark.parametrize("name", RAISES)
 def test_refusals(name):
     call, kinds = RAISES[name]
+    assert kinds
     for kind in kinds:
         with pytest.raises(kind):
             call()

@@ -141,7 +141,7 @@ def test_at_least_so_many_axes():
 def test_meshgrid_takes_tensors_or_a_list():
     x, y = tensor(2), tensor(3)
     for made in (bireme.meshgrid(x, y), bireme.meshgrid([x, y]), bireme.meshgrid((x, y), name="n"), bireme.meshgrid(x, y, indexing="ij")):
-        for t, a in zip(made, np.meshgrid(x.numpy(), y.numpy(), indexing="ij")):
+        for t, a in zip(made, np.meshgrid(x.numpy(), y.numpy(), indexing="ij"), strict=True):
             np.testing.assert_array_equal(t.numpy(), a)
     with pytest.raises(TypeError, match=r"meshgrid\(\): expected vectors, and indexing='ij'"):
         bireme.meshgrid(x, y, indexing="xy")

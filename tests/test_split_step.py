@@ -107,6 +107,45 @@ def test_loops_that_gain_nothing(how, apart):
     assert not any(fronts())
 
 
+def test_deterministic_for_a_while(apart):
+    loop = Loop()
+    for _ in range(5):
+        loop.step().item()
+    assert fronts()[-1]
+    bireme.set_flags({"FLAGS_deterministic": True})
+    try:
+        for _ in range(3):
+            loop.step().item()
+        assert not fronts()[-1], "the program of the whole"
+    finally:
+        bireme.set_flags({"FLAGS_deterministic": False})
+    with bireme.debug.no_recompile():
+        loop.step().item()
+
+
+def test_a_watch_that_another_thread_takes_away(apart, monkeypatch):
+    """Between two looks at it: the thread that runs the same graph has seen that its loss is not read."""
+
+    class Fleeting(lookup.Entry):
+        __slots__ = ("_looks", "_watch")
+
+        @property
+        def watch(self):
+            self._looks += 1
+            return self._watch if self._looks % 2 else None
+
+        @watch.setter
+        def watch(self, watch):
+            self._watch, self._looks = watch, 0
+
+    monkeypatch.setattr(lookup, "Entry", Fleeting)
+    loop = Loop()
+    assert np.isfinite([loop.step().item() for _ in range(4)]).all()
+    assert any(entry._watch is not None for entry in lookup._graphs.values())
+    flush.flush()
+    lookup.clear()
+
+
 def test_a_number_of_the_backward_pass_is_read_too(apart):
     loop = Loop()
     scale = bireme.to_tensor([1.0], stop_gradient=False)

@@ -11,6 +11,8 @@ import pytest
 
 import bireme
 from bireme import nn
+from bireme.core.run import lookup
+from bireme.core.xla_exec import xla
 
 
 def in_threads(*functions):
@@ -73,7 +75,7 @@ def test_one_model_serves_many_threads():
 
     with bireme.no_grad():
         want = [model(bireme.to_tensor(x)).numpy() for x in inputs]
-    for found, w in zip(in_threads(*[lambda x=x: serve(x) for x in inputs]), want):
+    for found, w in zip(in_threads(*[lambda x=x: serve(x) for x in inputs]), want, strict=True):
         for f in found:
             np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-6)
 
@@ -208,6 +210,142 @@ def test_a_buffer_that_another_thread_reads_is_not_donated():
         go.set()
         thread.join(30)
         np.testing.assert_array_equal(out[0], np.full((64, 64), 3.0))
+
+
+# ---------------------------------------------------------------- compiles
+
+
+@pytest.fixture
+def compiled_at_once():
+    before = bireme.get_flags(["FLAGS_interpret", "FLAGS_max_pending_nodes"])
+    bireme.set_flags({"FLAGS_interpret": False})
+    yield
+    bireme.set_flags(before)
+
+
+class Compiler:
+    """The compiler, held up by an event in one thread; `calls` are the threads that it worked for."""
+
+    def __init__(self, monkeypatch):
+        self.started, self.go, self.calls = threading.Event(), threading.Event(), []
+        self._real = xla._compiled
+        monkeypatch.setattr(xla, "_compiled", self)
+
+    def __call__(self, *args):
+        name = threading.current_thread().name
+        self.calls.append(name)
+        if name == "slow":
+            self.started.set()
+            assert self.go.wait(20), "the others did not go on meanwhile"
+        return self._real(*args)
+
+
+def begun(name, call, found):
+    thread = threading.Thread(target=lambda: found.append(call()), name=name)
+    thread.start()
+    return thread
+
+
+def test_others_go_on_while_one_thread_compiles(compiled_at_once, monkeypatch):
+    compiler, found = Compiler(monkeypatch), []
+    slow = begun("slow", lambda: bireme.full([3, 37], 2.0).square().sum().item(), found)
+    assert compiler.started.wait(60)
+    assert bireme.full([2, 38], 3.0).exp().log().sum().item() == pytest.approx(228.0, rel=1e-5)  # compiled as well
+    bireme.set_flags({"FLAGS_interpret": True})
+    assert (bireme.full([2, 39], 3.0) + 1.0).sum().item() == 312.0  # new, and interpreted
+    w = bireme.to_tensor(np.ones(40, "float32"), stop_gradient=False)
+    (w * 2.0).sum().backward()
+    assert w.grad.tolist() == [2.0] * 40
+    assert compiler.calls == ["slow", "MainThread"] and not found
+    compiler.go.set()
+    slow.join(60)
+    assert found == [444.0]
+
+
+def test_threads_that_want_one_program_wait_for_one_compile(compiled_at_once, monkeypatch):
+    compiler, found, chosen, arrived = Compiler(monkeypatch), [], lookup._choose, threading.Event()
+
+    def choose(*args):
+        if threading.current_thread().name == "second":
+            arrived.set()
+        return chosen(*args)
+
+    def work():
+        return bireme.full([5, 41], 2.0).square().sum().item()
+
+    monkeypatch.setattr(lookup, "_choose", choose)
+    slow = begun("slow", work, found)
+    assert compiler.started.wait(60)
+    second = begun("second", work, found)
+    assert arrived.wait(60)
+    compiler.go.set()
+    slow.join(60)
+    second.join(60)
+    assert found == [820.0, 820.0] and compiler.calls == ["slow"]
+
+
+def test_a_compile_that_fails_leaves_its_place_to_others(compiled_at_once, monkeypatch):
+    real, failed = xla._compiled, []
+
+    def fail(*args):
+        if not failed:
+            failed.append(1)
+            raise MemoryError("no room for the program")
+        return real(*args)
+
+    monkeypatch.setattr(xla, "_compiled", fail)
+    x = bireme.full([6, 43], 2.0)
+    y = x.square().sum()
+    with pytest.raises(MemoryError, match="no room for the program"):
+        y.item()
+    (found,) = in_threads(y.item)
+    assert found == 1032.0
+
+
+def process_wide_locks():
+    """Every lock of the package that there is one of: of a module, of a class, of an object that a module holds."""
+    kinds = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "bireme":
+            for key, held in list(vars(module).items()):
+                inside = {} if isinstance(held, type(sys)) else getattr(held, "__dict__", {})
+                parts = {f"{key}.{k}": v for k, v in inside.items()}
+                found |= {f"{name}.{k}": v for k, v in {key: held, **parts}.items() if isinstance(v, kinds)}
+    return found
+
+
+def test_no_lock_of_the_process_is_held_through_a_compile(compiled_at_once, monkeypatch):
+    """A compile takes seconds: who holds a lock that others need keeps all of them from working."""
+    real, held, compiles = xla._compiled, set(), []
+
+    def look():
+        for name, lock in locks.items():
+            if lock.acquire(timeout=1):
+                lock.release()
+            else:
+                held.add(name)
+
+    def compiled(*args):
+        compiles.append(1)
+        in_threads(look)
+        return real(*args)
+
+    locks = process_wide_locks()
+    assert {"bireme.core.run.lookup._lock", "bireme.core.tensor.backward._Adding.lock"} <= locks.keys()
+    monkeypatch.setattr(xla, "_compiled", compiled)
+    bireme.set_flags({"FLAGS_max_pending_nodes": 1})  # with a tape of eight and more, each call is a program
+    w = bireme.to_tensor(np.ones((3, 47), "float32"), stop_gradient=False)
+    rule = bireme.optimizer.SGD(0.125, parameters=[w])
+    for _ in range(2):
+        y = w
+        for _ in range(7):
+            y = y * 1.0
+        y.sum().backward()
+    rule.step()
+    rule.clear_grad()
+    assert w.sum().item() == 3 * 47 * 0.75
+    assert not held and compiles
 
 
 # ---------------------------------------------------------------- fork
@@ -402,6 +540,39 @@ def test_the_end_while_a_daemon_computes():
         assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_end_takes_no_locks_with_it():
+    """A daemon that wants to compute at the end lets go of its locks, the engine's too: others may need them."""
+    script = """
+        import atexit, threading
+
+        lock, arrived = threading.Lock(), threading.Event()
+
+        def last():  # registered before the engine is there, so it is called after the engine's end
+            print(arrived.wait(60), lock.acquire(timeout=20), theirs.tolist())
+
+        atexit.register(last)
+        import bireme
+        from bireme.core.base import shutdown
+
+        def work():
+            global theirs
+            theirs = bireme.to_tensor([1.0, 2.0]) * 2.0
+            ready.set()
+            while not shutdown._closed:
+                ended.wait(0.001)
+            with lock:
+                arrived.set()
+                theirs.numpy()
+
+        ready, ended = threading.Event(), threading.Event()
+        threading.Thread(target=work, daemon=True).start()
+        ready.wait()
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True [2.0, 4.0]\n", "")
+
+
 def test_the_end_while_a_daemon_compiles_the_first_program():
     script = """
         import threading
@@ -446,7 +617,7 @@ def test_the_default_type_is_one_for_all_threads():
         def run():
             found = []
             with bireme.amp.auto_cast(how == "auto_cast"):
-                for before, after in zip(turns[::2], turns[1::2]):
+                for before, after in zip(turns[::2], turns[1::2], strict=True):
                     before.wait()
                     found.append((calls(), calls(), bireme.get_default_dtype()))
                     after.wait()
@@ -455,7 +626,7 @@ def test_the_default_type_is_one_for_all_threads():
         return run
 
     def setter():
-        for kind, before, after in zip(("float32", "float64", "float32"), turns[::2], turns[1::2]):
+        for kind, before, after in zip(("float32", "float64", "float32"), turns[::2], turns[1::2], strict=True):
             bireme.set_default_dtype(kind)
             before.wait()
             after.wait()

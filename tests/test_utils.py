@@ -3,10 +3,12 @@
 import hashlib
 import io
 import itertools
+import os
 import tarfile
 import warnings
 import zipfile
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
@@ -65,7 +67,7 @@ def test_versions():
 
 
 def test_a_version_that_the_program_sets(monkeypatch):
-    for name, number in zip(("major", "minor", "patch", "rc"), "1410"):
+    for name, number in zip(("major", "minor", "patch", "rc"), "1410", strict=True):
         monkeypatch.setattr(bireme.version, name, number)
     utils.require_version("1.4.1", "1.4.1")
     with pytest.raises(RuntimeError, match=r"expected version 1.4.2 or later, got 1.4.1.0"):
@@ -139,11 +141,17 @@ def test_a_file_is_fetched_once_and_checked(served, tmp_path, monkeypatch):
     assert download.get_weights_path_from_url(url) == path
 
 
-def _tar(names):
+def _tar(names, links=None, kind=tarfile.SYMTYPE):
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
         for name in names:
-            tar.addfile(tarfile.TarInfo(name), io.BytesIO(b""))
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(name), 0o755 if name.endswith(".sh") else 0o600
+            tar.addfile(entry, io.BytesIO(name.encode()))
+        for name, target in (links or {}).items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, target
+            tar.addfile(entry)
     return data.getvalue()
 
 
@@ -160,10 +168,38 @@ def test_archives_are_unpacked(served, tmp_path):
     assert download.get_path_from_url("http://h/two.zip", str(tmp_path)) == str(tmp_path / "two")
     assert (tmp_path / "two" / "b").read_text() == "2"
     assert download.get_path_from_url("http://h/two.zip", str(tmp_path), decompress=False) == str(tmp_path / "two.zip")
-    pages["http://h/evil.tar.gz"] = _tar(["../../evil"])
-    with pytest.raises(tarfile.TarError):
-        download.get_path_from_url("http://h/evil.tar.gz", str(tmp_path / "deep"))
-    assert not (tmp_path.parent / "evil").exists()
+
+
+def test_links_of_archives_become_copies(served, tmp_path):
+    pages, _ = served
+    for kind, target in ((tarfile.SYMTYPE, "a.sh"), (tarfile.LNKTYPE, "top/a.sh")):
+        pages["http://h/one.tar.gz"] = _tar(["top/a.sh", "/top/b"], {"top/c": target, "top/d": target}, kind)
+        top = Path(download.get_path_from_url("http://h/one.tar.gz", str(tmp_path / kind.decode())))
+        assert {p.name: p.read_text() for p in top.iterdir()} == {"a.sh": "top/a.sh", "b": "/top/b", "c": "top/a.sh", "d": "top/a.sh"}
+        assert not any(p.is_symlink() or p.stat().st_nlink > 1 for p in top.iterdir())
+        assert os.access(top / "a.sh", os.X_OK) and not os.access(top / "b", os.X_OK)
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        (["../../evil"],),
+        (["top/../../evil"],),
+        (["top/../../../evil"],),
+        (["top/a"], {"top/out": "/etc/passwd"}),
+        (["top/a"], {"top/out": "../../../evil"}),
+        (["top/a"], {"top/loop": "loop"}),
+        (["top/a"], {"top/out": "../.."}, tarfile.LNKTYPE),
+        (["top/a"], {"top/pipe": ""}, tarfile.FIFOTYPE),
+        (["top/a"], {"top/device": ""}, tarfile.CHRTYPE),
+    ],
+)
+def test_archives_that_lead_out_of_their_folder_are_refused(contents, served, tmp_path):
+    served[0]["http://h/evil.tar.gz"] = _tar(*contents)
+    with pytest.raises(tarfile.TarError, match=r"get_path_from_url\(url\): expected an archive of files and folders that stay in it, got"):
+        download.get_path_from_url("http://h/evil.tar.gz", str(tmp_path / "deep" / "er"))
+    found = [p for p in tmp_path.rglob("*") if not p.is_dir()]
+    assert {p.name for p in found} <= {"evil.tar.gz", "a"} and not any(p.is_symlink() for p in found)
 
 
 @pytest.mark.parametrize("url", ["ftp://host/a", "model.pdparams", "https://host/", "https://host/..", "; rm -rf /", "https://host/%2e%2e"])

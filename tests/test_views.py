@@ -131,7 +131,7 @@ def test_copies_do_not_share():
     copies = [x.clone(), bireme.assign(x), x.astype("float64"), x + 0.0, x[[0, 1]], x[x > 0], x.expand([2, 4, 4]), bireme.concat([x])]
     before = [c.numpy() for c in copies]
     x.scale_(0.0)
-    for c, b in zip(copies, before):
+    for c, b in zip(copies, before, strict=True):
         np.testing.assert_array_equal(c.numpy(), b)
         assert b.max() > 0
     for c in copies[:4]:
@@ -290,7 +290,7 @@ SHAPES = [(5,), (4, 3), (2, 3, 4), (3, 1, 5)]
 
 @pytest.mark.parametrize("seed", range(8))
 def test_reading_like_numpy(seed):
-    rng = np.random.default_rng(seed)
+    rng, compared = np.random.default_rng(seed), 0
     for _ in range(25):
         shape = SHAPES[rng.integers(0, len(SHAPES))]
         index = random_index(rng, shape)
@@ -299,11 +299,13 @@ def test_reading_like_numpy(seed):
         a = rng.standard_normal(shape).astype("float32")
         got = bireme.to_tensor(a)[for_bireme(index)]
         np.testing.assert_array_equal(got.numpy(), a[index], err_msg=f"{shape} {index}")
+        compared += 1
+    assert compared > 12
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_writing_like_numpy(seed):
-    rng = np.random.default_rng(100 + seed)
+    rng, compared = np.random.default_rng(100 + seed), 0
     for _ in range(25):
         shape = SHAPES[rng.integers(0, len(SHAPES))]
         index = random_index(rng, shape)
@@ -325,11 +327,13 @@ def test_writing_like_numpy(seed):
         a[index] = value
         np.testing.assert_array_equal(x.numpy(), a, err_msg=f"{shape} {index} {value}")
         np.testing.assert_array_equal(view.numpy(), a[0], err_msg=f"{shape} {index} {value}")
+        compared += 1
+    assert compared > 12
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_gradients_of_reading_and_writing(seed):
-    rng = np.random.default_rng(200 + seed)
+    rng, compared = np.random.default_rng(200 + seed), 0
     for _ in range(6):
         shape = SHAPES[rng.integers(0, len(SHAPES))]
         index = random_index(rng, shape)
@@ -356,6 +360,8 @@ def test_gradients_of_reading_and_writing(seed):
             down[place] -= 1e-6
             want[place] = (loss(up) - loss(down)) / 2e-6
         np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-4, atol=1e-5, err_msg=f"{shape} {index}")
+        compared += 1
+    assert compared > 2
 
 
 @pytest.mark.parametrize(

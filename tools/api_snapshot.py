@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 import bireme
-from bireme.core.base import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api_snapshot.txt"
@@ -124,20 +123,22 @@ def aliases(value: Any) -> dict[str, list[str]]:
     declared = getattr(value.__init__ if inspect.isclass(value) else value, "aliases", None)
     if isinstance(declared, dict):
         return declared
-    name = getattr(value, "__name__", "")
-    op = registry.OPS.get(name) or registry.OPS.get(name.removesuffix("_"))
-    op = op or next((o for o in registry.OPS.values() if name in str(o.options.get("inplace")).split()), None)
-    if not is_op(value) or op is None:
+    if not is_op(value):
         return {}
     found: dict[str, list[str]] = {}
-    for other, parameter in sorted(op.signature.aliases.items()):
+    for other, parameter in sorted(value.op.signature.aliases.items()):
         found.setdefault(parameter, []).append(other)
     return found
 
 
 def is_op(value: Any) -> bool:
     """Whether a public object was made from an operator's declaration."""
-    return callable(value) and not inspect.isclass(value) and hasattr(value, "family")
+    return callable(value) and not inspect.isclass(value) and hasattr(value, "op")
+
+
+def function_of(value: Any) -> Any:
+    """The function that a method of Tensor was made from; otherwise the object itself."""
+    return getattr(value, "function", value) if inspect.isfunction(value) else value
 
 
 def line(name: str, value: Any, member: bool = False) -> str:

@@ -43,7 +43,7 @@ def entries() -> list[Entry]:
     """Everything to document, each object once: under a module rather than a class, then under the shortest name."""
     found: dict[int, Entry] = {}
     for entry in _candidates(list(api_snapshot.public_names())):
-        key = id(_plain(entry.value))
+        key = id(api_snapshot.function_of(_plain(entry.value)))
         if key not in found or _rank(entry) < _rank(found[key]):
             found[key] = entry
     return sorted(found.values(), key=lambda e: e.name)

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 from bireme import ops
-from bireme.core.declare.op import EXPORTS, PUBLIC
+from bireme.core.declare.public import EXPORTS, PUBLIC
 from tools import api_snapshot
 
 # modules that offer operators, under `bireme`; each has the two statements that are rewritten

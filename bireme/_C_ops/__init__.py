@@ -1,7 +1,7 @@
 """`paddle._C_ops`: Paddle's kernels as functions, as its own tests and some programs call them.
 
-Here are those whose arguments stand in the order of a public function, which they are; some of another order; creation with a place
-at the end; and the updates of optimizers, which change their tensors in place.
+Those that take their arguments in the order of a public function are that function. The others are in the modules here:
+another order of arguments, creation with a device as the last argument, updates of optimizers, which work in place.
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ _SAME: dict[Any, str] = {
     reciprocal_ round_ rsqrt_ scale_ sigmoid_ sqrt_
     """,
 }
-# how many arguments come before the place
+# how many arguments come before the device
 _PLACED = {
     "arange": 4, "empty": 2, "empty_like": 2, "eye": 3, "full": 3, "full_like": 3, "linspace": 4, "logspace": 5, "ones": 2, "ones_like": 2,
     "randint": 4, "randperm": 2, "tril_indices": 4, "triu_indices": 4, "uniform": 5, "zeros": 2, "zeros_like": 2,
 }  # fmt: skip
-_NAMED = {"slice": "part"}  # there, as another word than Python's own
+_NAMED = {"slice": "part"}  # there under another name than Python's own
 _WHERE = {name: where for where, names in _SAME.items() for name in names.split()}
 
 
 def _placed(name: str) -> Callable:
-    """A function that makes a tensor, with its place after the other arguments."""
+    """A function that creates a tensor, with its device after the other arguments."""
     function, before = getattr(tensor, name), _PLACED[name]
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Kernels of Paddle's older layers, which have no public function of their own, as `paddle._C_ops` has them."""
+"""Kernels of Paddle's older layers that have no public function, as in `paddle._C_ops`."""
 
 from __future__ import annotations
 
@@ -15,31 +15,61 @@ __all__ = ["identity_loss", "swiglu"]
 
 
 def _channels(x: Tensor, numbers: Tensor, layout: str) -> Tensor:
-    """One number a channel, in a shape that fits beside the image."""
+    """One number per channel, in a shape that broadcasts with the image."""
     shape = [1] * x.ndim
     shape[x.ndim - 1 if layout == "NHWC" else 1] = -1
     return tensor.reshape(numbers, shape)
 
 
 def affine_channel(x: Tensor, scale: Tensor, bias: Tensor, data_layout: str = "AnyLayout") -> Tensor:
-    """Each channel times a number, plus another.
+    """Scale and shift each channel.
 
-    >>> bireme._C_ops.affine_channel(bireme.ones([1, 2, 1, 1]), bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([0.0, 1.0]), "NCHW").flatten().tolist()
-    [1.0, 3.0]
+    Args:
+        x: Input tensor.
+        scale: Factor of each channel.
+        bias: Number added to each channel.
+        data_layout: ``'NHWC'`` if channels come last. Default: ``'AnyLayout'``.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> scale, bias = bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([0.0, 1.0])
+        >>> bireme._C_ops.affine_channel(bireme.ones([1, 2, 1, 1]), scale, bias, "NCHW").flatten().tolist()
+        [1.0, 3.0]
     """
     return tensor.add(tensor.multiply(x, _channels(x, scale, data_layout)), _channels(x, bias, data_layout))
 
 
 def affine_channel_(x: Tensor, scale: Tensor, bias: Tensor, data_layout: str = "AnyLayout") -> Tensor:
-    """The same in place."""
+    """Scale and shift each channel, in place.
+
+    Args:
+        x: Input tensor.
+        scale: Factor of each channel.
+        bias: Number added to each channel.
+        data_layout: ``'NHWC'`` if channels come last. Default: ``'AnyLayout'``.
+
+    Returns:
+        ``x`` itself.
+    """
     return tensor.assign(affine_channel(x, scale, bias, data_layout), x)
 
 
 def add_position_encoding(x: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
-    """`alpha` times a sequence plus `beta` times sines of its places in the first half of the features, cosines in the second.
+    """Add a sinusoidal position encoding: sines in the first half of the features, cosines in the second.
 
-    >>> bireme._C_ops.add_position_encoding(bireme.ones([1, 1, 4]), 2.0, 1.0).tolist()
-    [[[2.0, 2.0, 3.0, 3.0]]]
+    Args:
+        x: Tensor of shape ``[batch, steps, features]`` with an even number of features.
+        alpha: Factor of ``x``. Default: 1.0.
+        beta: Factor of the encoding. Default: 1.0.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme._C_ops.add_position_encoding(bireme.ones([1, 1, 4]), 2.0, 1.0).tolist()
+        [[[2.0, 2.0, 3.0, 3.0]]]
     """
     steps, half = x.shape[1], x.shape[2] // 2
     if x.ndim != 3 or x.shape[2] % 2:
@@ -54,10 +84,20 @@ def add_position_encoding(x: Tensor, alpha: float = 1.0, beta: float = 1.0) -> T
 
 
 def swiglu_grad(x: Tensor, y: Tensor | None, out_grad: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The gradients of `swiglu` from that of its result; without `y`, that of both halves of `x` is one.
+    """Compute the gradient of ``swiglu``.
 
-    >>> [t.tolist() for t in bireme._C_ops.swiglu_grad(bireme.to_tensor([0.0]), bireme.to_tensor([2.0]), bireme.to_tensor([3.0]))]
-    [[3.0], [0.0]]
+    Args:
+        x: First operand, or both side by side.
+        y: Second operand, or ``None``.
+        out_grad: Gradient of the result.
+
+    Returns:
+        Gradients of ``x`` and ``y``; without ``y`` that of ``x``, and ``None``.
+
+    Examples:
+        >>> x, y, g = (bireme.to_tensor([n]) for n in (0.0, 2.0, 3.0))
+        >>> [t.tolist() for t in bireme._C_ops.swiglu_grad(x, y, g)]
+        [[3.0], [0.0]]
     """
     gate, value = tensor.chunk(x, 2, -1) if y is None else (x, y)
     open = tensor.sigmoid(gate)
@@ -66,16 +106,32 @@ def swiglu_grad(x: Tensor, y: Tensor | None, out_grad: Tensor) -> tuple[Tensor, 
 
 
 def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """How far scores are from one on the side that labels, 0 or 1, say.
+    """Compute the hinge loss of scores.
 
-    >>> bireme._C_ops.hinge_loss(bireme.to_tensor([0.5, -2.0]), bireme.to_tensor([1.0, 0.0])).tolist()
-    [0.5, 0.0]
+    Args:
+        logits: Scores.
+        labels: Labels, 0 or 1.
+
+    Returns:
+        Loss of each element.
+
+    Examples:
+        >>> bireme._C_ops.hinge_loss(bireme.to_tensor([0.5, -2.0]), bireme.to_tensor([1.0, 0.0])).tolist()
+        [0.5, 0.0]
     """
     return functional.relu(1.0 - logits * (2.0 * labels - 1.0))
 
 
 def shuffle_channel(x: Tensor, group: int = 1) -> Tensor:
-    """Channels dealt out over the groups."""
+    """Shuffle channels across groups.
+
+    Args:
+        x: Input tensor.
+        group: Number of groups. Default: 1.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.channel_shuffle(x, group)
 
 
@@ -86,22 +142,58 @@ def _columns(x: Sequence[Tensor], start: int, length: int) -> list[Tensor]:
 
 
 def partial_concat(x: Sequence[Tensor], start_index: int = 0, length: int = -1) -> Tensor:
-    """The same columns of several tensors, side by side.
+    """Concatenate the same columns of several matrices.
 
-    >>> bireme._C_ops.partial_concat([bireme.to_tensor([[1, 2, 3]]), bireme.to_tensor([[4, 5, 6]])], 1, 2).tolist()
-    [[2, 3, 5, 6]]
+    Args:
+        x: Tensors.
+        start_index: First column; negative ones count from the end. Default: 0.
+        length: Number of columns; negative means all to the end. Default: -1.
+
+    Returns:
+        The joined columns.
+
+    Examples:
+        >>> bireme._C_ops.partial_concat([bireme.to_tensor([[1, 2, 3]]), bireme.to_tensor([[4, 5, 6]])], 1, 2).tolist()
+        [[2, 3, 5, 6]]
     """
     return tensor.concat(_columns(x, start_index, length), 1)
 
 
 def partial_sum(x: Sequence[Tensor], start_index: int = 0, length: int = -1) -> Tensor:
-    """The sum of the same columns of several tensors."""
+    """Add up the same columns of several matrices.
+
+    Args:
+        x: Tensors.
+        start_index: First column; negative ones count from the end. Default: 0.
+        length: Number of columns; negative means all to the end. Default: -1.
+
+    Returns:
+        The sum.
+    """
     return tensor.add_n(_columns(x, start_index, length))
 
 
 def batch_norm(x: Tensor, mean: Tensor, variance: Tensor, scale: Tensor | None, bias: Tensor | None, is_test: bool, momentum: float,
                epsilon: float, data_format: str, use_global_stats: bool, trainable_statistics: bool) -> tuple[Tensor, ...]:  # fmt: skip
-    """Normalised over the batch; the running numbers change in place. Mean and 1 / deviation of the batch come with it, and an empty reserve."""
+    """Normalize over the batch; running statistics are updated in place.
+
+    Args:
+        x: Input tensor.
+        mean: Running mean.
+        variance: Running variance.
+        scale: Scale of the normalized elements.
+        bias: Bias added to them.
+        is_test: Whether to use the running statistics.
+        momentum: Decay rate of the running statistics.
+        epsilon: Number added to the variance.
+        data_format: Layout of the axes.
+        use_global_stats: Whether to use the running statistics in training.
+        trainable_statistics: Whether to use the statistics of the batch in testing.
+
+    Returns:
+        The normalized tensor, running mean and variance, mean and reciprocal standard deviation of the batch (zeros if
+        not used), and an empty tensor.
+    """
     training = trainable_statistics or not is_test
     layout = data_format if x.ndim > 2 else "NC"
     out = functional.batch_norm(x, mean, variance, scale, bias, training, momentum, epsilon, layout, use_global_stats or None)
@@ -118,10 +210,20 @@ batch_norm_ = batch_norm
 
 
 def accuracy(x: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The part of the rows whose label is among their indices, how many those are, and of how many.
+    """Compute the fraction of rows whose label is among their indices.
 
-    >>> [t.item() for t in bireme._C_ops.accuracy(bireme.ones([2, 1]), bireme.to_tensor([[1], [0]]), bireme.to_tensor([[1], [1]]))]
-    [0.5, 1, 2]
+    Args:
+        x: Has no effect.
+        indices: Predicted classes of each row.
+        label: Label of each row.
+
+    Returns:
+        The fraction, the number of such rows, and the number of rows.
+
+    Examples:
+        >>> indices, label = bireme.to_tensor([[1], [0]]), bireme.to_tensor([[1], [1]])
+        >>> [t.item() for t in bireme._C_ops.accuracy(bireme.ones([2, 1]), indices, label)]
+        [0.5, 1, 2]
     """
     hit = tensor.any(tensor.equal(indices, tensor.cast(tensor.reshape(label, [-1, 1]), indices.dtype)), 1)
     right = tensor.sum(tensor.cast(hit, "int32"), dtype="int32")
@@ -130,7 +232,16 @@ def accuracy(x: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, Tensor,
 
 
 def variance(x: Tensor, axis: Any = (), keepdim: bool = False) -> Tensor:
-    """The mean square of what is beside the mean."""
+    """Compute the variance over axes.
+
+    Args:
+        x: Input tensor.
+        axis: Axes to reduce; none means all. Default: ``[]``.
+        keepdim: Whether reduced axes stay with size 1. Default: False.
+
+    Returns:
+        The variances, of the population.
+    """
     return tensor.var(x, list(axis) or None, False, keepdim)
 
 
@@ -142,10 +253,23 @@ def _like(input: Tensor, shape: Sequence[int], source: int, target: int) -> list
 
 def full_batch_size_like(input: Tensor, shape: Sequence[int], dtype: Any, value: Any, input_dim_idx: int = 0, output_dim_idx: int = 0,
                          place: Any = None) -> Tensor:  # fmt: skip
-    """Equal numbers in a shape that has one extent of another tensor.
+    """Create a tensor filled with a number, in a shape that takes one size from another.
 
-    >>> bireme._C_ops.full_batch_size_like(bireme.ones([3, 2]), [-1, 1], "float32", 2.0, 0, 0).tolist()
-    [[2.0], [2.0], [2.0]]
+    Args:
+        input: Tensor that the size is taken from.
+        shape: Shape, one size of which is replaced.
+        dtype: Dtype of the result.
+        value: Number.
+        input_dim_idx: Axis whose size is taken. Default: 0.
+        output_dim_idx: Axis that gets it. Default: 0.
+        place: Has no effect. Default: None.
+
+    Returns:
+        The new tensor.
+
+    Examples:
+        >>> bireme._C_ops.full_batch_size_like(bireme.ones([3, 2]), [-1, 1], "float32", 2.0, 0, 0).tolist()
+        [[2.0], [2.0], [2.0]]
     """
     return tensor.full(_like(input, shape, input_dim_idx, output_dim_idx), value, dtype)
 
@@ -153,32 +277,88 @@ def full_batch_size_like(input: Tensor, shape: Sequence[int], dtype: Any, value:
 def uniform_random_batch_size_like(input: Tensor, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0, min: float = -1.0,
                                    max: float = 1.0, seed: int = 0, diag_num: int = 0, diag_step: int = 0, diag_val: float = 1.0,
                                    dtype: Any = "float32") -> Tensor:  # fmt: skip
-    """Uniform numbers in such a shape."""
+    """Draw uniform random numbers, in a shape that takes one size from another tensor.
+
+    Args:
+        input: Tensor that the size is taken from.
+        shape: Shape, one size of which is replaced.
+        input_dim_idx: Axis whose size is taken. Default: 0.
+        output_dim_idx: Axis that gets it. Default: 0.
+        min: Lower bound. Default: -1.0.
+        max: Upper bound. Default: 1.0.
+        seed: Seed; 0 continues the random stream. Default: 0.
+        diag_num: Has no effect. Default: 0.
+        diag_step: Has no effect. Default: 0.
+        diag_val: Has no effect. Default: 1.0.
+        dtype: Dtype of the result. Default: ``'float32'``.
+
+    Returns:
+        The new tensor.
+    """
     return tensor.uniform(_like(input, shape, input_dim_idx, output_dim_idx), dtype, min, max, seed)
 
 
 def shape(input: Tensor) -> Tensor:
-    """The extents as int32."""
+    """Return the shape as a tensor.
+
+    Args:
+        input: Input tensor.
+
+    Returns:
+        1-D int32 tensor.
+    """
     return tensor.cast(tensor.shape(input), "int32")
 
 
 def shape64(input: Tensor) -> Tensor:
-    """The extents as int64."""
+    """Return the shape as a tensor.
+
+    Args:
+        input: Input tensor.
+
+    Returns:
+        1-D int64 tensor.
+    """
     return tensor.cast(tensor.shape(input), "int64")
 
 
 def view_slice(input: Tensor, begin_idx: int, end_idx: int) -> Tensor:
-    """A part of the first axis, which shares its elements."""
+    """Slice the first axis.
+
+    Args:
+        input: Input tensor.
+        begin_idx: First index.
+        end_idx: Index after the last one.
+
+    Returns:
+        View that shares storage.
+    """
     return input[begin_idx:end_idx]  # type: ignore[index]  # installed by ops.index
 
 
 def npu_identity(x: Tensor, format: int = -1) -> Tensor:
-    """The tensor as it is."""
+    """Copy a tensor.
+
+    Args:
+        x: Input tensor.
+        format: Has no effect. Default: -1.
+
+    Returns:
+        The copy.
+    """
     return tensor.assign(x)
 
 
 def memcpy_h2d(x: Tensor, dst_place_type: int) -> Tensor:
-    """A copy."""
+    """Copy a tensor.
+
+    Args:
+        x: Input tensor.
+        dst_place_type: Has no effect.
+
+    Returns:
+        The copy.
+    """
     return tensor.assign(x)
 
 
@@ -186,7 +366,14 @@ memcpy_d2h = memcpy_h2d
 
 
 def share_data(x: Tensor) -> Tensor:
-    """The same elements under another name."""
+    """Share the storage of a tensor.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Tensor without autograd history that shares storage.
+    """
     return x.detach()  # type: ignore[attr-defined]  # installed by core.view
 
 
@@ -194,25 +381,55 @@ def share_data(x: Tensor) -> Tensor:
 
 
 def silu_(x: Tensor) -> Tensor:
-    """x times its sigmoid, in place."""
+    """Compute ``x * sigmoid(x)``, in place.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        ``x`` itself.
+    """
     return tensor.assign(functional.silu(x), x)
 
 
 def bce_loss_(input: Tensor, label: Tensor) -> Tensor:
-    """Binary cross entropy of each element, in place."""
+    """Compute the binary cross entropy of probabilities, in place.
+
+    Args:
+        input: Probabilities.
+        label: Labels.
+
+    Returns:
+        ``input`` itself.
+    """
     return tensor.assign(functional.binary_cross_entropy(input, label, reduction="none"), input)
 
 
 def identity_loss_(x: Tensor, reduction: int = 1) -> Tensor:
-    """A loss as it is, its sum or its mean, in place."""
+    """Reduce a loss, in place.
+
+    Args:
+        x: Input tensor.
+        reduction: 0 for the sum, 1 for the mean, 2 for none. Default: 1.
+
+    Returns:
+        ``x`` itself.
+    """
     return tensor.assign(identity_loss(x, reduction), x)
 
 
 def dirichlet(alpha: Tensor) -> Tensor:
-    """Numbers of a Dirichlet distribution: parts of one along the last axis.
+    """Draw from Dirichlet distributions.
 
-    >>> round(bireme._C_ops.dirichlet(bireme.to_tensor([1.0, 2.0])).sum().item(), 4)
-    1.0
+    Args:
+        alpha: Concentrations along the last axis.
+
+    Returns:
+        Tensor of the shape of ``alpha`` whose last axis sums to 1.
+
+    Examples:
+        >>> round(bireme._C_ops.dirichlet(bireme.to_tensor([1.0, 2.0])).sum().item(), 4)
+        1.0
     """
     parts = tensor.standard_gamma(alpha)
     return parts / tensor.sum(parts, -1, keepdim=True)
@@ -220,5 +437,19 @@ def dirichlet(alpha: Tensor) -> Tensor:
 
 def truncated_gaussian_random(shape: Sequence[int], mean: float, std: float, seed: int, a: float, b: float, dtype: Any = "float32",
                               place: Any = None) -> Tensor:  # fmt: skip
-    """Normal numbers between `a` and `b`."""
+    """Draw from a normal distribution truncated to an interval.
+
+    Args:
+        shape: Shape of the result.
+        mean: Mean of the distribution.
+        std: Standard deviation of the distribution.
+        seed: Has no effect.
+        a: Lower bound.
+        b: Upper bound.
+        dtype: Dtype of the result. Default: ``'float32'``.
+        place: Has no effect. Default: None.
+
+    Returns:
+        The new tensor.
+    """
     return initializer.TruncatedNormal(mean, std, a, b).sample(list(shape), dtype)

@@ -1,4 +1,4 @@
-"""Kernels of mathematics whose arguments stand in another order than those of the public functions, as `paddle._C_ops` has them."""
+"""Kernels of mathematics that take their arguments in another order than the public ones, as in `paddle._C_ops`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bireme.ops.reduction.statistics import median_of
 
 
 def _scan(function: Callable, first: Callable, x: Tensor, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Tensor:
-    """Along an axis, from its end where `reverse`; where `exclusive`, without the element itself: one before the first is put in."""
+    """A scan along an axis, from its end with `reverse`; with `exclusive` shifted by one, beginning with `first`."""
     if flatten:
         x, axis = tensor.flatten(x), 0
     if reverse:
@@ -28,57 +28,140 @@ def _scan(function: Callable, first: Callable, x: Tensor, axis: int, flatten: bo
 
 
 def cumsum(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running sums.
+    """Compute the cumulative sum along an axis.
 
-    >>> bireme._C_ops.cumsum(bireme.to_tensor([1, 2, 3]), 0, False, True, True).tolist()
-    [5, 3, 0]
+    Args:
+        x: Input tensor.
+        axis: Axis to work along. Default: -1.
+        flatten: Whether to work on the flattened tensor. Default: False.
+        exclusive: Whether each element leaves itself out. Default: False.
+        reverse: Whether to start from the end. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme._C_ops.cumsum(bireme.to_tensor([1, 2, 3]), 0, False, True, True).tolist()
+        [5, 3, 0]
     """
     return _scan(lambda x, axis: tensor.cumsum(x, axis, x.dtype), lambda x: 0, x, int(axis), flatten, exclusive, reverse)
 
 
 def cumprod(x: Tensor, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running products."""
+    """Compute the cumulative product along an axis.
+
+    Args:
+        x: Input tensor.
+        dim: Axis to work along.
+        exclusive: Whether each element leaves itself out. Default: False.
+        reverse: Whether to start from the end. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return _scan(tensor.cumprod, lambda x: 1, x, dim, False, exclusive, reverse)
 
 
 def cumsum_(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running sums in place."""
+    """Compute the cumulative sum along an axis, in place.
+
+    Args:
+        x: Input tensor.
+        axis: Axis to work along. Default: -1.
+        flatten: Whether to work on the flattened tensor. Default: False.
+        exclusive: Whether each element leaves itself out. Default: False.
+        reverse: Whether to start from the end. Default: False.
+
+    Returns:
+        ``x`` itself.
+    """
     return tensor.assign(cumsum(x, axis, flatten, exclusive, reverse), x)
 
 
 def cumprod_(x: Tensor, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running products in place."""
+    """Compute the cumulative product along an axis, in place.
+
+    Args:
+        x: Input tensor.
+        dim: Axis to work along.
+        exclusive: Whether each element leaves itself out. Default: False.
+        reverse: Whether to start from the end. Default: False.
+
+    Returns:
+        ``x`` itself.
+    """
     return tensor.assign(cumprod(x, dim, exclusive, reverse), x)
 
 
 def logcumsumexp(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Logarithms of running sums of exponentials; the sum of none is the lowest number of the type."""
+    """Compute the logarithm of the cumulative sum of exponentials along an axis.
+
+    Args:
+        x: Input tensor.
+        axis: Axis to work along. Default: -1.
+        flatten: Whether to work on the flattened tensor. Default: False.
+        exclusive: Whether each element leaves itself out. Default: False.
+        reverse: Whether to start from the end. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``; integers become float32. The sum of no elements is the lowest number of the dtype.
+    """
     if not (x.dtype.is_floating or x.dtype.is_complex):
         x = tensor.cast(x, "float32")
     return _scan(tensor.logcumsumexp, lambda x: tensor.finfo(x.dtype).min, x, axis, flatten, exclusive, reverse)
 
 
 def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False) -> tuple[Tensor, Tensor]:
-    """The elements in order along an axis, and where they stood.
+    """Sort along an axis.
 
-    >>> [t.tolist() for t in bireme._C_ops.argsort(bireme.to_tensor([2.0, 3.0, 1.0]), 0, True)]
-    [[3.0, 2.0, 1.0], [1, 0, 2]]
+    Args:
+        x: Input tensor.
+        axis: Axis to work along. Default: -1.
+        descending: Whether the largest come first. Default: False.
+        stable: Whether equal elements keep their order. Default: False.
+
+    Returns:
+        The sorted elements, and their indices in ``x``.
+
+    Examples:
+        >>> [t.tolist() for t in bireme._C_ops.argsort(bireme.to_tensor([2.0, 3.0, 1.0]), 0, True)]
+        [[3.0, 2.0, 1.0], [1, 0, 2]]
     """
     places = tensor.argsort(x, axis, descending, stable)
     return tensor.take_along_axis(x, places, axis), places
 
 
 def max_with_index(x: Tensor, dim: int, keepdim: bool = False, flatten: bool = False) -> tuple[Tensor, Tensor]:
-    """The largest elements along an axis, or of all, and where they stand.
+    """Find the maximum along an axis, or of all elements.
 
-    >>> [t.tolist() for t in bireme._C_ops.max_with_index(bireme.to_tensor([[2, 3, 1]]), 1)]
-    [[3], [1]]
+    Args:
+        x: Input tensor.
+        dim: Axis to work along.
+        keepdim: Whether reduced axes stay with size 1. Default: False.
+        flatten: Whether to work on the flattened tensor. Default: False.
+
+    Returns:
+        The maxima, and their indices along the axis or in the flattened tensor.
+
+    Examples:
+        >>> [t.tolist() for t in bireme._C_ops.max_with_index(bireme.to_tensor([[2, 3, 1]]), 1)]
+        [[3], [1]]
     """
     return _with_index(tensor.argmax, x, dim, keepdim, flatten)
 
 
 def min_with_index(x: Tensor, dim: int, keepdim: bool = False, flatten: bool = False) -> tuple[Tensor, Tensor]:
-    """The smallest elements along an axis, or of all, and where they stand."""
+    """Find the minimum along an axis, or of all elements.
+
+    Args:
+        x: Input tensor.
+        dim: Axis to work along.
+        keepdim: Whether reduced axes stay with size 1. Default: False.
+        flatten: Whether to work on the flattened tensor. Default: False.
+
+    Returns:
+        The minima, and their indices along the axis or in the flattened tensor.
+    """
     return _with_index(tensor.argmin, x, dim, keepdim, flatten)
 
 
@@ -95,16 +178,36 @@ def _with_index(find: Callable, x: Tensor, dim: int, keepdim: bool, flatten: boo
 
 
 def median(x: Tensor, axis: Any, keepdim: bool, mode: str) -> tuple[Tensor, Tensor]:
-    """The middle elements over axes, or of all, and where they stand in what the axes hold: one place, or two for the mean of two.
+    """Compute the median over axes.
 
-    >>> [t.tolist() for t in bireme._C_ops.median(bireme.to_tensor([[4.0, 1.0, 2.0, 3.0]]), [1], False, "avg")]
-    [[2.5], [[2, 3]]]
+    Args:
+        x: Input tensor.
+        axis: Axes to reduce; an empty list means all.
+        keepdim: Whether reduced axes stay with size 1.
+        mode: ``'avg'`` takes the mean of the two middle elements, ``'min'`` the lower one.
+
+    Returns:
+        The medians, and their indices among the reduced elements: one with ``'min'``, two with ``'avg'``.
+
+    Examples:
+        >>> [t.tolist() for t in bireme._C_ops.median(bireme.to_tensor([[4.0, 1.0, 2.0, 3.0]]), [1], False, "avg")]
+        [[2.5], [[2, 3]]]
     """
     return _middle(x, axis, keepdim, mode, False)
 
 
 def nanmedian(x: Tensor, axis: Any, keepdim: bool, mode: str) -> tuple[Tensor, Tensor]:
-    """The same among the elements that are not NaN."""
+    """Compute the median over axes, leaving out NaN.
+
+    Args:
+        x: Input tensor.
+        axis: Axes to reduce; an empty list means all.
+        keepdim: Whether reduced axes stay with size 1.
+        mode: ``'avg'`` takes the mean of the two middle elements, ``'min'`` the lower one.
+
+    Returns:
+        The medians, and their indices among the reduced elements: one with ``'min'``, two with ``'avg'``.
+    """
     return _middle(x, axis, keepdim, mode, True)
 
 
@@ -124,100 +227,265 @@ def _middle(x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: bool) -> tup
 
 
 def rint(x: Tensor) -> Tensor:
-    """The nearest whole numbers; halves become even."""
+    """Round to the nearest integer; halves go to the even one.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return tensor.round(x)
 
 
 def prod(x: Tensor, dims: Any, keep_dim: bool = False, reduce_all: bool = False) -> Tensor:
-    """Products over axes."""
+    """Compute the product over axes.
+
+    Args:
+        x: Input tensor.
+        dims: Axes to reduce.
+        keep_dim: Whether reduced axes stay with size 1. Default: False.
+        reduce_all: Whether to reduce all axes. Default: False.
+
+    Returns:
+        The products.
+    """
     return tensor.prod(x, None if reduce_all else dims, keep_dim)
 
 
 def logsumexp(x: Tensor, axis: Any = (), keepdim: bool = False, reduce_all: bool = False) -> Tensor:
-    """Logarithms of sums of exponentials."""
+    """Compute the logarithm of the sum of exponentials over axes.
+
+    Args:
+        x: Input tensor.
+        axis: Axes to reduce; none means all. Default: ``[]``.
+        keepdim: Whether reduced axes stay with size 1. Default: False.
+        reduce_all: Has no effect: without ``axis`` all axes are reduced. Default: False.
+
+    Returns:
+        The logarithms.
+    """
     return tensor.logsumexp(x, axis or None, keepdim)
 
 
 def p_norm(x: Tensor, porder: float = 2.0, axis: int = -1, epsilon: float = 1e-12, keepdim: bool = False, asvector: bool = False) -> Tensor:
-    """Norms along an axis, or of all elements."""
+    """Compute the p-norm along an axis, or of all elements.
+
+    Args:
+        x: Input tensor.
+        porder: Order of the norm. Default: 2.0.
+        axis: Axis to work along. Default: -1.
+        epsilon: Has no effect. Default: 1e-12.
+        keepdim: Whether reduced axes stay with size 1. Default: False.
+        asvector: Whether to take all elements as one vector. Default: False.
+
+    Returns:
+        The norms.
+    """
     return linalg.vector_norm(x, porder, None if asvector else axis, keepdim)
 
 
 def frobenius_norm(x: Tensor, axis: Any, keep_dim: bool = False, reduce_all: bool = False) -> Tensor:
-    """Roots of sums of squares."""
+    """Compute the root of the sum of squares over axes.
+
+    Args:
+        x: Input tensor.
+        axis: Axes to reduce.
+        keep_dim: Whether reduced axes stay with size 1. Default: False.
+        reduce_all: Whether to reduce all axes. Default: False.
+
+    Returns:
+        The norms.
+    """
     return linalg.vector_norm(x, 2.0, None if reduce_all else axis, keep_dim)
 
 
 def squared_l2_norm(x: Tensor) -> Tensor:
-    """The sum of squares, as one element.
+    """Compute the sum of squares of all elements.
 
-    >>> bireme._C_ops.squared_l2_norm(bireme.to_tensor([3.0, 4.0])).tolist()
-    [25.0]
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Tensor of shape ``[1]``.
+
+    Examples:
+        >>> bireme._C_ops.squared_l2_norm(bireme.to_tensor([3.0, 4.0])).tolist()
+        [25.0]
     """
     return tensor.reshape(tensor.sum(tensor.square(x)), [1])
 
 
 def l1_norm(x: Tensor) -> Tensor:
-    """The sum of sizes."""
+    """Compute the sum of absolute values of all elements.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        0-D tensor.
+    """
     return tensor.sum(tensor.abs(x))
 
 
 def mean_all(x: Tensor) -> Tensor:
-    """The mean of all elements."""
+    """Compute the mean of all elements.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        0-D tensor.
+    """
     return tensor.mean(x)
 
 
 def fft_c2c(x: Tensor, axes: Sequence[int], normalization: str, forward: bool) -> Tensor:
-    """The transform of complex numbers, or its inverse."""
+    """Compute the discrete Fourier transform of a complex tensor, or its inverse.
+
+    Args:
+        x: Input tensor.
+        axes: Axes to work along.
+        normalization: ``'backward'``, ``'ortho'`` or ``'forward'``.
+        forward: Whether it is the forward transform.
+
+    Returns:
+        Complex tensor of the shape of ``x``.
+    """
     return (fft.fftn if forward else fft.ifftn)(x, axes=list(axes), norm=normalization)
 
 
 def fft_r2c(x: Tensor, axes: Sequence[int], normalization: str, forward: bool, onesided: bool) -> Tensor:
-    """The transform of real numbers, or its inverse; the half that tells the other where `onesided`."""
+    """Compute the discrete Fourier transform of a real tensor, or its inverse.
+
+    Args:
+        x: Input tensor.
+        axes: Axes to work along.
+        normalization: ``'backward'``, ``'ortho'`` or ``'forward'``.
+        forward: Whether it is the forward transform.
+        onesided: Whether to return only the non-redundant half of the last axis.
+
+    Returns:
+        Complex tensor.
+    """
     if not onesided:
         return fft_c2c(x, axes, normalization, forward)
     return (fft.rfftn if forward else fft.ihfftn)(x, axes=list(axes), norm=normalization)
 
 
 def fft_c2r(x: Tensor, axes: Sequence[int], normalization: str, forward: bool, last_dim_size: int | None = 0) -> Tensor:
-    """The transform of half a spectrum to real numbers; `last_dim_size` of them, or an even number."""
+    """Compute the real transform of half a Hermitian spectrum.
+
+    Args:
+        x: Input tensor.
+        axes: Axes to work along.
+        normalization: ``'backward'``, ``'ortho'`` or ``'forward'``.
+        forward: Whether it is the forward transform; otherwise the inverse.
+        last_dim_size: Size of the last axis of the result; 0 means ``2 * (n - 1)``. Default: 0.
+
+    Returns:
+        Real tensor.
+    """
     sizes = [x.shape[a] for a in axes]
     sizes[-1] = last_dim_size or 2 * (sizes[-1] - 1)
     return (fft.hfftn if forward else fft.irfftn)(x, s=sizes, axes=list(axes), norm=normalization)
 
 
 def prelu(x: Tensor, alpha: Tensor, data_format: str = "NCHW", mode: str = "all") -> Tensor:
-    """Negative elements times `alpha`: one number, one for each channel, or one for each element."""
+    """Apply a leaky rectifier with learned slopes.
+
+    Args:
+        x: Input tensor.
+        alpha: Slopes of negative elements.
+        data_format: Layout of the axes. Default: ``'NCHW'``.
+        mode: ``'all'`` for one slope, ``'channel'`` for one per channel, ``'element'`` for one per element. Default:
+            ``'all'``.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     if mode == "element":
         return tensor.where(tensor.greater_than(x, 0.0), x, tensor.multiply(x, alpha))
     return functional.prelu(x, tensor.reshape(alpha, [-1]), data_format)
 
 
 def logsigmoid(x: Tensor) -> Tensor:
-    """The logarithm of the sigmoid."""
+    """Compute the logarithm of the sigmoid.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.log_sigmoid(x)
 
 
 def tanh_shrink(x: Tensor) -> Tensor:
-    """What the hyperbolic tangent leaves of x."""
+    """Compute ``x - tanh(x)``.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.tanhshrink(x)
 
 
 def elementwise_pow(x: Tensor, y: Tensor) -> Tensor:
-    """Powers of tensors."""
+    """Raise elements to the powers in another tensor.
+
+    Args:
+        x: Input tensor.
+        y: Exponents.
+
+    Returns:
+        Tensor of the broadcast shape.
+    """
     return tensor.pow(x, y)
 
 
 def rrelu(x: Tensor, lower: float, upper: float, is_test: bool) -> Tensor:
-    """Negative elements times a random slope, or times the middle one."""
+    """Apply a leaky rectifier with random slopes.
+
+    Args:
+        x: Input tensor.
+        lower: Smallest slope.
+        upper: Largest slope.
+        is_test: Whether to use the mean of both slopes instead of random ones.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.rrelu(x, lower, upper, training=not is_test)
 
 
 def mish(x: Tensor, threshold: float = 20.0) -> Tensor:
-    """x times the hyperbolic tangent of its softplus."""
+    """Compute ``x * tanh(softplus(x))``.
+
+    Args:
+        x: Input tensor.
+        threshold: Has no effect. Default: 20.0.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.mish(x)
 
 
 def histogram(x: Tensor, weight: Tensor | None = None, bins: int = 100, min: float = 0.0, max: float = 0.0, density: bool = False) -> Tensor:
-    """How many elements there are between edges."""
+    """Count the elements in bins of equal width.
+
+    Args:
+        x: Input tensor.
+        weight: Weight of each element. Default: None.
+        bins: Number of bins. Default: 100.
+        min: Lower edge of the first bin; equal to ``max`` means the smallest element. Default: 0.0.
+        max: Upper edge of the last bin; equal to ``min`` means the largest element. Default: 0.0.
+        density: Whether to normalize to an integral of 1. Default: False.
+
+    Returns:
+        1-D tensor of size ``bins``.
+    """
     return tensor.histogram(x, bins, min, max, weight, density)

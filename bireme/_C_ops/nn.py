@@ -1,4 +1,4 @@
-"""Kernels of neural networks whose arguments stand in another order than those of the public functions, as `paddle._C_ops` has them."""
+"""Kernels of neural networks that take their arguments in another order than the public ones, as in `paddle._C_ops`."""
 
 from __future__ import annotations
 
@@ -27,29 +27,88 @@ def _spatial(x: Tensor, layout: str) -> list[int]:
 
 def conv2d(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings: Any = (0, 0), padding_algorithm: str = "EXPLICIT",
            dilations: Any = (1, 1), groups: int = 1, data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Convolution of images.
+    """Convolve images.
 
-    >>> bireme._C_ops.conv2d(bireme.ones([1, 1, 2, 2]), bireme.ones([1, 1, 2, 2]), [1, 1], [0, 0], "EXPLICIT", [1, 1], 1, "NCHW").tolist()
-    [[[[4.0]]]]
+    Args:
+        x: Input tensor.
+        filter: Filters.
+        strides: Stride along each spatial axis. Default: ``[1, 1]``.
+        paddings: Padding of each spatial axis. Default: ``[0, 0]``.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+        dilations: Dilation along each spatial axis. Default: ``[1, 1]``.
+        groups: Number of groups of channels. Default: 1.
+        data_format: Layout of the axes. Default: ``'NCHW'``.
+
+    Returns:
+        The convolved tensor.
+
+    Examples:
+        >>> x = bireme.ones([1, 1, 2, 2])
+        >>> bireme._C_ops.conv2d(x, x, [1, 1], [0, 0], "EXPLICIT", [1, 1], 1, "NCHW").tolist()
+        [[[[4.0]]]]
     """
     return functional.conv2d(x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format)
 
 
 def depthwise_conv2d(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings: Any = (0, 0), padding_algorithm: str = "EXPLICIT",
                      groups: int = 1, dilations: Any = (1, 1), data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Convolution of each channel by itself."""
+    """Convolve each channel of images by itself.
+
+    Args:
+        x: Input tensor.
+        filter: Filters.
+        strides: Stride along each spatial axis. Default: ``[1, 1]``.
+        paddings: Padding of each spatial axis. Default: ``[0, 0]``.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+        groups: Number of groups of channels. Default: 1.
+        dilations: Dilation along each spatial axis. Default: ``[1, 1]``.
+        data_format: Layout of the axes. Default: ``'NCHW'``.
+
+    Returns:
+        The convolved tensor.
+    """
     return functional.conv2d(x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format)
 
 
 def conv3d(x: Tensor, filter: Tensor, strides: Any = (1, 1, 1), paddings: Any = (0, 0, 0), padding_algorithm: str = "EXPLICIT",
            groups: int = 1, dilations: Any = (1, 1, 1), data_format: str = "NCDHW") -> Tensor:  # fmt: skip
-    """Convolution of volumes."""
+    """Convolve volumes.
+
+    Args:
+        x: Input tensor.
+        filter: Filters.
+        strides: Stride along each spatial axis. Default: ``[1, 1, 1]``.
+        paddings: Padding of each spatial axis. Default: ``[0, 0, 0]``.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+        groups: Number of groups of channels. Default: 1.
+        dilations: Dilation along each spatial axis. Default: ``[1, 1, 1]``.
+        data_format: Layout of the axes. Default: ``'NCDHW'``.
+
+    Returns:
+        The convolved tensor.
+    """
     return functional.conv3d(x, filter, None, strides, _edges(paddings, padding_algorithm), dilations, groups, data_format)
 
 
 def conv2d_transpose(x: Tensor, filter: Tensor, strides: Any = (1, 1), paddings: Any = (0, 0), output_padding: Any = (), output_size: Any = (),
                      padding_algorithm: str = "EXPLICIT", groups: int = 1, dilations: Any = (1, 1), data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Transposed convolution of images; a size that is asked for goes before `output_padding`."""
+    """Compute the transposed convolution of images.
+
+    Args:
+        x: Input tensor.
+        filter: Filters.
+        strides: Stride along each spatial axis. Default: ``[1, 1]``.
+        paddings: Padding of each spatial axis. Default: ``[0, 0]``.
+        output_padding: Size added to one side of the result. Default: ``[]``.
+        output_size: Spatial size of the result, which goes before ``output_padding``. Default: ``[]``.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+        groups: Number of groups of channels. Default: 1.
+        dilations: Dilation along each spatial axis. Default: ``[1, 1]``.
+        data_format: Layout of the axes. Default: ``'NCHW'``.
+
+    Returns:
+        The convolved tensor.
+    """
     size, more = _asked(output_size, output_padding)
     return functional.conv2d_transpose(x, filter, None, strides, _edges(paddings, padding_algorithm), more, dilations, groups, size, data_format)
 
@@ -60,7 +119,23 @@ depthwise_conv2d_transpose = conv2d_transpose
 def conv3d_transpose(x: Tensor, filter: Tensor, strides: Any = (1, 1, 1), paddings: Any = (0, 0, 0), output_padding: Any = (),
                      output_size: Any = (), padding_algorithm: str = "EXPLICIT", groups: int = 1, dilations: Any = (1, 1, 1),
                      data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Transposed convolution of volumes."""
+    """Compute the transposed convolution of volumes.
+
+    Args:
+        x: Input tensor.
+        filter: Filters.
+        strides: Stride along each spatial axis. Default: ``[1, 1, 1]``.
+        paddings: Padding of each spatial axis. Default: ``[0, 0, 0]``.
+        output_padding: Size added to one side of the result. Default: ``[]``.
+        output_size: Spatial size of the result, which goes before ``output_padding``. Default: ``[]``.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+        groups: Number of groups of channels. Default: 1.
+        dilations: Dilation along each spatial axis. Default: ``[1, 1, 1]``.
+        data_format: Layout of the axes. Default: ``'NCHW'``.
+
+    Returns:
+        The convolved tensor.
+    """
     size, more = _asked(output_size, output_padding)
     layout = {"NCHW": "NCDHW", "NHWC": "NDHWC"}.get(data_format, data_format)
     return functional.conv3d_transpose(x, filter, None, strides, _edges(paddings, padding_algorithm), more, groups, dilations, size, layout)
@@ -90,10 +165,28 @@ def _pool(n: int, x: Tensor, size: Any, strides: Any, edges: Any, ceil_mode: boo
 
 def pool2d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str,
            global_pooling: bool, adaptive: bool, padding_algorithm: str = "EXPLICIT") -> Tensor:  # fmt: skip
-    """Means or maxima of windows of images.
+    """Average or max pooling of images.
 
-    >>> bireme._C_ops.pool2d(bireme.ones([1, 1, 2, 2]), [2, 2], [2, 2], [0, 0], False, True, "NCHW", "avg", False, False, "EXPLICIT").tolist()
-    [[[[1.0]]]]
+    Args:
+        x: Input tensor.
+        kernel_size: Size of a window.
+        strides: Stride along each spatial axis.
+        paddings: Padding of each spatial axis.
+        ceil_mode: Whether sizes are rounded up.
+        exclusive: Whether averages leave out the padding.
+        data_format: Layout of the axes.
+        pooling_type: ``'avg'`` or ``'max'``.
+        global_pooling: Whether one window covers everything.
+        adaptive: Whether ``kernel_size`` is the spatial size of the result.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+
+    Returns:
+        The pooled tensor.
+
+    Examples:
+        >>> x = bireme.ones([1, 1, 2, 2])
+        >>> bireme._C_ops.pool2d(x, [2, 2], [2, 2], [0, 0], False, True, "NCHW", "avg", False, False).tolist()
+        [[[[1.0]]]]
     """
     edges = _edges(paddings, padding_algorithm)
     return _pool(2, x, kernel_size, strides, edges, ceil_mode, exclusive, data_format, pooling_type, global_pooling, adaptive)
@@ -101,14 +194,49 @@ def pool2d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: 
 
 def pool3d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str,
            global_pooling: bool, adaptive: bool, padding_algorithm: str = "EXPLICIT") -> Tensor:  # fmt: skip
-    """Means or maxima of windows of volumes."""
+    """Average or max pooling of volumes.
+
+    Args:
+        x: Input tensor.
+        kernel_size: Size of a window.
+        strides: Stride along each spatial axis.
+        paddings: Padding of each spatial axis.
+        ceil_mode: Whether sizes are rounded up.
+        exclusive: Whether averages leave out the padding.
+        data_format: Layout of the axes.
+        pooling_type: ``'avg'`` or ``'max'``.
+        global_pooling: Whether one window covers everything.
+        adaptive: Whether ``kernel_size`` is the spatial size of the result.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+
+    Returns:
+        The pooled tensor.
+    """
     edges = _edges(paddings, padding_algorithm)
     return _pool(3, x, kernel_size, strides, edges, ceil_mode, exclusive, data_format, pooling_type, global_pooling, adaptive)
 
 
 def lp_pool2d(x: Tensor, kernel_size: Any, strides: Any, paddings: Any, ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str,
               global_pooling: bool, adaptive: bool, padding_algorithm: str = "EXPLICIT", norm_type: float = 2.0) -> Tensor:  # fmt: skip
-    """Norms of windows of images."""
+    """Pooling of images by the p-norm of each window.
+
+    Args:
+        x: Input tensor.
+        kernel_size: Size of a window.
+        strides: Stride along each spatial axis.
+        paddings: Padding of each spatial axis.
+        ceil_mode: Whether sizes are rounded up.
+        exclusive: Has no effect.
+        data_format: Layout of the axes.
+        pooling_type: Has no effect.
+        global_pooling: Whether one window covers everything.
+        adaptive: Has no effect.
+        padding_algorithm: ``'EXPLICIT'`` for ``paddings``, ``'SAME'`` or ``'VALID'``. Default: ``'EXPLICIT'``.
+        norm_type: Order of the norm. Default: 2.0.
+
+    Returns:
+        The pooled tensor.
+    """
     size = _spatial(x, data_format) if global_pooling else kernel_size
     return functional.lp_pool2d(x, norm_type, size, strides, _edges(paddings, padding_algorithm), ceil_mode, data_format)
 
@@ -123,33 +251,107 @@ def _indexed(n: int, x: Tensor, size: Any, strides: Any, paddings: Any, whole: b
 
 def max_pool2d_with_index(x: Tensor, kernel_size: Any, strides: Any = (1, 1), paddings: Any = (0, 0), global_pooling: bool = False,
                           adaptive: bool = False, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Maxima of windows of images and where they are."""
+    """Max pooling of images with indices.
+
+    Args:
+        x: Input tensor.
+        kernel_size: Size of a window.
+        strides: Stride along each spatial axis. Default: ``[1, 1]``.
+        paddings: Padding of each spatial axis. Default: ``[0, 0]``.
+        global_pooling: Whether one window covers everything. Default: False.
+        adaptive: Whether ``kernel_size`` is the spatial size of the result. Default: False.
+        ceil_mode: Whether sizes are rounded up. Default: False.
+
+    Returns:
+        The maxima, and their indices.
+    """
     return _indexed(2, x, kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
 
 
 def max_pool3d_with_index(x: Tensor, kernel_size: Any, strides: Any = (1, 1, 1), paddings: Any = (0, 0, 0), global_pooling: bool = False,
                           adaptive: bool = False, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Maxima of windows of volumes and where they are."""
+    """Max pooling of volumes with indices.
+
+    Args:
+        x: Input tensor.
+        kernel_size: Size of a window.
+        strides: Stride along each spatial axis. Default: ``[1, 1, 1]``.
+        paddings: Padding of each spatial axis. Default: ``[0, 0, 0]``.
+        global_pooling: Whether one window covers everything. Default: False.
+        adaptive: Whether ``kernel_size`` is the spatial size of the result. Default: False.
+        ceil_mode: Whether sizes are rounded up. Default: False.
+
+    Returns:
+        The maxima, and their indices.
+    """
     return _indexed(3, x, kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
 
 
 def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = (0, 0), random_u: float = 0.0, return_mask: bool = True) -> Any:
-    """Maxima of windows of random sizes, and where they are."""
+    """Max pooling of images over windows of random sizes.
+
+    Args:
+        x: Input tensor.
+        output_size: Spatial size of the result.
+        kernel_size: Size of a window; zeros follow from ``output_size``. Default: ``[0, 0]``.
+        random_u: Random number in (0, 1) that the windows follow from; 0 draws one. Default: 0.0.
+        return_mask: Has no effect: indices are returned. Default: True.
+
+    Returns:
+        The maxima, and their indices.
+    """
     return functional.fractional_max_pool2d(x, output_size, kernel_size if any(kernel_size) else None, random_u or None, True)
 
 
 def fractional_max_pool3d(x: Tensor, output_size: Any, kernel_size: Any = (0, 0, 0), random_u: float = 0.0, return_mask: bool = True) -> Any:
-    """The same for volumes."""
+    """Max pooling of volumes over windows of random sizes.
+
+    Args:
+        x: Input tensor.
+        output_size: Spatial size of the result.
+        kernel_size: Size of a window; zeros follow from ``output_size``. Default: ``[0, 0, 0]``.
+        random_u: Random number in (0, 1) that the windows follow from; 0 draws one. Default: 0.0.
+        return_mask: Has no effect: indices are returned. Default: True.
+
+    Returns:
+        The maxima, and their indices.
+    """
     return functional.fractional_max_pool3d(x, output_size, kernel_size if any(kernel_size) else None, random_u or None, True)
 
 
 def unpool(x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str) -> Tensor:
-    """Images of zeros with elements put back where pooling took them from."""
+    """Put pooled elements of images back at their indices; elsewhere there are zeros.
+
+    Args:
+        x: Input tensor.
+        indices: Indices that pooling returned.
+        ksize: Size of a window.
+        strides: Stride along each spatial axis.
+        padding: Padding that pooling used.
+        output_size: Spatial size of the result.
+        data_format: Layout of the axes.
+
+    Returns:
+        The larger tensor.
+    """
     return functional.max_unpool2d(x, indices, ksize, strides, padding, data_format, output_size)
 
 
 def unpool3d(x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str) -> Tensor:
-    """The same for volumes."""
+    """Put pooled elements of volumes back at their indices; elsewhere there are zeros.
+
+    Args:
+        x: Input tensor.
+        indices: Indices that pooling returned.
+        ksize: Size of a window.
+        strides: Stride along each spatial axis.
+        padding: Padding that pooling used.
+        output_size: Spatial size of the result.
+        data_format: Layout of the axes.
+
+    Returns:
+        The larger tensor.
+    """
     return functional.max_unpool3d(x, indices, ksize, strides, padding, data_format, output_size)
 
 
@@ -158,6 +360,28 @@ def unpool3d(x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any,
 
 def _resized(x: Tensor, out_size: Any, size_tensor: Any, scale_tensor: Any, data_format: str, out_d: int, out_h: int, out_w: int, scale: Any,
              interp_method: str, align_corners: bool, align_mode: int) -> Tensor:  # fmt: skip
+    """Resize the spatial axes by interpolation.
+
+    The size comes from ``size_tensor``, else ``out_size``, else ``scale_tensor`` or ``scale``, else ``out_d``,
+    ``out_h`` and ``out_w``.
+
+    Args:
+        x: Input tensor with one to three spatial axes.
+        out_size: Spatial size of the result, or ``None``.
+        size_tensor: List of tensors with the sizes, or ``None``.
+        scale_tensor: Tensor of factors, or ``None``.
+        data_format: Layout of the axes; channels come last if it ends in ``C``.
+        out_d: Depth of the result.
+        out_h: Height of the result.
+        out_w: Width of the result.
+        scale: Factors of the spatial axes.
+        interp_method: Method, as ``'bilinear'`` or ``'nearest'``.
+        align_corners: Whether the corner elements of both grids coincide.
+        align_mode: How coordinates are mapped, as in ``nn.functional.interpolate``.
+
+    Returns:
+        The resized tensor.
+    """
     last = data_format[-1] == "C"
     layout = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[x.ndim][last]
     size = list(size_tensor) if size_tensor else out_size
@@ -175,38 +399,114 @@ linear_interp = bilinear_interp = trilinear_interp = bicubic_interp = nearest_in
 
 
 def pad(x: Tensor, paddings: Sequence[int], pad_value: float = 0.0) -> Tensor:
-    """Two widths for each axis, from the first."""
+    """Pad all axes with a number.
+
+    Args:
+        x: Input tensor.
+        paddings: Padding before and after each axis, from the first axis on.
+        pad_value: Number to pad with. Default: 0.0.
+
+    Returns:
+        The padded tensor.
+    """
     return functional.pad(x, list(paddings), "constant", pad_value)
 
 
 def pad3d(x: Tensor, paddings: Any, mode: str = "constant", pad_value: float = 0.0, data_format: str = "NCDHW") -> Tensor:
-    """Widths of the spatial axes, from the last."""
+    """Pad the spatial axes of volumes.
+
+    Args:
+        x: Input tensor.
+        paddings: Padding before and after each spatial axis, from the last axis on.
+        mode: ``'constant'``, ``'reflect'``, ``'replicate'`` or ``'circular'``. Default: ``'constant'``.
+        pad_value: Number to pad with. Default: 0.0.
+        data_format: Layout of the axes. Default: ``'NCDHW'``.
+
+    Returns:
+        The padded tensor.
+    """
     return functional.pad(x, paddings, mode, pad_value, data_format)
 
 
 def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, data_format: str = "NCHW") -> Tensor:
-    """Some channels moved one frame back, as many one frame forth."""
+    """Shift some channels by one frame forward and as many backward.
+
+    Args:
+        x: Input tensor.
+        seg_num: Number of frames of a clip.
+        shift_ratio: Fraction of the channels that is shifted in each direction. Default: 0.25.
+        data_format: Layout of the axes. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.temporal_shift(x, seg_num, shift_ratio, None, data_format)
 
 
 def embedding(x: Tensor, weight: Tensor, padding_idx: int = -1, sparse: bool = False) -> Tensor:
-    """Rows of a table; -1 means no padding here."""
+    """Look up rows of an embedding table.
+
+    Args:
+        x: Indices.
+        weight: Table.
+        padding_idx: Index whose row reads as zeros; -1 means none. Default: -1.
+        sparse: Passed on to ``nn.functional.embedding``. Default: False.
+
+    Returns:
+        The rows.
+    """
     return functional.embedding(x, weight, None if padding_idx == -1 else padding_idx, sparse=sparse)
 
 
 def embedding_with_scaled_gradient(x: Tensor, weight: Tensor, padding_idx: int = -1) -> Tensor:
-    """The same; the gradient of a row is divided by how often it is read."""
+    """Look up rows of an embedding table whose gradients are divided by how often each row is read.
+
+    Args:
+        x: Indices.
+        weight: Table.
+        padding_idx: Index whose row reads as zeros; -1 means none. Default: -1.
+
+    Returns:
+        The rows.
+    """
     return functional.embedding(x, weight, None if padding_idx == -1 else padding_idx, scale_grad_by_freq=True)
 
 
 def dropout(x: Tensor, seed_tensor: Any, p: Any, is_test: bool, mode: str, seed: int = 0, fix_seed: bool = False) -> Tensor:
-    """Elements set to zero at random."""
+    """Set elements to zero at random.
+
+    Args:
+        x: Input tensor.
+        seed_tensor: Has no effect.
+        p: Probability of dropping an element.
+        is_test: Whether nothing is dropped.
+        mode: ``'upscale_in_train'`` or ``'downscale_in_infer'``.
+        seed: Has no effect. Default: 0.
+        fix_seed: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.dropout(x, p, None, not is_test, mode)
 
 
 def class_center_sample(label: Tensor, num_classes: int, num_samples: int, ring_id: int = 0, rank: int = 0, nranks: int = 1,
                         fix_seed: bool = False, seed: int = 0) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Classes that occur, filled up with others at random, and the labels by their new numbers."""
+    """Sample classes: those that occur, and random others.
+
+    Args:
+        label: Labels.
+        num_classes: Number of classes.
+        num_samples: Number of classes to sample.
+        ring_id: Has no effect. Default: 0.
+        rank: Has no effect. Default: 0.
+        nranks: Has no effect. Default: 1.
+        fix_seed: Has no effect. Default: False.
+        seed: Has no effect. Default: 0.
+
+    Returns:
+        Labels as indices into the sampled classes, and these classes.
+    """
     return functional.class_center_sample(label, num_classes, num_samples)
 
 
@@ -214,26 +514,71 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, ring_
 
 
 def layer_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float = 1e-5, begin_norm_axis: int = 1) -> Tensor:
-    """Over the axes from `begin_norm_axis` on.
+    """Normalize over the axes from ``begin_norm_axis`` on.
 
-    >>> bireme._C_ops.layer_norm(bireme.to_tensor([[1.0, 3.0]]), None, None, 0.0, 1).tolist()
-    [[-1.0, 1.0]]
+    Args:
+        x: Input tensor.
+        scale: Scale of the normalized elements.
+        bias: Bias added to them.
+        epsilon: Number added to the variance. Default: 1e-05.
+        begin_norm_axis: First axis of those normalized over. Default: 1.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme._C_ops.layer_norm(bireme.to_tensor([[1.0, 3.0]]), None, None, 0.0, 1).tolist()
+        [[-1.0, 1.0]]
     """
     return functional.layer_norm(x, x.shape[begin_norm_axis:], scale, bias, epsilon)
 
 
 def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float = 1e-5) -> Tensor:
-    """Over each channel of each sample."""
+    """Normalize over each channel of each sample.
+
+    Args:
+        x: Input tensor.
+        scale: Scale of the normalized elements.
+        bias: Bias added to them.
+        epsilon: Number added to the variance. Default: 1e-05.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.instance_norm(x, weight=scale, bias=bias, eps=epsilon)
 
 
 def group_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float = 1e-5, groups: int = -1, data_format: str = "NCHW") -> Tensor:
-    """Over groups of channels."""
+    """Normalize over groups of channels.
+
+    Args:
+        x: Input tensor.
+        scale: Scale of the normalized elements.
+        bias: Bias added to them.
+        epsilon: Number added to the variance. Default: 1e-05.
+        groups: Number of groups of channels. Default: -1.
+        data_format: Layout of the axes. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the shape of ``x``.
+    """
     return functional.group_norm(x, groups, epsilon, scale, bias, data_format)
 
 
 def spectral_norm(weight: Tensor, u: Tensor, v: Tensor, dim: int = 0, power_iters: int = 1, eps: float = 1e-12) -> Tensor:
-    """A weight over its largest singular value."""
+    """Divide a weight by its largest singular value, found by power iteration.
+
+    Args:
+        weight: Weight.
+        u: Left singular vector to start from.
+        v: Right singular vector to start from.
+        dim: Axis that becomes the rows of the matrix. Default: 0.
+        power_iters: Number of iterations. Default: 1.
+        eps: Number added to norms. Default: 1e-12.
+
+    Returns:
+        The normalized weight.
+    """
     return spectral_norm_of(weight, u, v, eps, dim, power_iters)
 
 
@@ -242,11 +587,24 @@ def spectral_norm(weight: Tensor, u: Tensor, v: Tensor, dim: int = 0, power_iter
 
 def cross_entropy_with_softmax(input: Tensor, label: Tensor, soft_label: bool = False, use_softmax: bool = True, numeric_stable_mode: bool = True,
                                ignore_index: int = -100, axis: int = -1) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The probabilities, and the cross entropy of each row with the axis of the classes kept.
+    """Compute softmax and cross entropy.
 
-    >>> found = bireme._C_ops.cross_entropy_with_softmax(bireme.zeros([1, 2]), bireme.to_tensor([[1]]), False, True, True, -100, -1)
-    >>> [t.shape for t in found]
-    [[1, 2], [1, 1]]
+    Args:
+        input: Logits.
+        label: Indices of classes, or probabilities.
+        soft_label: Whether labels are probabilities. Default: False.
+        use_softmax: Whether ``input`` are logits; otherwise probabilities. Default: True.
+        numeric_stable_mode: Has no effect. Default: True.
+        ignore_index: Label that is ignored. Default: -100.
+        axis: Axis of the classes. Default: -1.
+
+    Returns:
+        The probabilities, and the loss of each row with the axis of the classes kept at size 1.
+
+    Examples:
+        >>> x, label = bireme.zeros([1, 2]), bireme.to_tensor([[1]])
+        >>> [t.shape for t in bireme._C_ops.cross_entropy_with_softmax(x, label, False, True, True, -100, -1)]
+        [[1, 2], [1, 1]]
     """
     ignored = -100 if soft_label else ignore_index
     loss = functional.cross_entropy(input, label, None, ignored, "none", soft_label, axis, use_softmax)
@@ -254,13 +612,32 @@ def cross_entropy_with_softmax(input: Tensor, label: Tensor, soft_label: bool = 
 
 
 def bce_loss(input: Tensor, label: Tensor) -> Tensor:
-    """Binary cross entropy of each element."""
+    """Compute the binary cross entropy of probabilities.
+
+    Args:
+        input: Probabilities.
+        label: Labels.
+
+    Returns:
+        Loss of each element.
+    """
     return functional.binary_cross_entropy(input, label, reduction="none")
 
 
 def sigmoid_cross_entropy_with_logits(x: Tensor, label: Tensor, pos_weight: Tensor | None = None, normalize: bool = False,
                                       ignore_index: int = -100) -> Tensor:  # fmt: skip
-    """Binary cross entropy of each logit; 0 where the label is ignored, and over the number of the others if `normalize`."""
+    """Compute the binary cross entropy of logits.
+
+    Args:
+        x: Logits.
+        label: Labels.
+        pos_weight: Weight of positive labels. Default: None.
+        normalize: Whether to divide by the number of labels that are not ignored. Default: False.
+        ignore_index: Label that is ignored. Default: -100.
+
+    Returns:
+        Loss of each element; 0 where the label is ignored.
+    """
     loss = functional.binary_cross_entropy_with_logits(x, label, reduction="none", pos_weight=pos_weight)
     valid = tensor.cast(tensor.not_equal(label, float(ignore_index)), loss.dtype)
     loss = loss * valid
@@ -268,17 +645,47 @@ def sigmoid_cross_entropy_with_logits(x: Tensor, label: Tensor, pos_weight: Tens
 
 
 def huber_loss(input: Tensor, label: Tensor, delta: float) -> Tensor:
-    """Squares of small errors, the size of large ones."""
+    """Compute the Huber loss: squares of small errors, absolute values of large ones.
+
+    Args:
+        input: Input tensor.
+        label: Targets.
+        delta: Error where the two meet.
+
+    Returns:
+        Loss of each element.
+    """
     return functional.smooth_l1_loss(input, label, "none", delta)
 
 
 def kldiv_loss(x: Tensor, label: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Divergence of distributions."""
+    """Compute the Kullback-Leibler divergence.
+
+    Args:
+        x: Log-probabilities.
+        label: Target probabilities.
+        reduction: ``'mean'``, ``'batchmean'``, ``'sum'`` or ``'none'``. Default: ``'mean'``.
+        log_target: Whether targets are log-probabilities. Default: False.
+
+    Returns:
+        The loss.
+    """
     return functional.kl_div(x, label, reduction, log_target)
 
 
 def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
-    """The labelled log-probability, negative, and the sum of the weights that it was divided by."""
+    """Compute the negative log-likelihood.
+
+    Args:
+        input: Log-probabilities.
+        label: Labels.
+        weight: Weight of each class. Default: None.
+        ignore_index: Label that is ignored. Default: -100.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``. Default: ``'mean'``.
+
+    Returns:
+        The loss, and the sum of the weights it was divided by.
+    """
     loss = functional.nll_loss(input, label, weight, ignore_index, reduction)
     valid = tensor.not_equal(label, ignore_index)
     each = tensor.cast(valid, input.dtype)
@@ -289,17 +696,58 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
 
 def margin_cross_entropy(logits: Tensor, label: Tensor, return_softmax: bool = False, ring_id: int = 0, rank: int = 0, nranks: int = 1,
                          margin1: float = 1.0, margin2: float = 0.5, margin3: float = 0.0, scale: float = 64.0) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The probabilities, and the loss of each row."""
+    """Compute the cross entropy with margins added to angles.
+
+    Args:
+        logits: Cosines of angles.
+        label: Labels.
+        return_softmax: Has no effect: both are returned. Default: False.
+        ring_id: Has no effect. Default: 0.
+        rank: Has no effect. Default: 0.
+        nranks: Has no effect. Default: 1.
+        margin1: Factor of the angle. Default: 1.0.
+        margin2: Number added to the angle. Default: 0.5.
+        margin3: Number subtracted from its cosine. Default: 0.0.
+        scale: Factor of the logits. Default: 64.0.
+
+    Returns:
+        The probabilities, and the loss of each row.
+    """
     loss, softmax = functional.margin_cross_entropy(logits, label, margin1, margin2, margin3, scale, return_softmax=True, reduction=None)
     return softmax, loss
 
 
 def warprnnt(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int = 0, fastemit_lambda: float = 0.0,
              num_threads: int = 1) -> Tensor:  # fmt: skip
-    """Transducer loss of each sample."""
+    """Compute the transducer (RNN-T) loss.
+
+    Args:
+        input: Logits.
+        label: Labels.
+        input_lengths: Length of each input.
+        label_lengths: Length of each label.
+        blank: Index of the blank label. Default: 0.
+        fastemit_lambda: Weight of FastEmit regularization. Default: 0.0.
+        num_threads: Has no effect. Default: 1.
+
+    Returns:
+        Loss of each sample.
+    """
     return functional.rnnt_loss(input, label, input_lengths, label_lengths, blank, fastemit_lambda, "none")
 
 
 def warpctc(logits: Tensor, label: Tensor, logits_length: Tensor, labels_length: Tensor, blank: int = 0, norm_by_times: bool = False) -> Tensor:
-    """Loss of alignments of each sample, [batch, 1]."""
+    """Compute the connectionist temporal classification (CTC) loss.
+
+    Args:
+        logits: Logits.
+        label: Labels.
+        logits_length: Length of each input.
+        labels_length: Length of each label.
+        blank: Index of the blank label. Default: 0.
+        norm_by_times: Whether gradients are divided by the number of steps. Default: False.
+
+    Returns:
+        Loss of each sample, of shape ``[batch, 1]``.
+    """
     return tensor.unsqueeze(functional.ctc_loss(logits, label, logits_length, labels_length, blank, "none", norm_by_times), -1)

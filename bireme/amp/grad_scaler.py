@@ -15,7 +15,7 @@ from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor, where
-from bireme.ops.optimizer.updates import unscale
+from bireme.ops.optimizer.updates import unless_invalid, unscale
 from bireme.optimizer import Optimizer
 
 
@@ -122,7 +122,8 @@ class GradScaler:
         *unscaled, found = unscale(grads, self._scale)
         for g, value in zip(grads, unscaled):
             g._assign_value(value)
-        self._found[id(optimizer)] = found
+        # gradients of a call with an index out of range say nothing about the scale
+        (self._found[id(optimizer)],) = unless_invalid([to_tensor(False)], [found])
 
     def step(self, optimizer: Optimizer) -> None:
         """Unscale the gradients and call ``optimizer.step()``, which changes nothing if a gradient is not finite.

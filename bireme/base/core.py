@@ -279,7 +279,11 @@ _apart = {"eager": False, "forward": False, "backward": False}
 def set_prim_eager_enabled(flag: bool) -> None:
     """Ask for operators taken apart in the dynamic mode; derivatives are the same either way.
 
-    >>> bireme.base.core.set_prim_eager_enabled(False)
+    Args:
+        flag: What ``_is_eager_prim_enabled()`` answers from now on.
+
+    Examples:
+        >>> bireme.base.core.set_prim_eager_enabled(False)
     """
     _apart["eager"] = bool(flag)
 

@@ -48,9 +48,17 @@ def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name:
 
 
 def check_variable_and_dtype(input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
-    """Raise TypeError unless `input` is a tensor of one of the expected types.
+    """Raise TypeError unless ``input`` is a tensor of one of the expected dtypes.
 
-    >>> bireme.base.data_feeder.check_variable_and_dtype(bireme.ones([2]), "x", ["float32"], "tanh")
+    Args:
+        input: The argument to check.
+        input_name: Name of the argument, for the message.
+        expected_dtype: Dtypes that are allowed, by name.
+        op_name: Name of the function that is called, for the message.
+        extra_message: Text to end the message with. Default: ``''``.
+
+    Examples:
+        >>> bireme.base.data_feeder.check_variable_and_dtype(bireme.ones([2]), "x", ["float32"], "tanh")
     """
     check_type(input, input_name, Tensor, op_name, extra_message)
     check_dtype(input.dtype, input_name, expected_dtype, op_name, extra_message)

@@ -62,7 +62,17 @@ class _AnyParameter(type):
 
 
 class EagerParamBase(metaclass=_AnyParameter):
-    """Parameters as Paddle's inner code creates them: by shape and dtype, zeros until the values are set."""
+    """Parameters as Paddle's inner code creates them: by shape and dtype, zeros until the values are set.
+
+    Args:
+        shape: Shape, as a list or an integer tensor.
+        dtype: Dtype.
+        **attributes: ``trainable``, ``name`` and other attributes of the parameter.
+
+    Examples:
+        >>> bireme.base.framework.EagerParamBase([2], "float32").tolist()
+        [0.0, 0.0]
+    """
 
     def __new__(cls, shape: Any, dtype: Any, **attributes: Any) -> Parameter:  # type: ignore[misc]  # it makes Parameters
         if shape is None or dtype is None:

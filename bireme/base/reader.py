@@ -21,8 +21,15 @@ _pinned = [True]
 def use_pinned_memory(*args: bool) -> bool | None:
     """Say whether batches wait in memory that GPUs read directly, or ask; copies to a device are XLA's own either way.
 
-    >>> bireme.base.reader.use_pinned_memory()
-    True
+    Args:
+        *args: Nothing to ask, or one bool to set.
+
+    Returns:
+        The setting, or None if it was set.
+
+    Examples:
+        >>> bireme.base.reader.use_pinned_memory()
+        True
     """
     if not args:
         return _pinned[0]
@@ -107,7 +114,7 @@ class DataLoader:
         """
         if capacity is None:
             raise errors.bad(
-                "from_generator(capacity)", "a positive integer", None, hint="Please give value to capacity."
+                "from_generator(capacity)", "a positive integer", None, hint="Please give value to capacity.", kind=errors.for_integer(None)
             )
         return GeneratorLoader()
 

@@ -13,6 +13,7 @@ from typing import Any
 from bireme.core.base import device as devices
 from bireme.core.base import errors
 from bireme.core.base.device import Place
+from bireme.core.record import guards
 from bireme.core.record.flush import flush
 from bireme.core.xla_exec.xla import wait
 
@@ -21,6 +22,7 @@ def finish(device: devices.Device) -> None:
     """Run what is pending in this thread and wait until the device has finished."""
     flush()
     wait(device)
+    guards.check()
 
 
 def device_of(spec: Any, where: str) -> devices.Device:

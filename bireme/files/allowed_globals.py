@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +12,7 @@ import numpy as np
 
 from bireme.core.base.errors import FileFormatError
 from bireme.files import opcodes as op
+from bireme.files.collisions import Tables
 
 MAX_AXES = 64
 MIN_BLOB_BYTES = 256  # bytes; longer ones are kept as arrays
@@ -105,6 +106,7 @@ class Builder:
     def __init__(self, size: int):
         self.room = size + MIN_BLOB_BYTES  # for arrays
         self.copies = size + MIN_BLOB_BYTES  # for copies of objects that were made before
+        self.tables = Tables()
 
     def copied(self, x: Any) -> Any:
         """Count what is about to be copied: a reference to an object costs one byte in the file, its copy does not."""
@@ -112,6 +114,27 @@ class Builder:
         if self.copies < 0:
             raise FileFormatError("copied objects larger than the file in total")
         return x
+
+    def key_for(self, target: Any, key: Any) -> Any:
+        """A key as it is, if it may go into this dict or set."""
+        if not is_key(key):
+            raise FileFormatError(f"{what(key)} as a key")
+        # no writer does this; equal texts are compared to their end each time
+        if key in target:
+            raise FileFormatError("a key that is there twice")
+        if not self.tables.add(target, key):
+            raise FileFormatError("keys that were chosen to collide")
+        return key
+
+    def collected(self, items: Iterable[Any]) -> set:
+        made: set[Any] = set()
+        for key in items:
+            made.add(self.key_for(made, key))
+        return made
+
+    def frozen(self, items: list | tuple) -> frozenset:
+        self.collected(items)
+        return frozenset(items)  # in the order that was looked at; a copy of the set would have another one
 
     # ------------------------------------------------------------ arrays
 
@@ -128,12 +151,8 @@ class Builder:
             raise FileFormatError(f"an array with {what(kind)} as dtype")
         if type(shape) is int:
             shape = (shape,)
-        if (
-            type(shape) is not tuple
-            or len(shape) > MAX_AXES
-            or not all(type(n) is int and 0 <= n < _LIMIT for n in shape)
-        ):
-            raise FileFormatError("an array with an invalid shape")
+        if type(shape) is not tuple or not is_shape(shape):
+            raise FileFormatError("an array whose shape is not a shape")
         dtype = kind.np
         if math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT:
             raise FileFormatError(f"an array of shape {list(shape)}")
@@ -208,8 +227,8 @@ class Builder:
         made: collections.OrderedDict[Any, Any] = collections.OrderedDict()
         for pair in self.copied(_elements(args)):
             if type(pair) not in (list, tuple) or len(pair) != 2:
-                raise FileFormatError("an OrderedDict whose items are not pairs")
-            made[key_of(pair[0])] = pair[1]
+                raise FileFormatError("an ordered dict whose entries are no pairs")
+            made[self.key_for(made, pair[0])] = pair[1]
         return made
 
     def _call_encode(self, args: tuple) -> Any:
@@ -246,20 +265,18 @@ def _latin(text: str) -> bytes:
         raise FileFormatError("bytes that are not encoded as Latin-1") from None
 
 
+def is_shape(x: Any) -> bool:
+    """Whether this may be a shape: few axes, each of a size that can be."""
+    return type(x) in (tuple, list) and len(x) <= MAX_AXES and all(type(n) is int and 0 <= n < _LIMIT for n in x)
+
+
 def is_key(key: Any) -> bool:
-    """Return whether this may be a key: no type that is mutable, or for which hash collisions are easily found."""
+    """Return whether this may be a key: no type that is mutable, or takes long to hash."""
     if isinstance(key, tuple):
         return len(key) <= 16 and all(not isinstance(k, tuple) and is_key(k) for k in key)
     if isinstance(key, int) and not isinstance(key, bool):
         return -(1 << 63) <= key < 1 << 64
     return key is None or isinstance(key, (str, bool, float, bytes, np.bool_, np.integer, np.floating))
-
-
-def key_of(key: Any) -> Any:
-    """Return a key if it may be one."""
-    if not is_key(key):
-        raise FileFormatError(f"{what(key)} as dict key or set element")
-    return key
 
 
 def set_kind(kind: Kind, state: Any) -> None:
@@ -297,6 +314,6 @@ CALLS: dict[str, Callable[[Builder, tuple], Any]] = {
     "complex": Builder._call_complex,
     "tuple": lambda m, args: tuple(m.copied(_elements(args))),
     "list": lambda m, args: list(m.copied(_elements(args))),
-    "set": lambda m, args: set(map(key_of, m.copied(_elements(args)))),
-    "frozenset": lambda m, args: frozenset(map(key_of, m.copied(_elements(args)))),
+    "set": lambda m, args: m.collected(m.copied(_elements(args))),
+    "frozenset": lambda m, args: m.frozen(m.copied(_elements(args))),
 }

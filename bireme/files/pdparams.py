@@ -15,7 +15,8 @@ from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor, Value, sig_of
 from bireme.files import opcodes as op
-from bireme.files.allowed_globals import Array, Blob, is_key, what
+from bireme.files.allowed_globals import Array, Blob, is_key, is_shape, what
+from bireme.files.collisions import harmless
 from bireme.files.pickler import Emitter, code_of, host_of
 from bireme.files.source import Source
 from bireme.files.unpickler import Unpickler
@@ -172,6 +173,12 @@ class Check(Walk):
                     key,
                     kind=errors.ArgumentTypeError,
                 )
+        if isinstance(x, (dict, set, frozenset)) and not harmless(x):
+            raise errors.bad(
+                "save(obj)",
+                f"keys of a {type(x).__name__} that can be told apart quickly",
+                described="keys whose hashes collide",
+            )
 
     def leaf(self, x: Any) -> int:
         if isinstance(x, Tensor):
@@ -237,28 +244,25 @@ def _join(found: dict) -> None:
     if table is None:
         return
     if type(table) is not dict:
-        raise FileFormatError("a table of slices that is not a dict")
-    used: list[Any] = []
+        raise FileFormatError("a table of pieces that is not a dict")
+    used: dict[int, Array] = {}
     for key, entry in table.items():
         names: Any = entry.get("slices") if type(entry) is dict else None
         shape: Any = entry.get("OriginShape") if type(entry) is dict else None
-        if (
-            type(names) is not list
-            or not names
-            or type(shape) not in (tuple, list)
-            or not all(type(n) is int and n >= 0 for n in shape)
-        ):
-            raise FileFormatError("a table of slices without names or a shape")
+        if type(names) is not list or not names or not is_shape(shape):
+            raise FileFormatError("a table of pieces without names or a shape")
         pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
-        used += pieces
-        if any(type(piece) is not Array for piece in pieces) or len(set(map(id, used))) < len(used):
-            raise FileFormatError(f"slices of {str(key)[:100]!r} that are missing or used twice")
+        ids = dict(zip(map(id, pieces), pieces, strict=True))
+        again = len(ids) < len(pieces) or not used.keys().isdisjoint(ids)
+        if again or any(type(piece) is not Array for piece in pieces):
+            raise FileFormatError(f"pieces of {str(key)[:100]!r} that are not there, or there twice")
+        used |= ids
         hosts = [piece.value().reshape(-1) for piece in pieces]
         if len({host.dtype for host in hosts}) > 1 or sum(host.size for host in hosts) != math.prod(shape):
             raise FileFormatError(f"slices of {str(key)[:100]!r} that do not match its shape {list(shape)}")
         whole = Array()
         whole.data = np.concatenate(hosts).reshape(tuple(shape))
-        found[key] = whole
+        found[key] = used[id(whole)] = whole  # no piece of another one: it would be copied again for each
 
 
 def _host(x: Array) -> np.ndarray:

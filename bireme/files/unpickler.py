@@ -22,7 +22,6 @@ from bireme.files.allowed_globals import (
     Builder,
     Kind,
     Word,
-    key_of,
     set_kind,
     what,
 )
@@ -30,6 +29,7 @@ from bireme.files.source import Source
 
 MAX_LONG = 1024
 MAX_LINE = 1024
+_NOTHING = object()  # where no object was remembered
 
 
 class Unpickler(Builder):
@@ -39,12 +39,13 @@ class Unpickler(Builder):
         self.source = source
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: list[Any] = []
+        self.steps = 0
         self.parts = 0
         super().__init__(source.left)
 
     def run(self) -> Any:
-        source, table, steps = self.source, _TABLE, 0
+        source, table = self.source, _TABLE
         try:
             while True:
                 code = source.byte()
@@ -54,9 +55,9 @@ class Unpickler(Builder):
                 if step is None:
                     raise FileFormatError(f"unsupported pickle opcode 0x{code:02x} at byte {source.place - 1}")
                 step(self)
-                steps += 1
-                if steps > op.MAX_STEPS:
-                    raise FileFormatError(f"more than {op.MAX_STEPS} pickle opcodes")
+                self.steps += 1
+                if self.steps > op.MAX_STEPS:
+                    raise FileFormatError(f"more than {op.MAX_STEPS} instructions")
             if len(self.stack) != 1 or self.marks:
                 raise FileFormatError("a pickle that does not leave exactly one object on the stack")
             return self.stack.pop()
@@ -110,13 +111,16 @@ class Unpickler(Builder):
     # ------------------------------------------------------------ memory of objects
 
     def _put(self, i: int) -> None:
-        if i > self.source.size:
-            raise FileFormatError(f"memo index {i}, out of range")
+        # a list: numbers of a dict would be chosen by the file, and so where they collide
+        if i > self.steps:
+            raise FileFormatError(f"an object remembered as number {i}, when there were at most {self.steps}")
+        if i >= len(self.memo):
+            self.memo += [_NOTHING] * (i + 1 - len(self.memo))
         self.memo[i] = self.stack[-1]
 
     def _get(self, i: int) -> None:
-        if i not in self.memo:
-            raise FileFormatError(f"memo index {i}, which was not stored before")
+        if i >= len(self.memo) or self.memo[i] is _NOTHING:
+            raise FileFormatError(f"object number {i}, which was not made before")
         self.push(self.memo[i])
 
     # ------------------------------------------------------------ containers
@@ -133,14 +137,15 @@ class Unpickler(Builder):
             raise FileFormatError(f"dict items set on {what(target)}")
         if len(items) % 2:
             raise FileFormatError("a key without a value")
-        for key, value in zip(items[::2], items[1::2]):
-            target[key_of(key)] = value
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            target[self.key_for(target, key)] = value
 
     def _add_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) is not set:
-            raise FileFormatError(f"set items added to {what(target)}")
-        target.update(map(key_of, items))
+            raise FileFormatError(f"elements for a set that go to {what(target)}")
+        for key in items:
+            target.add(self.key_for(target, key))
 
     def _pop_two(self) -> list[Any]:
         value = self.stack.pop()
@@ -199,8 +204,7 @@ def _frame(m: Unpickler) -> None:
     n = m.source.number(8)
     if n > m.source.left:
         raise FileFormatError(
-            f"it is truncated: a frame of {n} bytes begins at byte {m.source.place}, "
-            f"and {m.source.left} bytes are left"
+            f"it ends too early: a part of {n} bytes is announced at byte {m.source.place}, and {m.source.left} are left"
         )
 
 
@@ -249,7 +253,7 @@ _TABLE: dict[int, Callable[[Unpickler], Any]] = {
     op.SETITEMS: lambda m: m._set_items(m.to_mark()),
     op.EMPTY_SET: lambda m: m.grown(set()),
     op.ADDITEMS: lambda m: m._add_items(m.to_mark()),
-    op.FROZENSET: lambda m: m.grown(frozenset(map(key_of, m.to_mark()))),
+    op.FROZENSET: lambda m: m.grown(m.frozen(m.to_mark())),
     op.EMPTY_TUPLE: lambda m: m.push(()),
     op.TUPLE: lambda m: m.grown(tuple(m.to_mark())),
     op.TUPLE1: lambda m: m._tuple(1),

@@ -56,12 +56,24 @@ def count_zero_ops(m: Any, x: Any, y: Any) -> None:
 
 
 def count_parameters(m: Any, x: Any, y: Any) -> None:
-    """Store the number of the layer's own parameters in ``layer.total_params``."""
+    """Store the number of the layer's own parameters in ``m.total_params``.
+
+    Args:
+        m: The layer.
+        x: The layer's inputs, which are not used.
+        y: The layer's output, which is not used.
+    """
     m.total_params = sum(int(t.size) for t in own_tensors(m))
 
 
 def count_io_info(m: Any, x: Any, y: Any) -> None:
-    """Store the shapes in ``layer.input_shape`` and ``layer.output_shape``."""
+    """Store the shapes of a layer's input and output in ``m.input_shape`` and ``m.output_shape``.
+
+    Args:
+        m: The layer.
+        x: Tuple of the layer's inputs, of which the first counts.
+        y: The layer's output, or a list of them, of which the first counts.
+    """
     m.input_shape = list(x[0].shape) if x and isinstance(x[0], Tensor) else None
     m.output_shape = (
         list(y.shape)

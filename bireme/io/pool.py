@@ -11,7 +11,6 @@ import contextlib
 import copy
 import itertools
 import os
-import pickle
 import queue
 import signal
 import sys
@@ -301,7 +300,7 @@ def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
         why, parcel = "", None
         try:
             parcel = memory.pack(fd, job)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
+        except (reduction.pickle.PicklingError, TypeError, AttributeError) as error:  # type: ignore[attr-defined]  # has no stub
             why = f"one cannot be sent to a worker process ({error})"
         else:
             if parcel.main and not launch.script_can_be_imported():

@@ -85,9 +85,10 @@ class Activation(Layer):
 def _layer(title: str, function: Callable[..., Tensor], doc: str, /, **defaults: Any) -> type[Activation]:
     body = {"_function": staticmethod(function), "_defaults": defaults, "__doc__": doc, "__module__": __name__}
     cls = type(title, (Activation,), body)
+    types = {**function.__annotations__, "name": "str | None"}
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    arguments = [inspect.Parameter(k, keyword, default=v) for k, v in {**defaults, "name": None}.items()]
-    cls.__signature__ = inspect.Signature(arguments)
+    arguments = {**defaults, "name": None}.items()
+    cls.__signature__ = inspect.Signature([inspect.Parameter(k, keyword, default=v, annotation=types.get(k, "Any")) for k, v in arguments])
     return cls
 
 

@@ -86,7 +86,7 @@ class _BatchNormBase(Layer):
 
 def _fitting(where: str, momentum: Any, epsilon: Any) -> None:
     if isinstance(momentum, numbers.Real) and not 0 <= momentum <= 1:
-        raise errors.bad(f"{where}(momentum)", "a number in [0, 1]", momentum)
+        raise errors.bad(f"{where}(momentum)", "a number in [0, 1]", momentum, kind=errors.for_number(momentum))
     must_not_be_negative(f"{where}(epsilon)", epsilon)
 
 

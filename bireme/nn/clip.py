@@ -139,7 +139,7 @@ def clip_by_norm(x: Tensor, max_norm: float, name: str | None = None) -> Tensor:
     Args:
         x: Floating tensor.
         max_norm: Greatest norm, above 0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The scaled tensor.

@@ -92,7 +92,7 @@ class Assign(Initializer):
     Args:
         value: The numbers, which broadcast to the shape of the parameter. If they do not, the parameter takes their
             shape.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Assign([[1.0], [2.0]])).weight.tolist()
@@ -119,7 +119,7 @@ class Normal(Initializer):
     Args:
         mean: Mean of the distribution. Default: 0.0.
         std: Standard deviation, non-negative. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.initializer.Normal(5.0, 0.0).sample([2], "float32").tolist()
@@ -141,7 +141,7 @@ class TruncatedNormal(Initializer):
         std: Its standard deviation, non-negative. Default: 1.0.
         a: Lower bound of the values themselves. Default: -2.0.
         b: Upper bound of the values themselves. Default: 2.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bool((bireme.nn.initializer.TruncatedNormal(a=-1.0, b=0.5).sample([100], "float32") <= 0.5).all())
@@ -171,7 +171,7 @@ class Uniform(Initializer):
     Args:
         low: Lower bound. Default: -1.0.
         high: Upper bound. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bool((bireme.nn.initializer.Uniform(2.0, 3.0).sample([100], "float32") >= 2.0).all())
@@ -197,7 +197,7 @@ class XavierUniform(Initializer):
             input channels times the window of a kernel ``[out, in, *window]``.
         fan_out: Number of outputs of a unit. Default: None, from the shape likewise.
         gain: Factor of the whole; see ``calculate_gain``. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bool((bireme.nn.initializer.XavierUniform().sample([3, 3], "float32").abs() <= 1.0).all())
@@ -228,7 +228,7 @@ class XavierNormal(XavierUniform):
             input channels times the window of a kernel ``[out, in, *window]``.
         fan_out: Number of outputs of a unit. Default: None, from the shape likewise.
         gain: Factor of the whole; see ``calculate_gain``. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.initializer.XavierNormal().sample([3, 2], "float32").shape
@@ -325,7 +325,7 @@ class Dirac(Initializer):
 
     Args:
         groups: Number of groups of output channels, each of which starts with the first input channel. Default: 1.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> bireme.nn.initializer.Dirac().sample([2, 2, 3], "float32").tolist()
@@ -378,7 +378,7 @@ class Orthogonal(Initializer):
 
     Args:
         gain: Length of the rows or columns. Default: 1.0.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> w = bireme.nn.initializer.Orthogonal().sample([2, 4], "float32")

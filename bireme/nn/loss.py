@@ -158,7 +158,9 @@ def _loss(title: str, function: Callable[..., Any], doc: str, inputs: dict[str, 
     body = {"_function": staticmethod(function), "_defaults": defaults, "__doc__": doc, "__module__": __name__}
     cls = type(title, (Loss,), body)
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    cls.__signature__ = inspect.Signature([inspect.Parameter(k, keyword, default=v) for k, v in defaults.items()])
+    types = function.__annotations__
+    arguments = [inspect.Parameter(k, keyword, default=v, annotation=types.get(k, "Any")) for k, v in defaults.items()]
+    cls.__signature__ = inspect.Signature(arguments)
 
     def forward(self: Loss, *args: Any, **kwargs: Any) -> Any:
         return Loss.forward(self, *args, **kwargs)
@@ -829,7 +831,7 @@ class HSigmoidLoss(Layer):
     ):
         super().__init__()
         if num_classes < 2 and not is_custom:
-            raise errors.bad("HSigmoidLoss(num_classes)", "an integer greater than 1", num_classes)
+            raise errors.bad("HSigmoidLoss(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes))
         self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = (
             feature_size,
             num_classes,

@@ -33,7 +33,7 @@ class LayerNorm(Layer):
         epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
         weight_attr: Attribute of the scale; ``False`` leaves it out. Default: None, ones.
         bias_attr: Attribute of the shift; ``False`` leaves it out. Default: None, zeros.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[..., *normalized_shape]``
@@ -101,7 +101,7 @@ class GroupNorm(Layer):
         bias_attr: Attribute of the shift ``[num_channels]``; ``False`` keeps it at zero. Default: None, zeros.
         data_format: ``'NCL'``, ``'NCHW'`` or ``'NCDHW'`` with channels first, ``'NLC'``, ``'NHWC'`` or ``'NDHWC'`` with
             channels last. Default: ``'NCHW'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, ...]``, or ``[N, ..., C]`` with channels last
@@ -230,7 +230,7 @@ class InstanceNorm1D(_InstanceNormBase):
             ``False`` too. Default: None, ones.
         bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
         data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default: ``'NCL'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, L]`` or ``[N, C]``
@@ -271,7 +271,7 @@ class InstanceNorm2D(_InstanceNormBase):
         bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
         data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default:
             ``'NCHW'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, H, W]``
@@ -300,7 +300,7 @@ class InstanceNorm3D(_InstanceNormBase):
         bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
         data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default:
             ``'NCDHW'``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - input: ``[N, C, D, H, W]``

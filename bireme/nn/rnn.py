@@ -428,7 +428,7 @@ class SimpleRNN(RNNBase):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
@@ -481,7 +481,7 @@ class LSTM(RNNBase):
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
         proj_size: Size that the hidden state is projected to, less than ``hidden_size``. Default: 0, no projection.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
@@ -533,7 +533,7 @@ class GRU(RNNBase):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``

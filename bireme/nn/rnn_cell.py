@@ -93,7 +93,7 @@ class Cell(RNNCellBase):
         super().__init__()
         name, proj_size = type(self).__name__, proj_size or 0
         if hidden_size <= 0:
-            raise errors.bad(f"{name}(hidden_size)", "a positive integer", hidden_size)
+            raise errors.bad(f"{name}(hidden_size)", "a positive integer", hidden_size, kind=errors.for_integer(hidden_size))
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
             raise errors.bad(
                 f"{name}(proj_size)", f"a non-negative integer less than hidden_size = {hidden_size}", proj_size
@@ -191,7 +191,7 @@ class SimpleRNNCell(Cell):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``
@@ -246,7 +246,7 @@ class LSTMCell(Cell):
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
         proj_size: Size that the hidden state is projected to, less than ``hidden_size``. Default: 0, no projection.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``
@@ -293,7 +293,7 @@ class GRUCell(Cell):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from typing import Any
 
-from bireme.core.declare.op import PUBLIC
+from bireme.core.declare.public import PUBLIC
 
 for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
     importlib.import_module(_module.name)

@@ -126,7 +126,7 @@ class Adam(Optimizer):
 
     @property
     def _rule_skips(self) -> bool:
-        return not self._amsgrad
+        return not self._amsgrad and not self._lazy_mode  # whose rows are chosen by gradients afterwards
 
     def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
         coeff = self._decay_coeff(group)

@@ -300,7 +300,7 @@ class OneCycleLR(LRScheduler):
         if not isinstance(phase_pct, float):
             raise errors.bad("OneCycleLR(phase_pct)", "a float", phase_pct, kind=errors.ArgumentTypeError)
         if not 0 <= phase_pct <= 1:
-            raise errors.bad("OneCycleLR(phase_pct)", "a number in [0, 1]", phase_pct)
+            raise errors.bad("OneCycleLR(phase_pct)", "a number in [0, 1]", phase_pct, kind=errors.for_number(phase_pct))
         if three_phase and phase_pct >= 0.5:
             raise errors.bad("OneCycleLR(phase_pct)", "less than 0.5 for three phases", phase_pct)
         if isinstance(divide_factor, bool) or not isinstance(divide_factor, (int, float)):

@@ -39,7 +39,7 @@ class NoamDecay(LRScheduler):
         verbose: bool = False,
     ):
         if d_model <= 0:
-            raise errors.bad("NoamDecay(d_model)", "a positive number", d_model)
+            raise errors.bad("NoamDecay(d_model)", "a positive number", d_model, kind=errors.for_number(d_model))
         if warmup_steps <= 0:
             raise errors.bad(
                 "NoamDecay(warmup_steps)", "a positive number", warmup_steps, kind=errors.for_number(warmup_steps)

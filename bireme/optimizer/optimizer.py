@@ -8,11 +8,11 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.record.flush import close_step, run_closed
-from bireme.core.record.guards import open_guards
 from bireme.core.tensor.grad_mode import no_grad
-from bireme.core.tensor.tensor import Tensor, wrap
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import logical_or, to_tensor
+from bireme.ops import to_tensor
+from bireme.ops.optimizer import updates
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.states import Slot, States
 from bireme.regularizer import L2Decay, WeightDecayRegularizer
@@ -212,8 +212,7 @@ class Optimizer(States):
         return pairs
 
     def _apply(self, pairs: Pairs, skip: Tensor | None = None) -> None:
-        for bad in open_guards():  # a step on wrong indices must not change anything
-            skip = wrap(bad) if skip is None else logical_or(skip, wrap(bad))
+        skip = updates.invalid_so_far(skip)  # a step on wrong indices must not change anything
         grads = {id(p): g for p, g in pairs}
         if self._multi_precision:
             self._make_masters([p for p, _ in pairs])

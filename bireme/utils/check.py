@@ -25,6 +25,7 @@ def _step(place: Any) -> str:
     for _ in range(4):
         loss = ((matmul(x, weight) - x * 3) ** 2).mean()
         loss.backward()
+        assert weight.grad is not None
         weight = (weight - weight.grad * 0.5).detach()
         weight.stop_gradient = False
         losses.append(loss.item())

@@ -10,13 +10,15 @@ import numpy as np
 import bireme
 from bireme.core.base import dtype as dtypes
 from bireme.core.base.registry import OPS
-from bireme.core.declare.op import PUBLIC, Op
+from bireme.core.declare.op import Op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph import executor
 from bireme.core.tensor.tensor import Tensor
 from tests.table import rules
 from tests.table.harness import (
     ALL,
     FLOAT,
+    HALVES,
     TOLERANCE,
     Recorded,
     Row,
@@ -51,14 +53,15 @@ def _against_reference(row: Row, sample: Sample, what: str) -> None:
         return
     want = row.expected(sample)
     assert len(got) == len(want), f"{what}: {len(got)} results instead of {len(want)}"
-    for g, w in zip(got, want):
+    for g, w in zip(got, want, strict=True):
         same(g, w, tolerance(row, sample, g), what)
 
 
 def forward(row: Row) -> None:
-    for s in row.samples:
-        if not s.is_empty and not s.is_scalar:
-            _against_reference(row, s, f"({s})")
+    found = [s for s in row.samples if not s.is_empty and (not s.leaves() or any(a.ndim for a in s.leaves()))]
+    assert found, "no sample with elements along an axis"
+    for s in found:
+        _against_reference(row, s, f"({s})")
 
 
 def empty(row: Row) -> None:
@@ -79,6 +82,7 @@ def types(row: Row) -> None:
     """Every declared type gives the reference's numbers in the right type; any other is refused in the usual form."""
     samples = [s for s in row.plain() if any(a.dtype == np.float64 for a in s.leaves())][:2]
     assert samples, "no sample with data"
+    assert row.dtypes - row.unchecked, "no type that is compared"
     for d in sorted(ALL - row.unchecked, key=lambda d: d.name):
         for s in samples if d in row.dtypes else samples[:1]:
             if d in row.dtypes:
@@ -115,84 +119,103 @@ def _numbers(fn: Callable, sample: Sample, arrays: list, order: int) -> tuple[li
 
 def _dot(xs: list, ys: list) -> float:
     """Sum of the products of what is there: the real part of the inner product."""
-    return float(sum([np.sum(np.real(np.conj(x) * y)) for x, y in zip(xs, ys) if x is not None and y is not None]))
+    return float(sum([np.sum(np.real(np.conj(x) * y)) for x, y in zip(xs, ys, strict=True) if x is not None and y is not None]))
 
 
-def _slopes(row: Row, sample: Sample, order: int) -> None:
-    """Along random directions: differences of the weighed results, against the gradient's part in that direction."""
+def _slopes(row: Row, sample: Sample, order: int) -> bool:
+    """Along random directions: differences of the weighed results, against the gradient's part in that direction.
+
+    Returns whether there was anything to differentiate.
+    """
     arrays = sample.leaves()
     rng = np.random.default_rng(9)
     _, gs, _, hs, ws = _numbers(row.fn, sample, arrays, order)
     if not gs:
-        return  # integers: nothing to differentiate
+        return False  # integers
     for _ in range(2):
         ds = [rng.uniform(-1, 1, a.shape) + (1j * rng.uniform(-1, 1, a.shape) if a.dtype.kind == "c" else 0) for a in arrays]
+        ds = ds if row.along is None else [row.along(d) if is_data(a) else d for a, d in zip(arrays, ds, strict=True)]
         moved = []
         for sign in (STEP, -STEP):
-            there = [np.asarray(a + sign * d) if is_data(a) else a for a, d in zip(arrays, ds)]
+            there = [np.asarray(a + sign * d) if is_data(a) else a for a, d in zip(arrays, ds, strict=True)]
             moved.append(_numbers(row.fn, sample, there, order))
-        along = [d for a, d in zip(arrays, ds) if is_data(a)]
-        n, which, found = len(moved[0][0]), 0 if order == 1 else 2, gs if order == 1 else hs
+        along = [d for a, d in zip(arrays, ds, strict=True) if is_data(a)]
+        n, which, found = len(moved[0][0]), 0 if order == 1 else 2, gs if order == 1 else hs or [None] * len(along)
         weights = ws[:n] if order == 1 else ws[n:]
         slope = (_dot(weights, moved[0][which]) - _dot(weights, moved[1][which])) / (2 * STEP)
         part = _dot(found, along)
-        size = 1 + sum([float(np.sum(np.abs(f) * np.abs(d))) for f, d in zip(found, along) if f is not None])
+        size = 1 + sum([float(np.sum(np.abs(f) * np.abs(d))) for f, d in zip(found, along, strict=True) if f is not None])
         assert abs(slope - part) <= 2e-6 * size * row.loose[0], f"({sample}): derivative {part:.9g}, differences say {slope:.9g}"
         if order > 1:
             _constant(row, sample, moved)
+    return True
 
 
 def _constant(row: Row, sample: Sample, moved: list) -> None:
     """A gradient that stops gradients does not depend on the operands."""
     (_, plus, live, _, _), (_, minus, _, _, _) = moved
-    for p, m in zip(plus, minus):
+    for p, m in zip(plus, minus, strict=True):
         if p is not None and not any(p is g or np.array_equal(p, g) for g in live):
             same(p, m, 1e-9, f"({sample}): a gradient without a gradient")
 
 
 def gradient(row: Row) -> None:
-    for s in smooth(row, 4 if _is_op(row) else 2):
-        _slopes(row, s, 1)
+    found = [_slopes(row, s, 1) for s in smooth(row, 4 if _is_op(row) else 2)]
+    assert any(found) or row.grad_ref is not None, "no sample whose derivative was compared"
     if row.grad_ref is not None:
-        for s in row.plain():
-            _, gs, _, _, ws = _numbers(row.fn, s, s.leaves(), 1)
-            if not ws:
-                continue  # integers
-            args, kwargs = s.fill([np.asarray(a) for a in s.leaves()])
-            want = row.grad_ref(ws[0], *args, **{row.rename.get(k, k): v for k, v in kwargs.items()})
-            for g, w in zip(gs, want if isinstance(want, tuple) else [] if want is None else [want]):
-                same(g, np.asarray(w), 1e-10, f"({s}): gradient")
+        found = [_against_rule(row, s) for s in row.plain()]
+        assert any(found), "no sample that was compared with the rule for gradients"
+
+
+def _against_rule(row: Row, sample: Sample) -> bool:
+    """The gradient of each operand, against the row's own rule; returns whether there is any."""
+    _, gs, _, _, ws = _numbers(row.fn, sample, sample.leaves(), 1)
+    if not ws:
+        return False  # integers
+    args, kwargs = sample.fill([np.asarray(a) for a in sample.leaves()])
+    want = row.grad_ref(ws[0], *args, **{row.rename.get(k, k): v for k, v in kwargs.items()})
+    want = want if isinstance(want, tuple) else (want,)
+    assert len(gs) == len(want), f"({sample}): {len(gs)} gradients, the rule gives {len(want)}"
+    for g, w in zip(gs, want, strict=True):
+        assert g is not None and w is not None, f"({sample}): a gradient that is not there"
+        same(g, np.asarray(w), 1e-10, f"({sample}): gradient")
+    return True
 
 
 def second_order(row: Row) -> None:
-    for s in smooth(row, 4 if _is_op(row) else 2):
-        _slopes(row, s, 2)
+    found = [_slopes(row, s, 2) for s in smooth(row, 4 if _is_op(row) else 2)]
+    assert any(found), "no sample whose derivative was compared"
 
 
 def gradient_types(row: Row) -> None:
     """In each floating type, the operand's gradient has its type and the numbers that double precision gives."""
     samples = [s for s in row.plain() if "dtype" not in s.kwargs and any(is_data(a) for a in s.leaves())][:1]
+    compared = 0
     for d in sorted(row.dtypes & (FLOAT - {dtypes.float64}), key=lambda d: d.name):
         for s in samples:
             narrow = s.at(d)
-            wide = Sample(*narrow.fill([w if isinstance(a, still) else widen(a) for a, w in zip(narrow.leaves(), s.leaves())]))
+            wide = Sample(*narrow.fill([w if isinstance(a, still) else widen(a) for a, w in zip(narrow.leaves(), s.leaves(), strict=True)]))
             found, want = [derivatives_of(row, x) for x in (narrow, wide)]
-            for g, w in zip(found, want):
+            compared += len(found)
+            for g, w in zip(found, want, strict=True):
                 same(g, w.astype(g.dtype) if w.dtype == np.float64 else w, 2 * row.loose[0] * TOLERANCE[d.name], f"({narrow}): gradient")
+    assert compared, "no gradient was compared"
 
 
 def derivatives_of(row: Row, sample: Sample) -> list[np.ndarray]:
     with executor.use("interpreter"):
         xs = tensors(sample, grad=True)
         _, gs, _ = derivatives(row.fn, sample, xs, 1, weigher())
-        for x, g in zip([x for x in xs if not x.stop_gradient], gs):
+        for x, g in zip([x for x in xs if not x.stop_gradient], gs, strict=True):
             assert g is None or g.dtype is x.dtype, f"({sample}): a gradient of {g.dtype.name} for an operand of {x.dtype.name}"
         return [g.numpy() for g in gs if g is not None]
 
 
 def stopped(row: Row) -> None:
     """An operator without a gradient gives results that stop it."""
-    for s in row.plain(2):
+    found = row.plain(2)
+    assert found, "no sample with finite elements"
+    for s in found:
         args, kwargs = s.fill(tensors(s, grad=True))
         for t in flat(row.fn(*args, **kwargs)):
             assert t.stop_gradient, f"({s}): the result requires a gradient"
@@ -206,8 +229,9 @@ def _single(row: Row) -> list[Sample]:
 
 
 def _compare(got: list, want: list, row: Row, what: str) -> None:
+    assert want, f"{what}: no values"
     assert len(got) == len(want), f"{what}: {len(got)} values instead of {len(want)}"
-    for i, (g, w) in enumerate(zip(got, want)):
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
         same(g, w, max(TOLERANCE.get(w.dtype.name, 0), 3e-6) * 4 * row.loose[0], f"{what}: value {i} of {len(want)}")
 
 
@@ -254,7 +278,7 @@ def method(row: Row) -> None:
         samples = [s for s in row.plain() if s.args and isinstance(s.args[0], np.ndarray)][:2]
         assert samples, "no sample that starts with a tensor"
         for s in samples:
-            for g, w in zip(results(row, s, fn=lambda x, *a, bound=bound, **k: bound(x, *a, **k)), results(row, s)):
+            for g, w in zip(results(row, s, fn=lambda x, *a, bound=bound, **k: bound(x, *a, **k)), results(row, s), strict=True):
                 same(g, w, 0, f"x.{name}({s})")
 
 
@@ -263,7 +287,7 @@ def inplace(row: Row) -> None:
     names = row.target.options["inplace"]
     name = row.name + "_" if names is True or row.name + "_" in names.split() else names.split()[0]
     twin = PUBLIC.get(name) if row.op is None else row.op.twin
-    assert twin is not None and (row.op is not None or getattr(Tensor, name, None) is twin), f"Tensor.{name} is missing"
+    assert twin is not None and (row.op is not None or getattr(getattr(Tensor, name, None), "function", None) is twin), f"Tensor.{name} is missing"
     fitting = 0
     for s in [s for s in row.plain() if s.args]:
         want = results(row, s)[0]
@@ -298,7 +322,7 @@ def out(row: Row) -> None:
         given = [bireme.zeros(list(w.shape), w.dtype) for w in want]
         bireme.seed(11)
         got = row.fn(*args, **kwargs, out=given if len(want) > 1 else given[0])
-        for g, t, w in zip(flat(got), given, want):
+        for g, t, w in zip(flat(got), given, want, strict=True):
             assert g is t, f"({s}): another tensor than `out` is returned"
             same(t.numpy(), w, 0, f"({s}, out=...)")
 
@@ -307,13 +331,13 @@ def aliases(row: Row) -> None:
     sign = row.target.signature
     left = set(sign.aliases)
     for s in row.samples:
-        named = {**dict(zip(sign.positional, s.args)), **s.kwargs}
+        named = {**dict(zip(sign.positional, s.args, strict=False)), **s.kwargs}
         if len(s.args) > len(sign.positional):
             continue
         for alias in [a for a in left if sign.aliases[a] in named]:
             own = sign.aliases[alias]
             other = Sample((), {alias if k == own else k: v for k, v in named.items()})
-            for g, w in zip(results(row, other), results(row, s)):
+            for g, w in zip(results(row, other), results(row, s), strict=True):
                 same(g, w, 0, f"({other})")
             left.discard(alias)
     assert not left, f"no sample passes {', '.join(f'{sign.aliases[a]} (as {a})' for a in sorted(left))}"
@@ -380,8 +404,9 @@ CHECKS: dict[str, tuple[Callable, Callable]] = {
     "bad input": (refusals, lambda row: True),
     "inference": (rules.inference, lambda row: _is_op(row) and row.target.infer_rule is not None),
     "width": (rules.width, lambda row: _is_op(row)),
+    "half precision": (rules.half, lambda row: _is_op(row) and bool(row.dtypes & HALVES)),
     "gradient rule": (rules.gradient_rule, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
-    "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings)),
+    "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings or row.target.grad_lowerings)),
 }
 
 

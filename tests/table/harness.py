@@ -22,6 +22,7 @@ from bireme.core.tensor.tensor import Tensor, wrap
 
 ALL = FLOAT | INT | BOOL | COMPLEX
 REAL = FLOAT | INT
+HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
 NUMBER = FLOAT | INT | COMPLEX
 
 TOLERANCE = {"bfloat16": 3e-2, "float16": 4e-3, "float32": 1e-5, "complex64": 1e-5, "float64": 1e-10, "complex128": 1e-10}
@@ -132,6 +133,7 @@ class Row:
     grad: int = 2  # orders of derivatives; 0: it has none
     slow: bool = False  # second derivatives take many seconds to compile: they are compared with --full alone
     grad_ref: Callable | None = None  # (w, *arguments) -> gradients of the data, where it is not differentiable: at ties
+    along: Callable | None = None  # makes any step one that stays where the operator is defined: among symmetric matrices
     law: Callable | None = None  # instead of a reference, for random numbers: (result, *arguments) -> whether it holds
     bad: list[Bad] = field(default_factory=list)
     skip: dict[str, str] = field(default_factory=dict)  # check -> why it cannot hold
@@ -209,8 +211,12 @@ def brief(a: np.ndarray) -> str:
 
 def smooth(row: Row, n: int) -> Iterator[Sample]:
     """Where derivatives are compared: at most `n` float64 samples and two complex128; ties only have one-sided slopes."""
-    plain = [s for s in row.plain() if "dtype" not in s.kwargs and any(is_data(a) and len(set(a.ravel())) == a.size for a in s.leaves())]
-    yield from [s for s in plain if all(len(set(a.ravel())) == a.size for a in s.leaves() if is_data(a))][:n]
+
+    def untied(a: np.ndarray) -> bool:
+        return is_data(a) and (row.along is not None or len(set(a.ravel())) == a.size)
+
+    plain = [s for s in row.plain() if "dtype" not in s.kwargs and any(map(untied, s.leaves()))]
+    yield from [s for s in plain if all(untied(a) for a in s.leaves() if is_data(a))][:n]
     if COMPLEX & row.dtypes:
         yield from [s.at(dtypes.complex128) for s in plain[:2]]
 

@@ -85,6 +85,8 @@ def parameters(row: LayerRow) -> None:
 
 def forward(row: LayerRow) -> None:
     """The reference's numbers, or at least its shape; inputs without rows too."""
+    assert row.ref is not None or row.out is not None, "neither a reference nor a shape"
+    assert row.modes and any(all(a.size for a in s.leaves()) for s in row.samples()), "no input with elements"
     for mode in row.modes:
         layer = in_double(row)
         getattr(layer, mode)()
@@ -101,7 +103,7 @@ def forward(row: LayerRow) -> None:
                 want = [np.asarray(w) for w in (want if isinstance(want, (list, tuple)) else [want])]
                 for g, w in zip(got, want, strict=True):
                     same(g, w.astype(g.dtype), row.loose[0] * TOLERANCE["float64"], f"{mode}({sample})")
-            elif row.out is not None:
+            else:
                 shapes = [a.shape for a in sample.leaves()]
                 assert tuple(got[0].shape) == tuple(row.out(*shapes)), f"({sample}): shape {got[0].shape}"
 
@@ -115,6 +117,7 @@ def gradient(row: LayerRow) -> None:
     outs = once([t for t in run(layer, sample, xs) if t.dtype.is_inexact])
     weights = [bireme.to_tensor(weight_like(rng, t.shape, t.dtype)) for t in outs]
     gs = bireme.grad(outs, moving, weights, allow_unused=True)
+    assert any(g is not None for g in gs), "no gradient"
     steps = [rng.standard_normal(t.shape) for t in moving]
     slope = sum(float((g.numpy() * s).sum()) for g, s in zip(gs, steps, strict=True) if g is not None)
     buffers = {n: b.numpy() for n, b in layer.named_buffers()}
@@ -147,6 +150,7 @@ def state_dict(row: LayerRow) -> None:
         twin.eval()
         layer.eval()
         ours, theirs = ([t.numpy() for t in run(m, sample, tensors(sample, "float32"))] for m in (layer, twin))
+        assert ours, "no results"
         for a, b in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-6)
 
@@ -183,6 +187,7 @@ def static(row: LayerRow) -> None:
     layer.eval()
     xs = tensors(sample, "float32")
     want = [t.numpy() for t in run(layer, sample, xs)]
+    assert want, "no results"
     with capture() as graph:
         inputs = [wrap(graph.input(tuple(x.shape), x.dtype)) for x in xs]
         outs = run(layer, sample, inputs)
@@ -203,7 +208,8 @@ def compiled(row: LayerRow) -> None:
             moving = [t for t in [*xs, *layer.parameters()] if not t.stop_gradient]
             rng = np.random.default_rng(5)
             weights = [bireme.to_tensor(weight_like(rng, t.shape, t.dtype)) for t in outs]
-            gs = bireme.grad(outs, moving, weights, allow_unused=True) if outs and moving else []
+            gs = bireme.grad(outs, moving, weights, allow_unused=True)
+            assert any(g is not None for g in gs), "no gradient"
             found[by] = [t.numpy() for t in [*outs, *gs] if t is not None]
     for a, b in zip(found["interpreter"], found["xla"], strict=True):
         same(a, b, 50 * TOLERANCE["float32"] * row.loose[0], "interpreted and compiled")
@@ -222,8 +228,9 @@ def mixed_precision(row: LayerRow) -> None:
             outs = [t.astype("float32") for t in outs]
             rng = np.random.default_rng(5)
             weights = [bireme.to_tensor(weight_like(rng, t.shape, t.dtype)) for t in outs]
-            gs = bireme.grad(outs, moving, weights, allow_unused=True) if outs and moving else []
-            assert all(g is None or g.dtype is t.dtype for g, t in zip(gs, moving)), "a gradient of another type than its parameter's"
+            gs = bireme.grad(outs, moving, weights, allow_unused=True)
+            assert any(g is not None for g in gs), "no gradient"
+            assert all(g is None or g.dtype is t.dtype for g, t in zip(gs, moving, strict=True)), "a gradient of another type than its parameter's"
             found[low] = [t.numpy() for t in [*outs, *gs] if t is not None]
     for exact, rounded in zip(found[False], found[True], strict=True):
         apart, size = np.linalg.norm(rounded - exact), np.linalg.norm(exact)
@@ -231,7 +238,11 @@ def mixed_precision(row: LayerRow) -> None:
 
 
 def refusals(row: LayerRow) -> None:
-    """Wrong inputs and wrong arguments are refused with a clear sentence."""
+    """Wrong inputs and wrong arguments are refused with a clear sentence; so is text in the place of a tensor, if nothing else is."""
+    if not row.bad and not row.bad_init:
+        sample = row.samples()[0]
+        args, kwargs = sample.fill(tensors(sample, "float32"))
+        _refused(lambda: row.build()("text", *args[1:], **kwargs), Bad(call("text", *sample.args[1:]), ": expected ", TypeError))
     for bad in row.bad:
         layer = row.build()
         _refused(lambda bad=bad, layer=layer: run(layer, bad.sample, tensors(bad.sample, "float32")), bad)
@@ -251,11 +262,13 @@ def _refused(attempt: Callable, bad: Bad) -> None:
 CHECKS = {f.__name__.replace("_", " "): f for f in (parameters, forward, gradient, state_dict, training, mixed_precision, static, compiled, refusals)}
 
 
-def problems(row: LayerRow) -> list[str]:
+def problems(row: LayerRow, only: str | None = None) -> list[str]:
     """What is wrong with a layer; a skipped check that would hold is wrong as well."""
     unknown = set(row.skip) - set(CHECKS)
     found = [f"skip: no check named {name}" for name in sorted(unknown)]
     for name, check in CHECKS.items():
+        if only is not None and name != only:
+            continue
         try:
             check(row)
         except (AssertionError, ValueError, TypeError, RuntimeError, LookupError, AttributeError) as e:

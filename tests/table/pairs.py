@@ -11,7 +11,10 @@ from tests.table.harness import same, widen
 
 
 def exact(ref: Callable, places: Any = np.int64) -> Callable:
-    """A law: the results are what `ref` gives for the widened operands, the first in the operand's type, others as `places`."""
+    """A law: the results are what `ref` gives for the widened operands, the first in the operand's type, others as `places`.
+
+    Without `places`, the others have the type that `ref` gives them.
+    """
 
     def law(got: Any, x: np.ndarray, *args: Any, **kwargs: Any) -> bool:
         want = ref(widen(x), *[widen(a) if isinstance(a, np.ndarray) else a for a in args], **kwargs)
@@ -19,8 +22,8 @@ def exact(ref: Callable, places: Any = np.int64) -> Callable:
         got = got if isinstance(got, list) else [got]
         assert len(got) == len(want), f"{len(got)} results instead of {len(want)}"
         kind = kwargs.get("dtype") or places
-        for i, (g, w) in enumerate(zip(got, want)):
-            same(g, np.asarray(w).astype(kind if i else x.dtype), 0, f"result {i}")
+        for i, (g, w) in enumerate(zip(got, want, strict=True)):
+            same(g, np.asarray(w).astype((kind or np.asarray(w).dtype) if i else x.dtype), 0, f"result {i}")
         return True
 
     return law

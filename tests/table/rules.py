@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 
 from bireme.core.base import dtype as dtypes
@@ -14,7 +15,7 @@ from bireme.core.graph import executor
 from bireme.core.graph.bound import Bound
 from bireme.core.graph.graph import Number, scalar_sig
 from bireme.core.numpy_exec import planning, tracing
-from tests.table.harness import TOLERANCE, Recorded, Row, Sample, same, smooth
+from tests.table.harness import HALVES, TOLERANCE, Recorded, Row, Sample, same, smooth
 
 
 def _nodes(row: Row, order: int, dtype: Any, samples: list[Sample]) -> Iterator[tuple]:
@@ -26,7 +27,7 @@ def _nodes(row: Row, order: int, dtype: Any, samples: list[Sample]) -> Iterator[
             continue
         graph = recorded.program.graph
         leaves = list(recorded.program._leaves)
-        for leaf, a in zip(recorded.program.inputs, recorded.arrays):
+        for leaf, a in zip(recorded.program.inputs, recorded.arrays, strict=True):
             if leaf is not None:
                 leaves[leaf] = a
         vectors, places = graph.pack(recorded.program._numbers), graph.places()
@@ -60,19 +61,24 @@ def inference(row: Row) -> None:
 
 
 def width(row: Row) -> None:
-    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards."""
+    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards; with numbers in float64, no array does."""
+    reached = "static" in row.skip
     for bound, sigs, _, _, outs in _nodes(row, min(row.grad, 1), dtypes.float32, row.plain(3)):
-        if any(s.dtype in (dtypes.float64, dtypes.complex128) for s in (*sigs, *outs)):
+        double = [s.shape for s in (*sigs, *outs) if s.dtype in (dtypes.float64, dtypes.complex128)]
+        if any(double):
             continue
         base = getattr(bound, "base", bound)
         if base.op is not row.target:
             continue
+        reached = True
         for platform in ("cpu", *base.op.lowerings):
             specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
             with jax.enable_x64(True):
                 closed = jax.make_jaxpr(bound.lower(platform))(*specs)
-            wide = {str(v.aval) for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)}
+            found = [v.aval for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)]
+            wide = {str(a) for a in found if a.shape or not double}
             assert not wide, f"{bound}({', '.join(map(str, sigs))}) computes {', '.join(sorted(wide))} on {platform}"
+    assert reached, "no sample reached the body"
 
 
 def _variables(jaxpr: Any) -> Iterator[Any]:
@@ -83,6 +89,102 @@ def _variables(jaxpr: Any) -> Iterator[Any]:
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
                     yield from _variables(inner)
+
+
+# What adds up many numbers. Products are not among them: every backend adds them up in float32, and to be given rounded
+# numbers and to round the result is what they are for.
+_SUMS = frozenset((
+    "reduce_sum", "cumsum", "reduce_prod", "cumprod", "cumlogsumexp", "reduce_window_sum", "select_and_scatter_add",
+    "scatter-add", "scatter-mul",
+))  # fmt: skip
+# What passes the numbers of its operands on as they are.
+_MOVES = frozenset((
+    "reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "slice", "dynamic_slice", "gather", "rev",
+    "neg", "concatenate", "select_n", "pad", "copy", "copy_p", "optimization_barrier", "split", "scatter", "scatter-min",
+    "scatter-max",
+))  # fmt: skip
+
+
+def half(row: Row) -> None:
+    """In half precision nothing is added up, and no sum that was rounded to it is read again, forwards or backwards."""
+    reached = "static" in row.skip
+    for dtype in sorted(HALVES & row.dtypes, key=lambda d: d.name)[:1]:
+        for bound, sigs, *_ in _nodes(row, min(row.grad, 1), dtype, row.plain(3)):
+            base = getattr(bound, "base", bound)
+            if base.op is not row.target:
+                continue
+            reached = True
+            specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
+            for platform in ("cpu", "cuda"):
+                with jax.enable_x64(True):
+                    closed = jax.make_jaxpr(bound.lower(platform))(*specs)
+                wrong = sorted(set(_lossy(closed.jaxpr, set(), set())))
+                assert not wrong, f"{bound}({', '.join(map(str, sigs))}) on {platform}: {', '.join(wrong)}"
+    assert reached, "no sample reached the body"
+
+
+def _lossy(jaxpr: Any, sums: set, carried: set) -> Iterator[str]:
+    """Sums in half precision. `sums` holds what follows from a sum or a count, `carried` what a loop adds to in it."""
+    for eqn in jaxpr.eqns:
+        name, ins = eqn.primitive.name, [v for v in eqn.invars if not hasattr(v, "val")]
+        inner, given = _inner(eqn)
+        outs = [v for v in eqn.outvars if v.aval.dtype != bool]
+        if name in _SUMS:
+            if any(map(_is_half, ins)):
+                yield f"{name} in half precision"
+            sums.update(outs)
+        elif name in ("scan", "while"):
+            for j in inner:
+                # what runs along the steps has one axis more outside than inside
+                n = sum(out.aval.ndim == v.aval.ndim for out, v in zip(eqn.outvars, j.outvars, strict=True))
+                fixed = len(j.invars) - n
+                if name == "scan":
+                    fixed = sum(a.aval.ndim == v.aval.ndim for a, v in zip(given, j.invars, strict=True)) - n
+                yield from _lossy(j, set(), {v for v in j.invars[fixed : fixed + n] if _is_half(v)})
+        elif inner:
+            for j in inner:
+                pairs = [(v, w) for v, w in zip(given, j.invars, strict=True) if not hasattr(v, "val")]
+                below = [{w for v, w in pairs if v in found} for found in (sums, carried)]
+                yield from _lossy(j, *below)
+                for found, there in zip((sums, carried), below, strict=True):
+                    found.update([o for o, v in zip(eqn.outvars, j.outvars, strict=True) if not hasattr(v, "val") and v in there])
+        elif name in _MOVES:
+            read = [v for v in _read(eqn) if not hasattr(v, "val")]
+            for found in (sums, carried):
+                if not found.isdisjoint(read):
+                    found.update(outs)
+        elif name not in ("dot_general", "conv_general_dilated"):
+            if any(v in sums and _is_half(v) for v in ins):
+                yield f"{name} of a rounded sum"
+            if name in ("add", "add_any", "mul") and not carried.isdisjoint(ins):
+                yield f"{name} to what a loop carries in half precision"
+            if not sums.isdisjoint(ins):
+                sums.update(outs)
+
+
+def _inner(eqn: Any) -> tuple[list, list]:
+    """The programs that run inside of a call, and the operands that they are given."""
+    name, params = eqn.primitive.name, eqn.params
+    if name.startswith("scatter"):
+        return [], []  # what it has says how two numbers become one
+    if name == "while":
+        return [params["body_jaxpr"].jaxpr], eqn.invars[params["cond_nconsts"] :]
+    parts = [p for q in params.values() for p in (q if isinstance(q, (list, tuple)) else [q])]
+    found = [j for j in [getattr(p, "jaxpr", p) for p in parts] if hasattr(j, "eqns")]
+    return found, eqn.invars[1:] if name == "cond" else eqn.invars
+
+
+def _read(eqn: Any) -> list:
+    """The operands of a move whose numbers it passes on: no places, no conditions."""
+    if eqn.primitive.name.startswith("scatter"):
+        return [eqn.invars[0], eqn.invars[2]]
+    if eqn.primitive.name == "select_n":
+        return eqn.invars[1:]
+    return eqn.invars[:1] if eqn.primitive.name in ("gather", "dynamic_slice", "pad") else eqn.invars
+
+
+def _is_half(v: Any) -> bool:
+    return v.aval.dtype in (np.float16, ml_dtypes.bfloat16)
 
 
 def gradient_rule(row: Row) -> None:
@@ -105,7 +207,7 @@ def gradient_rule(row: Row) -> None:
             specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
             want = tracing.traced(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
             for form, what in ((tracing.traced(grad.lower("cpu"), specs, True), "rule"), (planning.plan(grad, specs), "rule as interpreted")):
-                for i, g, w in zip(needs, form(*operands), want):
+                for i, g, w in zip(needs, form(*operands), want, strict=True):
                     same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
             for i in bound.passes:
                 if i in needs and sigs[i] is outs[0]:
@@ -124,7 +226,7 @@ def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Call
 
         def of_needed(*xs: Any) -> Any:
             full = list(given)
-            for i, x in zip(needs, xs):
+            for i, x in zip(needs, xs, strict=True):
                 full[i] = x
             out = bound.lower(platform)(*full)
             return list(out) if bound.many else [out]
@@ -137,18 +239,35 @@ def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Call
 
 def lowerings(row: Row) -> None:
     """Each platform's own form gives the body's numbers and gradients, as far as it runs here."""
-    for platform in row.target.lowerings:
+    for platform in {**row.target.lowerings, **row.target.grad_lowerings}:
+        reached = "static" in row.skip
         few = 1 if platform == "cpu" else None  # that form is what all other samples are compiled in
         for dtype in (dtypes.float32, dtypes.float64):
             for bound, sigs, places, given, outs in _nodes(row, 0, dtype, row.plain(few)):
                 if bound.op is not row.target:
                     continue
+                reached = True
                 needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
                 ws = [_weights(np.random.default_rng(3), s) for s in outs]
                 there, here = [tracing.traced(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")]
                 tol = 10 * TOLERANCE[dtype.name]
-                for a, b in zip(there, here) if bound.many else [(there, here)]:
+                for a, b in zip(there, here, strict=True) if bound.many else [(there, here)]:
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}")
                 pulls = [tracing.traced(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
-                for a, b in zip(*pulls):
+                for a, b in zip(*pulls, strict=True):
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")
+                if needs and platform in row.target.grad_lowerings and all(s.dtype.is_inexact for s in outs):
+                    _rules_agree(bound, needs, sigs, outs, given, ws, platform, tol)
+        assert reached, f"no sample reached the form for {platform}"
+
+
+def _rules_agree(bound: Bound, needs: tuple, sigs: tuple, outs: tuple, given: list, ws: list, platform: str, tol: float) -> None:
+    """The gradient rule for a platform gives what the rule beside it gives."""
+    grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
+    results = tracing.traced(bound.lower("reference"), sigs, bound.many)(*given)
+    made = list(results) if bound.many else [results]
+    operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
+    specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
+    there, here = [tracing.traced(grad.lower(p), specs, True)(*operands) for p in (platform, "reference")]
+    for i, a, b in zip(needs, there, here, strict=True):
+        same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: rule of operand {i}")

@@ -41,7 +41,7 @@ def broadcasting(n: int = 2, low: float = -3, high: float = 3, low_y: Any = None
     for pair in PAIRS:
         shapes = [pair[i % 2] for i in range(n)]
         lows = [low] + [low if low_y is None else low_y] * (n - 1)
-        found.append(call(*[floats(*s, low=lo, high=high, seed=i) for i, (s, lo) in enumerate(zip(shapes, lows))]))
+        found.append(call(*[floats(*s, low=lo, high=high, seed=i) for i, (s, lo) in enumerate(zip(shapes, lows, strict=True))]))
     if nonfinite:
         grids = np.meshgrid(*[NONFINITE] * 2)
         found.append(call(*[grids[i % 2].ravel().copy() for i in range(n)]))

@@ -11,7 +11,7 @@ from bireme.core.declare.composite import Composite
 from bireme.core.declare.op import Op, Tensor
 from bireme.core.graph.graph import sig_of
 from tests.table.checks import CHECKS, problems, unmatched
-from tests.table.harness import ALL, FLOAT, REAL, Row
+from tests.table.harness import ALL, FLOAT, REAL, Row, call
 from tests.table.samples import unary
 
 
@@ -46,9 +46,10 @@ def _twin(made, factor=1.0, same=True):
     return twin
 
 
-def row_of(op, **changes) -> Row:
+def row_of(op, samples=None, **changes) -> Row:
     bools = frozenset(d for d in ALL if d.kind == "b")
-    return Row("square_of_control", unary(), **{"ref": np.square, "dtypes": ALL - bools, "unchecked": ALL - REAL, "op": op} | changes)
+    usual = {"ref": np.square, "dtypes": ALL - bools, "unchecked": ALL - REAL, "op": op}
+    return Row("square_of_control", unary() if samples is None else samples, **usual | changes)
 
 
 def patched(**attributes) -> Op:
@@ -64,6 +65,10 @@ def value_of_body(x: Tensor) -> Tensor:
 
 def half_as_double(x: Tensor) -> Tensor:
     return (x.astype(jnp.float64) * x).astype(x.dtype)
+
+
+def summed_in_half(x: Tensor) -> Tensor:
+    return x * x + 0 * jnp.sum(x) if x.dtype == jnp.bfloat16 else x * x
 
 
 def nearly(x: Tensor) -> Tensor:
@@ -101,6 +106,7 @@ CONTROLS = {
     "bad input": lambda: row_of(patched(public=lambda made: lambda x, **k: _public(made)(x))),
     "inference": lambda: row_of(square(infer=lambda x: sig_of((*x.shape, 1), x.dtype))),
     "width": lambda: row_of(square(half_as_double)),
+    "half precision": lambda: row_of(square(summed_in_half)),
     "gradient rule": lambda: row_of(square(grad=lambda g, x: g * 2 * x), dtypes=ALL),  # right for real numbers only
     "lowerings": lambda: row_of(patched(lowerings=lambda made: {"cuda": lambda x: x * x * 1.001})),
 }
@@ -136,11 +142,56 @@ def test_in_place_twin_must_return_its_operand(wrong):
 
 
 def test_a_type_that_is_taken_must_be_declared():
-    assert "int8 is taken" in problems(row_of(square(), dtypes=FLOAT, unchecked=frozenset(d for d in ALL if d.name != "int8")), only="dtypes")[0]
+    unchecked = frozenset(d for d in ALL if d.name not in ("int8", "float32"))
+    assert "int8 is taken" in problems(row_of(square(), dtypes=FLOAT, unchecked=unchecked), only="dtypes")[0]
 
 
 def test_ties_are_compared_with_their_own_reference():
     assert problems(row_of(square(), grad_ref=lambda w, x: w * 2.001 * x), only="gradient")
+
+
+def test_a_rule_for_ties_gives_a_gradient_for_each_operand():
+    for nothing in (lambda w, x: None, lambda w, x: (), lambda w, x: (2 * w * x, w)):
+        assert problems(row_of(square(), grad_ref=nothing), only="gradient")
+    assert problems(row_of(square(), grad_ref=lambda w, x: 2 * w * x), only="gradient") == []
+
+
+# samples with which a check would have nothing to compare
+TIED, INTEGERS, NOTHING, NUMBER = np.ones((2, 2)), np.arange(3), np.zeros((0, 2)), np.array(2.0)
+IDLE = {
+    "forward": [call(NOTHING), call(NUMBER)],
+    "zero size": [call(TIED)],
+    "0-d": [call(TIED)],
+    "dtypes": [call(INTEGERS)],
+    "gradient": [call(TIED), call(INTEGERS)],
+    "second order": [call(TIED), call(INTEGERS)],
+    "gradient dtypes": [call(INTEGERS), call(NOTHING)],
+    "no gradient": [call(NOTHING)],
+    "static": [],
+    "compiled": [],
+    "method": [call(NOTHING)],
+    "in-place": [call(NOTHING)],
+    "out": [call(NOTHING)],
+    "aliases": [],
+    "inference": [],
+    "width": [call(NOTHING)],
+    "half precision": [call(NOTHING)],
+    "gradient rule": [call(TIED), call(INTEGERS)],
+    "lowerings": [call(NOTHING)],
+}
+
+
+@pytest.mark.parametrize("check", IDLE)
+def test_check_fails_if_it_has_nothing_to_compare(check):
+    assert set(IDLE) == set(CHECKS) - {"bad input"}  # there, a keyword that does not exist is always one more
+    smooth = check != "no gradient"
+    op, grad = square(differentiable=smooth), 2 if smooth else 0
+    assert problems(row_of(op, IDLE[check], grad=grad), only=check)
+    assert problems(row_of(op, [*IDLE[check], *unary()], grad=grad), only=check) == []
+
+
+def test_a_row_without_types_that_are_compared_fails():
+    assert problems(row_of(square(), dtypes=FLOAT, unchecked=ALL), only="dtypes") == ["dtypes: no type that is compared"]
 
 
 def test_laws_are_checked():

@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import bireme
 from bireme.core.xla_exec import xla
 from tests.table import layer_harness
-from tests.table.harness import Bad, call
-from tests.table.layer_harness import LayerRow
 from tests.table.test_table import LOWEST
 
 PARTS = [importlib.import_module(f"tests.table.layers.{path.stem}") for path in sorted(Path(__file__).parent.glob("layers/*.py"))]
@@ -33,25 +30,3 @@ def test_every_layer_has_a_row():
     names = {row.name for row in LAYERS}
     assert layer_harness.layers() - names - CONTAINERS == set(), "layers without a row"
     assert names - layer_harness.layers() == set(), "rows without a layer"
-
-
-class Wrong(bireme.nn.Linear):
-    """A layer that computes something else than it says."""
-
-    def forward(self, input):
-        return super().forward(input) + 1e-3
-
-
-class Stopped(bireme.nn.Linear):
-    """A layer whose weight gets no gradient."""
-
-    def forward(self, input):
-        return bireme.nn.functional.linear(input, self.weight.detach(), self.bias)
-
-
-@pytest.mark.parametrize(("make", "caught"), [(Wrong, "forward"), (Stopped, "gradient")])
-def test_controls(make, caught):
-    row = LayerRow("Linear", call(4, 3), [(3, 4)], {"weight": (4, 3), "bias": (3,)}, lambda x, weight, bias: x @ weight + bias, make=make)
-    assert [p for p in layer_harness.problems(row) if p.startswith(caught)]
-    row.bad = [Bad(call(bireme.ones([2, 4]).numpy().astype(float)), "anything")]
-    assert [p for p in layer_harness.problems(row) if p.startswith("refusals")]

@@ -16,7 +16,7 @@ PARTS = [
     importlib.import_module(f"tests.table.{path.parent.name}.{path.stem}") for path in sorted(HERE.glob("*/*.py")) if path.parent.name != "layers"
 ]
 TABLE = [row for part in PARTS for row in part.TABLE]
-LOWEST = {"cpu": {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}}
+LOWEST = {"cpu": {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True, **xla.EXACT}}
 
 
 @pytest.fixture(autouse=True)

@@ -35,11 +35,18 @@ def no_grad(func: Callable | None = None) -> Any:
 
 @contextlib.contextmanager
 def guard(place: Any = None) -> Iterator[None]:
-    """Run the block in dynamic mode: new tensors in it are made on `place`, names are counted anew.
+    """Run the block in dynamic mode, with names counted anew.
 
-    >>> with bireme.base.dygraph.guard(bireme.CPUPlace()):
-    ...     bireme.ones([2]).place
-    Place(cpu)
+    Args:
+        place: Device that new tensors are made on. Default: None, the current one.
+
+    Returns:
+        A context manager.
+
+    Examples:
+        >>> with bireme.base.dygraph.guard(bireme.CPUPlace()):
+        ...     bireme.ones([2]).place
+        Place(cpu)
     """
     device = devices.current() if place is None else devices.parse(place, "guard(place)")
     device.ensure("guard(place)")

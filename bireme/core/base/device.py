@@ -381,6 +381,9 @@ def _choose_default() -> Device:
 _NAME = re.compile(r"([a-z_][a-z0-9_]*)(?::(\d+))?")
 
 
+DeviceLike = Device | Place | str  # what `parse` reads, as annotations name it
+
+
 def parse(spec: Any, where: str = "set_device(device)") -> Device:
     """The Device that a name, Place or Device means; `cuda` is another word for `gpu`."""
     if isinstance(spec, Device):

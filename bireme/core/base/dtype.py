@@ -128,6 +128,9 @@ _REAL_OF = {complex64: float32, complex128: float64}
 _COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
 
 
+DTypeLike = DType | np.dtype | type | str  # what `of` reads, as annotations name it
+
+
 def of(spec: Any, where: str = "dtype") -> DType:
     """The DType named by `spec`: a DType, a name, a NumPy type or a Python type."""
     if type(spec) is DType:

@@ -169,6 +169,11 @@ def _find(name: Any, caller: str) -> Flag:
     return flag
 
 
+def declared() -> list[Flag]:
+    """The flags that change something here, in the order of their declarations."""
+    return list(_ALL.values())
+
+
 def known() -> list[str]:
     """Return the full names of all flags."""
     return [f"FLAGS_{name}" for name in (*_ALL, *_FIXED, *_UNREAD)]

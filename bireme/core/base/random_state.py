@@ -1,7 +1,7 @@
 """Random streams: every random operator takes the next (seed, counter) of its thread's stream, counted when recorded.
 
 The numbers are inputs of the program, so another seed or step never compiles again, and they do not depend on where
-segments are cut. The bits come from a counter hash of two keys (ops.random).
+segments are cut. The bits come from a counter-based generator (ops.random.philox).
 """
 
 from __future__ import annotations

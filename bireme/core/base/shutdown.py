@@ -1,4 +1,4 @@
-"""The end of the process: programs that run come to their end, and threads still at work wait outside of jax.
+"""The end of the process: programs that run come to their end, and threads still at work stay outside of jax.
 
 Python ends threads that are no longer wanted (daemons) when they next ask for the interpreter. Inside jax's C++ that is
 an abort of the whole process, whatever its result was. So a thread other than the main one says when it goes into jax;
@@ -29,7 +29,10 @@ _held: list[jax.Array] = []
 
 
 def within(call: Any, *args: Any) -> Any:
-    """One call inside jax. A thread that comes to it when the process ends, stays here."""
+    """One call inside jax. A thread that comes to it when the process ends, ends too.
+
+    It must not wait here: it may have locks, the engine's or the user's, that others take until the very end.
+    """
     me = get_ident()
     if me == _MAIN or me in _inside:
         return call(*args)
@@ -39,7 +42,7 @@ def within(call: Any, *args: Any) -> Any:
             return call(*args)
     finally:
         _inside.discard(me)
-    return threading.Event().wait()
+    raise SystemExit
 
 
 @atexit.register

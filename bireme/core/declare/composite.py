@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence  # noqa: F401  # annotations of public functions name it
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
+from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import known_calls, precision, repetition
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import write_out
+from bireme.core.tensor.results import TopKRetType  # noqa: F401  # the same
+from bireme.core.tensor.tensor import Tensor  # noqa: F401  # the same
 
 
 class Composite:
     """A function written with tensors and other operators: no node of its own, so no rules of its own."""
 
     def __init__(self, body: Callable, options: dict[str, Any]):
-        self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
+        self.body, self.name = body, options.get("name") or body.__name__
         self.told = told_as(self.name, options)
         self.public: Any = None
+        self.inplace_rule = None
         self.signature = signature_of(self.told, body, hints_of(body), options)
         self.options = options
+
+    def rewrite(self, rule: Callable) -> Callable:
+        """Declare how a call is rewritten before its arguments are bound: (args, kwargs) -> (args, kwargs), which are not changed.
+
+        The rule looks at names and attributes only: what a call comes to is remembered by these.
+        """
+        self.signature.rewrite = rule
+        return rule
 
     def call(self, arguments: dict[str, Any]) -> Any:
         sign = self.signature
@@ -41,8 +53,10 @@ class Composite:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(self.signature.bind(args, kwargs))
 
-    def remembered(self) -> Callable:
-        """The public call with a memory of the operators that the body recorded, see `repetition`."""
+    def remembered(self) -> Callable | None:
+        """The public call with a memory of the operators that the body recorded, see `repetition`; only where it is `plain`."""
+        if not self.options.get("plain"):
+            return None
         sign, new = self.signature, 0
         memo: dict[tuple, repetition.Steps | None] = {}
         takes = {n: known_calls.OPERAND for n, code in sign.takes.items() if code is not known_calls.ATTRIBUTE}
@@ -76,7 +90,7 @@ class Composite:
                         if call is not None and not repeats and line[1] == key[0]:
                             path = steps.path(state, seg)
                             if path is not None:
-                                state[line] = path.nodes[0] if steps.is_one_call() else path
+                                segment.keep_call(state, line, path.nodes[0] if steps.is_one_call() else path)
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -17,15 +17,19 @@ from bireme.core.graph import segment
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import Tensor, read
 
+T = TypeVar("T")
 # kinds of attributes, as annotations: what the user may pass, and the name of the conversion below
-Attr = Annotated[Any, "attr"]
+Attr = Annotated[T, "attr"]  # in brackets the types it may have: `Attr[int | Tensor]`
+Sizes = Annotated[Any, "attr"]  # of windows, strides and the like: one for all spatial axes, or one for each
+Padding = Annotated[Any, "attr"]  # of windows: sizes, pairs of them, or 'SAME' and 'VALID'
+DeviceArg = Annotated[Any, "attr"]  # anything that names a device
 Axis = Annotated[Any, "axis"]  # one axis of the first operand
 Axes = Annotated[Any, "axes"]  # None, one axis or several; a tuple of axes in range, or None
 Ints = Annotated[Any, "ints"]  # an int or several, also as tensors; a tuple
 Shape = Annotated[Any, "shape"]  # a shape, also as a tensor or with tensors in it; a tuple
 DTypeArg = Annotated[Any, "dtype"]  # anything that names a type; a DType or None
 Const = Annotated[Any, "const"]  # a number that must be part of the program
-Extra = Annotated[Any, "extra"]  # only for the operator's prepare rule: never reaches the body
+Extra = Annotated[T, "extra"]  # only for the operator's prepare rule: never reaches the body
 Key = Annotated[Any, "key"]  # a place in the random stream, given by the engine
 Size = Annotated[Any, "size"]  # a size that depends on data, computed by the operator's rule
 
@@ -254,8 +258,11 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
 # ---------------------------------------------------------------- indices
 
 
-def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None) -> None:
-    """Raise for an index outside [low, high) that is not the ignored one. Host-made integers are checked now, others by a flag."""
+def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None, part_of: Any = None) -> None:
+    """Raise for an index outside [low, high) that is not the ignored one: now if the host knows it, else by a guard.
+
+    `part_of` is the tensor that the call reads, where it is not `t` itself.
+    """
     if not isinstance(t, Tensor):
         return
     v = read(t)
@@ -281,6 +288,7 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
         trace, segment.local.trace = segment.local.trace, None
         try:
             flag = registry.find("any_outside")(t, low, high)
-            guards.guard(flag._value, f"{where}: expected {wanted}, got an index out of range", errors.OutOfRangeError)
+            of = v if part_of is None else read(part_of)
+            guards.guard(flag._value, of, f"{where}: expected {wanted}, got one outside", errors.OutOfRangeError)
         finally:
             segment.local.trace = trace

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence  # noqa: F401  # annotations of public functions name it
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
+from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
@@ -160,15 +162,15 @@ def remembered(op: Any) -> Callable:
                 bound, sources = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
                 if state is not None and seg.state.parent is state and _in_order(sources, args, places, kwargs, takes):
-                    state[line] = seg.state
+                    segment.keep_call(state, line, seg.state)
                 return result
             if found is not None and _local.trace is None:
                 tensors = given(args, kwargs)
                 if not repeats(tensors):
                     result = found.on(tensors)
                     path = None if state is None else found.path(state, seg)
-                    if path is not None:
-                        state[line] = path  # type: ignore[index]  # there is a path only where there is a state
+                    if path is not None and state is not None:
+                        segment.keep_call(state, line, path)
                     return result
             return first(args, kwargs, None if found is not None else key)
         except errors.TELLING as e:

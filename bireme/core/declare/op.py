@@ -24,17 +24,35 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, random_state, registry
 from bireme.core.declare import conversion, known_calls, precision
 from bireme.core.declare.composite import Composite, told_as
-from bireme.core.declare.conversion import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
+from bireme.core.declare.conversion import (
+    Attr,
+    Axes,
+    Axis,
+    Const,
+    DeviceArg,
+    DTypeArg,
+    Extra,
+    Ints,
+    Key,
+    Padding,
+    Shape,
+    Size,
+    Sizes,
+)  # fmt: skip
+from bireme.core.declare.public import publish
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
 from bireme.core.graph.bound import Bound, GradOp, Interned, exact
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape, view
-from bireme.core.tensor.inplace import adopt, assign_inplace, count_changes, retypes, write_out
+from bireme.core.tensor.inplace import write_out
 from bireme.core.tensor.tensor import Tensor
 
-__all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
+__all__ = [
+    "Attr", "Axes", "Axis", "Const", "DTypeArg", "DeviceArg", "Extra", "Ints", "Key", "Padding", "Shape", "Size", "Sizes", "Tensor",
+    "composite", "op",
+]  # fmt: skip
 
 
 class Op:
@@ -43,8 +61,8 @@ class Op:
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
         self.told = told_as(self.name, options)
-        self.doc = inspect.getdoc(body) or ""
         self.lowerings: dict[str, Callable] = {}
+        self.grad_lowerings: dict[str, Callable] = {}
         hints = hints_of(body)
         returns = hints.pop("return", Tensor)
         self.many = returns is not Tensor
@@ -53,6 +71,7 @@ class Op:
         self.mix = options.get("mix", "scalars")
         self.floats = options.get("floats", False)
         self.wide = options.get("wide", False)
+        self.upcast, self.grad_upcast = options.get("upcast") is True, bool(options.get("upcast"))
         self.dtypes = options.get("dtypes")
         self.is_view = options.get("view", False)
         self.differentiable = options.get("differentiable", True)
@@ -74,6 +93,7 @@ class Op:
         self.layout_rule: Callable | None = None
         self.path_rule: Callable | None = None
         self.size_rule: Callable | None = None
+        self.inplace_rule: Callable | None = None
         self.index_rule: Callable | None = None
         self.index_told = self.told
         self.grad_names: tuple[str, ...] = ()
@@ -86,6 +106,7 @@ class Op:
         self.signature = signature_of(self.told, body, hints, options)
         self.operand_names = self.signature.operand_names
         self.attr_names = self.signature.attr_names
+        self.draws = any(p.kind == "key" for p in self.signature.operands)
         self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
         self._may_be_plain = bool(self.operand_names) and all(p.kind in ("tensor", "number") for p in self.signature.operands)
         self._may_be_plain = self._may_be_plain and not self.signature.sizes
@@ -100,13 +121,17 @@ class Op:
 
     # ------------------------------------------------------------ rules
 
-    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False) -> Any:
-        """Declare the gradient; its parameters name what it reads."""
+    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False, on: str | None = None) -> Any:
+        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for."""
         if rule is None:
-            return functools.partial(self.grad, numpy=numpy)
-        self.grad_rule = rule
-        self.grad_names = tuple(inspect.signature(rule).parameters)
-        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs", "platform"}
+            return functools.partial(self.grad, numpy=numpy, on=on)
+        names = tuple(inspect.signature(rule).parameters)
+        if on is not None:
+            assert set(names) == set(self.grad_names), f"{self.name}.grad on {on} reads other operands than the rule"
+            self.grad_lowerings[on] = rule
+            return rule
+        self.grad_rule, self.grad_names = rule, names
+        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs"}
         assert known.issuperset(self.grad_names), f"{self.name}.grad reads {set(self.grad_names) - known}"
         self.grad_numpy = on_numpy(rule) if numpy is True else numpy or None
         return rule
@@ -121,6 +146,14 @@ class Op:
         self.check_rule, self.check_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
+    def rewrite(self, rule: Callable) -> Callable:
+        """Declare how a call is rewritten before its arguments are bound: (args, kwargs) -> (args, kwargs), which are not changed.
+
+        The rule looks at names and attributes only: what a call comes to is remembered by these.
+        """
+        self.signature.rewrite = rule
+        return rule
+
     def prepare(self, rule: Callable | None = None, *, values: bool = False, keeps_numbers_unless: str | None = None) -> Any:
         """Declare how a call's arguments are completed before anything is recorded: a dict in, the same dict changed.
 
@@ -132,6 +165,11 @@ class Op:
             return functools.partial(self.prepare, values=values, keeps_numbers_unless=keeps_numbers_unless)
         self.prepare_rule, self.looks_at_values = rule, values
         self.changes_numbers = None if keeps_numbers_unless is None else tuple(keeps_numbers_unless.split())
+        return rule
+
+    def inplace(self, rule: Callable) -> Callable:
+        """Declare how the inplace form changes its operand, where that is more than to store the result: arguments in, the operand out."""
+        self.inplace_rule = rule
         return rule
 
     def put(self, rule: Callable) -> Callable:
@@ -210,6 +248,10 @@ class Op:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.public(*args, **kwargs)
+
+    def remembered(self) -> Callable | None:
+        """The public call with a memory, where there are operands to tell calls apart by."""
+        return known_calls.remembered(self) if self.operand_names else None
 
     def call(self, arguments: dict[str, Any]) -> Any:
         """Check, promote, record: from bound arguments to result tensors."""
@@ -356,8 +398,8 @@ class Op:
 
 
 _OPTIONS = frozenset((
-    "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
+    "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg", "signature",
+    "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
     "selects", "constants", "differentiable", "numpy", "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
@@ -371,9 +413,11 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
     How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
-    `pack`, `pairs`, `name_arg`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
-    `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never get a gradient), `differentiable`, `numpy`,
+    `name_arg`, `signature`.
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is computed in
+    float32 and rounded once, since no sum, count or divisor fits into it; "grad": in the gradient alone), `retype`.
+    What it is: `view`, `passes`, `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never
+    get a gradient), `differentiable`, `numpy`,
     `by_numpy`, `plain`, `amp`.
     """
 
@@ -382,94 +426,10 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     def declare(body: Callable) -> Op:
         made = Op(body, options)
         registry.add(made.name, made)
-        made.public = _publish(made, made.signature, options)
+        made.public = publish(made)
         return made
 
     return declare
-
-
-def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
-    """The plain function that users call, with Paddle's signature, and the methods made from it."""
-    bind, call = signature.bind, made.call
-
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return call(bind(args, kwargs))
-        except errors.TELLING as e:
-            raise errors.short(e, made.told)  # noqa: B904  # the same error, shorter
-
-    public: Any = plain
-    if isinstance(made, Composite):
-        if options.get("plain"):
-            public = made.remembered()
-    elif made.operand_names:
-        public = known_calls.remembered(made)
-    _dress(public, made.name, made.doc, signature.public, made.body)
-    PUBLIC[made.name] = public
-    for path in (options.get("public") or "").split():
-        EXPORTS[path] = made.name
-    _install(public, made, signature, options)
-    return public
-
-
-def _dress(fn: Any, name: str, doc: str, signature: inspect.Signature, source: Callable) -> None:
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__, fn.__signature__, fn.family = doc, signature, source.__module__
-    fn.__module__ = "bireme.ops"  # where it is found by its name: layers and datasets that hold it are pickled
-
-
-PUBLIC: dict[str, Callable] = {}  # every public function by name: what bireme/__init__ lists from
-EXPORTS: dict[str, str] = {}  # where a function stands under another name or only elsewhere: path under bireme, name
-
-
-def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) -> None:
-    method = options.get("method")
-    if method:
-        for name in [made.name] if method is True else method.split():
-            setattr(Tensor, name, public)
-    inplace = options.get("inplace")
-    if inplace:
-        for name in [made.name + "_"] if inplace is True else inplace.split():
-            _install_inplace(name, public, made, signature, options.get("view", False))
-
-
-def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view: bool) -> None:
-    another = name.removesuffix("_") != made.name
-    first, more = signature.positional[0], made.options.get("writes", 1) - 1
-
-    def inplace(*args: Any, **kwargs: Any) -> Tensor:
-        if not args:
-            args = tuple([kwargs.pop(k) for k in list(kwargs) if signature.aliases.get(k, k) == first][:1])
-        x = args[0] if args else None
-        if not isinstance(x, Tensor):
-            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
-        if "out" in kwargs:
-            raise errors.bad(
-                f"{name}(out)", "no out, since x is changed inplace", kwargs["out"], kind=errors.ArgumentTypeError
-            )
-        since = tape.now()
-        try:
-            if precision.state.policy is None:
-                new = public(*args, **kwargs)
-            else:  # what is changed keeps its type: mixed precision passes it by, as in Paddle
-                with precision.using(None):
-                    new = public(*args, **kwargs)
-        except errors.TELLING as e:
-            if another:  # told by the name that the user called
-                errors.renamed(e, name, signature.defaults)
-            raise
-        if is_view:
-            return adopt(x, new, name)
-        assign_inplace(x, new, name, since, retypes(x, new, made, name))
-        if more:
-            count_changes(x, more)
-        return x
-
-    also = made.options.get("method") or made.options.get("public")
-    doc = f"In-place form of `{made.name}`: changes `x` and returns it." if also else made.doc  # its own, where it is all there is
-    _dress(inplace, name, doc, signature.inplace, made.body)
-    PUBLIC[name] = inplace
-    setattr(Tensor, name, inplace)
 
 
 def composite(**options: Any) -> Callable[[Callable], Composite]:
@@ -480,7 +440,7 @@ def composite(**options: Any) -> Callable[[Callable], Composite]:
     def declare(body: Callable) -> Composite:
         made = Composite(body, options)
         registry.add(made.name, made)
-        made.public = _publish(made, made.signature, options)
+        made.public = publish(made)
         return made
 
     return declare

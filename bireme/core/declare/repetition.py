@@ -74,11 +74,11 @@ def repeats(tensors: list[Tensor]) -> tuple[int, ...]:
 class Steps(Recording):
     """What a call of certain kinds recorded: the inputs are the tensors among its arguments."""
 
-    __slots__ = ("result",)
+    __slots__ = ("inputs", "result")
 
-    def __init__(self, calls: tuple[Call, ...], numbers: tuple, result: Any):
+    def __init__(self, calls: tuple[Call, ...], numbers: tuple, inputs: int, result: Any):
         super().__init__(calls, numbers)
-        self.result = result
+        self.inputs, self.result = inputs, result
 
     def path(self, since: Any, seg: segment.Segment) -> Path | None:
         """The nodes that recording this has led through, from the state `since`; None where it did anything else on the way."""
@@ -101,7 +101,8 @@ class Steps(Recording):
 
     def on(self, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors."""
-        known = self.environment(tensors)
+        # results to come, then the inputs, last first: an argument of a call is an index into this
+        known: list[Any] = [None] * self.size + tensors[::-1]
         last: list[Any] = []
 
         def operands(call: Call) -> list:
@@ -117,40 +118,36 @@ class Steps(Recording):
             known[call.first : call.first + call.width] = made
 
         self.again(operands, done)
-        return self.picked(known)
-
-    def environment(self, tensors: list[Tensor]) -> list[Any]:
-        """Results to come, then the inputs, last first, so that an argument of a call is an index here."""
-        return [None] * self.size + tensors[::-1]
+        result = self.result
+        return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
 
     def sources(self, call: Call) -> list:
         """A call's arguments with its numbers, or what stands for one that is drawn each time."""
         return [r if r.__class__ is int else self.number(r) for r in call.args]
 
-    def picked(self, known: list[Tensor]) -> Any:
-        """The call's result among what is known."""
-        result = self.result
-        return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
-
 
 class Path:
     """The same steps from a certain state of a segment: the nodes of the tree that they lead through."""
 
-    __slots__ = ("nodes", "stages", "steps")
+    __slots__ = ("nodes", "result", "stages", "steps")
 
     over = False
 
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
+        n = steps.inputs
+        self.result = steps.result + n if steps.result.__class__ is int else _as(steps.result, [i + n for i in steps.result])
+        # an argument is an index into the inputs followed by the results: what is made is then appended, a tenth faster
         self.stages = [
-            (node, call.first, sources := steps.sources(call), _fixed_numbers(sources), _is_plain(call.bound))
+            (node, call.bound, places := [s if s.__class__ is not int else ~s if s < 0 else s + n for s in steps.sources(call)],
+             _fixed_numbers(places), _is_plain(call.bound))
             for node, call in zip(nodes, steps.calls)
-        ]
+        ]  # fmt: skip
 
     def again(self, seg: segment.Segment, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors that the segment has at the same places."""
-        known = self.steps.environment(tensors)
-        for node, first, sources, fixed, plain in self.stages:
+        known = tensors
+        for node, bound, sources, fixed, plain in self.stages:
             numbers: Sequence[Any]
             if fixed is None:
                 operands = _fetched(known, sources)
@@ -158,33 +155,33 @@ class Path:
             else:
                 numbers = fixed
                 operands = [known[s] if s.__class__ is int else s for s in sources]
-            bound = node.bound
-            op = bound.op
-            if op.index_rule is not None:
-                op.check_indices(bound, operands)
+            if not plain and bound.op.index_rule is not None:
+                bound.op.check_indices(bound, operands)
             made: Any = None
             if seg.state is node.parent:  # asking about indices may have recorded a question; another thread may cut it at any time
-                leaves: dict[Value, None] = {}
+                leaves: list[Value] = []
                 needs = False
                 for t in operands:
                     if t.__class__ is not tuple:
                         needs = needs or not t.stop_gradient
                         v = t._value
-                        if segment.known(seg, v) is None:
-                            leaves[v] = None
+                        # `segment.known`, written out: its call would be 3 % of `clip`
+                        if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
+                            leaves.append(v)
                 if bound.many:
                     made = tape.step(seg, node, operands, numbers, leaves, needs)
                 elif (one := tape.step_to_one(seg, node, operands, numbers, leaves, needs)) is not None:
                     if plain:
-                        known[first] = one
+                        known.append(one)
                         continue
                     made = [one]
             if made is None:
                 made = tape.apply(bound, operands)
-            if op.is_view:
+            if bound.op.is_view:
                 view.attach(made[0], operands[0], bound, operands[1:])
-            known[first : first + len(made)] = made
-        return self.steps.picked(known)
+            known += made
+        result: Any = self.result
+        return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
 
 
 def _is_plain(bound: Any) -> bool:
@@ -245,11 +242,11 @@ def recorded_steps(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | 
     if any(i < 0 for i in ends):
         return None
     if many or any(n.__class__ in (int, float) and n == 0 for n in numbers):  # zeros of either sign are equal
-        return Steps(tuple(calls), tuple(numbers), _as(result, ends) if many else ends[0])
-    return _steps(tuple(calls), tuple(numbers), ends[0])
+        return Steps(tuple(calls), tuple(numbers), len(tensors), _as(result, ends) if many else ends[0])
+    return _steps(tuple(calls), tuple(numbers), len(tensors), ends[0])
 
 
 @functools.lru_cache(maxsize=4096)
-def _steps(calls: tuple[Call, ...], numbers: tuple, end: int) -> Steps:
+def _steps(calls: tuple[Call, ...], numbers: tuple, inputs: int, end: int) -> Steps:
     """One object for the same steps: those of most composites do not depend on shapes."""
-    return Steps(calls, numbers, end)
+    return Steps(calls, numbers, inputs, end)

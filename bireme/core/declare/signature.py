@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import types
 import typing
@@ -20,21 +21,51 @@ from bireme.core.record import flush
 from bireme.core.tensor.tensor import Tensor
 
 MISSING: Any = object()
+_NAME = inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="str | None")
+_OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | None")
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TORCH = {"input": "x", "other": "y", "dim": "axis"}
+
+
+# what users read for the kinds of annotations that operators are declared with; a type in brackets stands for itself
+_SHOWN = {
+    "Attr": "Any",
+    "Extra": "Any",
+    "Axis": "int",
+    "Axes": "int | Sequence[int]",
+    "Ints": "int | Sequence[int] | Tensor",
+    "Shape": "Sequence[int | Tensor] | Tensor",
+    "DTypeArg": "DTypeLike",
+    "DeviceArg": "DeviceLike",
+    "Const": "float",
+    "Sizes": "int | Sequence[int]",
+    "Padding": "int | str | Sequence[int] | Sequence[Sequence[int]]",
+    "list[Tensor]": "Sequence[Tensor]",
+}
 
 
 class Param:
     """One parameter of an operator: its kind decides how the argument is treated."""
 
-    __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional", "whole")
+    __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional", "whole", "shown")
 
     convert: Any
 
-    def __init__(self, name: str, hint: Any, default: Any, only_keyword: bool):
+    def __init__(self, name: str, hint: Any, written: Any, default: Any, only_keyword: bool):
         self.name, self.default, self.only_keyword = name, default, only_keyword
+        self.shown = _shown(written, default is None)
         self.kind, self.optional, self.convert = _kind_of(hint, default)
         self.whole = int in typing.get_args(hint) and float not in typing.get_args(hint)  # `Tensor | int` takes no fractions
+
+
+@functools.cache
+def _shown(written: Any, optional: bool) -> str:
+    """An annotation as users read it."""
+    text = written if isinstance(written, str) else inspect.formatannotation(written)
+    text = _SHOWN.get(text, text)
+    if text.startswith(("Attr[", "Extra[")):
+        text = text.partition("[")[2][:-1]
+    return f"{text} | None" if optional and text != "Any" and not text.endswith("None") else text
 
 
 def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
@@ -72,7 +103,7 @@ class Signature:
         self.positional = [p.name for p in visible if not p.only_keyword]
         self.defaults = {p.name: p.default for p in visible}
         self.required = [p.name for p in visible if p.default is MISSING]
-        if "name" not in self.own_names and options.get("name_arg", True):
+        if "name" not in self.own_names and options.get("name_arg", "signature" not in options):
             self.positional.append("name")
             self.defaults["name"] = None
         if options.get("out"):
@@ -82,8 +113,8 @@ class Signature:
             for other in [others] if isinstance(others, str) else others:
                 self.aliases[other] = name
         self.rejects = options.get("rejects") or {}
-        self.varargs, self.pack = options.get("varargs"), options.get("pack", list)
-        self.pairs = options.get("pairs") or ()  # keywords that stand for two of the varargs
+        self.varargs = options.get("varargs")
+        self.rewrite: Callable | None = None
         self.vararg_place = self.positional.index(self.varargs) if self.varargs else -1
         self.operands = [p for p in params if p.kind in ("tensor", "number", "list", "key")]
         self.operand_names = tuple(p.name for p in self.operands)
@@ -96,41 +127,42 @@ class Signature:
         self.takes = codes | {other: codes[name] for other, name in self.aliases.items() if name in codes}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
         self.public = self._inspectable(visible, options)
-        self.inplace = self.public.replace(parameters=[p for p in self.public.parameters.values() if p.name != "out"])
 
-    def _inspectable(self, visible: list[Param], options: dict[str, Any]) -> inspect.Signature:
+    def _inspectable(self, visible: list[Param], options: dict[str, Any]) -> list[inspect.Parameter]:
+        """The parameters that users read of, in order."""
         kinds = inspect.Parameter
+        if "signature" in options:
+            return list(inspect.signature(options["signature"]).parameters.values())
         made = [
             kinds(
                 p.name,
                 kinds.KEYWORD_ONLY if p.only_keyword else kinds.POSITIONAL_OR_KEYWORD,
                 default=kinds.empty if p.default is MISSING else p.default,
+                annotation=p.shown,
             )
             for p in visible
         ]
         front = [p for p in made if p.kind is kinds.POSITIONAL_OR_KEYWORD]
         back = [p for p in made if p.kind is kinds.KEYWORD_ONLY]
         if "name" in self.positional and "name" not in self.own_names:
-            front.append(kinds("name", kinds.POSITIONAL_OR_KEYWORD, default=None))
+            front.append(_NAME)
         if options.get("out") is True:
-            back.append(kinds("out", kinds.KEYWORD_ONLY, default=None))
-        return inspect.Signature([*front, *back])
+            back.append(_OUT)
+        return [*front, *back]
 
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         """A call's arguments by parameter name, defaults filled in."""
         arguments = dict(self.defaults)
+        if self.rewrite is not None:
+            args, kwargs = self.rewrite(args, kwargs)
         if self.varargs is not None and len(args) > self.vararg_place and _begins_integers(args[self.vararg_place :]):
-            args = (*args[: self.vararg_place], self.pack(args[self.vararg_place :]))
+            args = (*args[: self.vararg_place], list(args[self.vararg_place :]))
         if len(args) > len(self.positional):
             raise errors.bad(
                 f"{self.op}()", f"at most {len(self.positional)} positional arguments", described=f"{len(args)}", kind=errors.ArgumentTypeError
             )
         for name, x in zip(self.positional, args):
             arguments[name] = x
-        for a, b in zip(self.pairs[::2], self.pairs[1::2]):
-            if a in kwargs and b in kwargs:
-                kwargs = {**kwargs, str(self.varargs): self.pack((kwargs[a], kwargs[b]))}
-                del kwargs[a], kwargs[b]
         for name, x in kwargs.items():
             if name not in arguments:
                 name = self._alias(name)
@@ -263,10 +295,12 @@ def hints_of(body: Callable) -> dict[str, Any]:
 
 def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict[str, Any]) -> Signature:
     """The Signature that a body's parameters and annotations declare."""
-    params = []
-    for p in inspect.signature(body).parameters.values():
-        default = MISSING if p.default is inspect.Parameter.empty else p.default
-        params.append(Param(p.name, hints.get(p.name, Any), default, p.kind is inspect.Parameter.KEYWORD_ONLY))
+    code, written = body.__code__, body.__annotations__
+    front = code.co_argcount
+    names = code.co_varnames[: front + code.co_kwonlyargcount]
+    own = body.__defaults__ or ()
+    defaults = {**dict(zip(names[front - len(own) : front], own)), **(body.__kwdefaults__ or {})}
+    params = [Param(n, hints.get(n, Any), written.get(n, "Any"), defaults.get(n, MISSING), i >= front) for i, n in enumerate(names)]
     return Signature(name, params, options)
 
 

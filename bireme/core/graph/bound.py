@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -129,7 +129,9 @@ class Bound:
     def lower(self, platform: str) -> Callable:
         """The call on jax arrays, in the form for this platform."""
         body = self.op.lowerings.get(platform, self.op.body)
-        return functools.partial(self._rounded, body) if self.op.wide else lambda *arrays: body(**self.arguments(arrays))
+        if self.op.wide or self.op.upcast:
+            return functools.partial(self._rounded if self.op.wide else self._upcast, body)
+        return lambda *arrays: body(**self.arguments(arrays))
 
     def _rounded(self, body: Callable, *arrays: Any) -> Any:
         """The body with a wider number beside half precision: computed as wide as the number, and rounded once."""
@@ -137,6 +139,15 @@ class Bound:
         if narrow is None or all(x.dtype == narrow for x in arrays):
             return body(**self.arguments(arrays))
         return body(**self.arguments([x.astype(jnp.float32) for x in arrays])).astype(narrow)
+
+    def _upcast(self, body: Callable, *arrays: Any) -> Any:
+        """The body on half precision as float32, and its results rounded once."""
+        if not any(x.dtype in NARROW for x in arrays):
+            return body(**self.arguments(arrays))
+        outs = self.infer(tuple([sig_of(tuple(x.shape), dtypes.from_numpy(x.dtype)) for x in arrays]))
+        made = body(**self.arguments(upcast(arrays)))
+        found = [x.astype(s.dtype.np) for x, s in zip(made if self.many else [made], outs)]
+        return self.op.container(found) if self.many else found[0]
 
     def lower_once(self, platform: str) -> Callable:
         """The same, traced once for each kind of operands however often it is called."""
@@ -200,6 +211,8 @@ class Bound:
         op = self.op
         elements = sum([s.size for s in sigs]) + sum([s.size for s in outs])
         more = op.effort_rule(**only(op.effort_names, self.arguments(sigs))) if op.effort_rule is not None else 0
+        if op.draws:
+            more += cost.DRAWN * sum([s.size for s in outs])
         flops = op.flops_rule(*sigs) if op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
         return elements, more, flops
 
@@ -307,7 +320,7 @@ class GradBound:
         elements, more, flops = self.base.amounts(self.sigs, self.outs)
         return 2 * elements, 2 * more, 2 * flops
 
-    def _split(self, arrays: tuple) -> tuple[list, list, Any]:
+    def _split(self, arrays: Sequence[Any]) -> tuple[list, list, Any]:
         n = sum(self.given)
         present = iter(arrays[:n])
         gs = [next(present) if g else None for g in self.given]
@@ -325,22 +338,22 @@ class GradBound:
     def by_rule(self, platform: str, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
         """The declared rule, with what it names."""
         base = self.base
-        gs, saved, outs = self._split(arrays)
+        gs, saved, outs = self._split(upcast(arrays) if base.op.grad_upcast else arrays)
         named = base.arguments([s if s is not None else spec(sig) for s, sig in zip(saved, self.sigs)])
         full = [g if g is not None else xp.zeros(s.shape, s.dtype.np) for g, s in zip(gs, self.outs)]
         named["g"] = full if base.many else full[0]
         if self.takes_outs:
             named["out"] = outs if base.many else outs[0]
-        named["sigs"], named["platform"] = self.sigs, platform
+        named["sigs"] = self.sigs
         named["needs"] = tuple([i in self.needs for i in range(len(self.sigs))])
-        found = (rule or base.op.grad_rule)(**only(base.op.grad_names, named))
+        found = (rule or base.op.grad_lowerings.get(platform, base.op.grad_rule))(**only(base.op.grad_names, named))
         flat = flatten(found if isinstance(found, tuple) else (found,))
         return [fit(flat[i], self.sigs[i], xp) for i in self.needs]
 
     def _derived(self, platform: str, *arrays: Any) -> list:
         """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
         base = self.base
-        gs, saved, _ = self._split(arrays)
+        gs, saved, _ = self._split(upcast(arrays) if base.op.grad_upcast else arrays)
         # the gradient of a gradient goes through the reference: a platform's own kernel may have no second derivative
         fn = base.lower("reference" if isinstance(base, GradBound) else platform)
 
@@ -374,9 +387,11 @@ class GradOp:
     def __init__(self, name: str):
         self.name = name + ".grad"
         self.grad_rule = self.grad_numpy = None
+        self.grad_upcast = False
         self.scales: tuple[int, ...] = ()
         self.carries = self.of_the_past = self.bilinear = False
         self.lowerings: dict = {}
+        self.grad_lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list
 
@@ -389,6 +404,11 @@ class GradOp:
 
 def spec(sig: Sig) -> Any:
     return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+
+
+def upcast(arrays: Any) -> list:
+    """Half precision in float32."""
+    return [x.astype(np.float32) if x.dtype in NARROW else x for x in arrays]
 
 
 def fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:

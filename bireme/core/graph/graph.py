@@ -74,7 +74,10 @@ class Value:
     the buffer of a real one may be reused. `leaf_of` and `leaf` remember its place in the segment that last read it.
     """
 
-    __slots__ = ("sig", "array", "segment", "index", "leaf_of", "leaf", "device", "marks", "bounds", "__weakref__")
+    __slots__ = (
+        "sig", "array", "segment", "index", "leaf_of", "leaf", "device", "marks", "bounds", "guards", "call_guards",
+        "__weakref__",
+    )  # fmt: skip
 
     sig: Sig
     array: Any
@@ -84,6 +87,8 @@ class Value:
     device: Any
     marks: int
     bounds: Any
+    guards: tuple  # those it depends on, and those of a call that is still to read it; not set where there are none
+    call_guards: tuple
 
     def __init__(self, sig: Sig, array: Any, device: Any):
         self.sig, self.array, self.device = sig, array, device

@@ -16,7 +16,7 @@ class Segment:
 
     __slots__ = (
         "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "early", "live", "edges",
-        "cells", "guards", "replaced", "symbolic", "error", "passes", "__weakref__",
+        "cells", "guards", "leaf_guards", "links", "lost", "replaced", "symbolic", "error", "passes", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, symbolic: bool = False):
@@ -35,8 +35,11 @@ class Segment:
         self.edges: list[Any] = []
         self.cells: list[Any] = []
         self.guards: list[Any] = []
+        self.leaf_guards: dict[int, tuple] | None = None  # by leaf, the guards that it depends on
+        self.links: list[tuple] | None = None  # seeds of gradients, and what they are gradients of
+        self.lost: dict[int, Any] = {}  # values that cannot be computed, and the guard that failed
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
         self.passes = 0  # backward passes in it, see `backward_starts`
 
 
@@ -55,9 +58,10 @@ def reference(seg: Segment, v: Value, device: Any, leaves: dict[Value, None]) ->
     None where a look-up cannot help: the value is pending elsewhere or on another device than `device`, it is new and read
     twice by one call, or a closed step has to run first. Recording handles these.
     """
-    at = known(seg, v)
-    if at is not None:
-        return at
+    if v.segment is seg:  # `known`, written out: its call would be 2 % of a call that takes a list
+        return v.index
+    if v.leaf_of is seg:
+        return ~v.leaf
     if v.array is None or v.device is not device or v in leaves or local.waiting is not None:
         return None
     leaves[v] = None
@@ -82,6 +86,7 @@ class _Local(threading.local):
         self.segment = Segment()
         self.waiting: Segment | None = None
         self.depth = 0
+        self.unreported: list[list] = []  # guards of its segments that have run, see `guards.check`
         self.trace: Any = None  # what a composite's body records, see `repetition`
         self.regions: list[Any] = []  # whose calls are kept to be recorded again, see `recompute`
         self.last_edge: Any = _nothing  # weakly, the last edge of the tape in a segment that has run
@@ -98,9 +103,24 @@ def announce(seg: Segment) -> None:
     OPEN[id(seg)] = ref(seg, functools.partial(OPEN.pop, id(seg)))
 
 
+def reads_again(seg: Segment) -> None:
+    """A value knows one segment that reads it: after another one had its turn, it is again this one."""
+    for place, r in enumerate(seg.leaves):
+        v = r()
+        if v is not None:
+            v.leaf_of, v.leaf = seg, place
+
+
 _roots: list[Node] = [Node()]
-nodes = [0]
+nodes = [0]  # in the tree, with the calls and backward passes that its nodes know
 MAX_TREE = 100_000
+
+
+def keep_call(state: Node, call: tuple, found: Any) -> None:
+    """Let a node know where a call leads from it."""
+    if call not in state:
+        nodes[0] += 1
+    state[call] = found
 
 
 def root() -> Node:
@@ -136,6 +156,12 @@ flags.on_change(_read_limits)
 
 
 local = _Local()
+
+
+class guarding:
+    """Whether there was ever a guard in this process: before that, nobody looks for values that depend on one."""
+
+    used = False
 
 
 class debug_mode:

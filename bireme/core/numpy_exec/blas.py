@@ -109,16 +109,19 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < SHARED_PRODUCT or a.dtype != b.dtype or a.dtype not in SHARED or cores() == 1:
         return np.matmul(a, b)
     out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
-    work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
-    makers = [functools.partial(np.matmul, x, y, out=out[place]) for x, y, place in _parts(a, b)]
     with one_thread:
-        for make in makers[1:]:
-            work.put((make, done))
-        found = [_made(makers[0]), *[done.get() for _ in makers[1:]]]
-    for error in found:
+        share([functools.partial(np.matmul, x, y, out=out[place]) for x, y, place in _parts(a, b)])
+    return out
+
+
+def share(makers: list[Callable[[], Any]]) -> None:
+    """Make parts on all cores, the first of them here; raises what one of them raised."""
+    work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
+    for make in makers[1:]:
+        work.put((make, done))
+    for error in [_made(makers[0]), *[done.get() for _ in makers[1:]]]:
         if error is not None:
             raise error
-    return out
 
 
 def _parts(a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, Any]]:

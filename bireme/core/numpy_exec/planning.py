@@ -77,7 +77,7 @@ def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
     if not all(grad.given):
         return functools.partial(grad.by_rule, "numpy", rule=form, xp=np)
     needs = tuple([i in grad.needs for i in range(len(grad.sigs))])
-    known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": grad.sigs, "platform": "numpy", "needs": needs}
+    known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": grad.sigs, "needs": needs}
     places: dict[str, int | tuple[int, int]] = {"g": (0, count) if base.many else 0}  # one array, or those from here to there
     i = 0
     for name, n in zip(base.op.operand_names, base.layout):

@@ -28,6 +28,26 @@ class traced_once:
         return self._call(*args, **settings)
 
 
+class dual:
+    """A function on jax arrays with a form of its own for NumPy arrays, which runs where no argument is a jax array.
+
+        @dual(_take_numpy)
+        def take_axis(x, index, axis=0): ...
+    """
+
+    def __init__(self, numpy: Callable):
+        self.numpy: Callable = numpy
+        self.body: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.body is None:  # the declaration
+            self.body = args[0]
+            self.__name__, self.__doc__ = self.body.__name__, self.body.__doc__
+            return self
+        traced = any(isinstance(a, jax.Array) for a in args)
+        return (self.body if traced else self.numpy)(*args, **kwargs)
+
+
 class on_numpy:
     """The same function on NumPy arrays, made when it is first wanted: by then its module is complete."""
 

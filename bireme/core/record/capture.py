@@ -6,7 +6,8 @@ from typing import Any
 
 from bireme.core.base import device as devices
 from bireme.core.graph.graph import SYMBOLIC, Graph, Value, sig_of
-from bireme.core.graph.segment import Segment, local
+from bireme.core.graph.segment import Segment, announce, local, reads_again
+from bireme.core.record import flush, guards
 from bireme.core.run import lookup
 
 
@@ -22,6 +23,7 @@ class capture:
         self._outer = local.segment
         self.segment = local.segment = Segment(symbolic=True)
         self.segment.device = devices.current()
+        announce(self.segment)  # what it reads is not donated by what runs meanwhile
         self.inputs: list[Value] = []
         return self
 
@@ -34,8 +36,13 @@ class capture:
 
     def __exit__(self, *exc) -> None:
         local.segment = self._outer
+        reads_again(self._outer)
 
     def finish(self, outputs: list[Value]) -> Any:
         """The captured graph as a callable object: `run(arrays) -> arrays`."""
         seg = self.segment
+        for v in outputs:
+            if v.segment is not seg and v.marks != SYMBOLIC:
+                flush.force(v)  # computed outside, perhaps still pending there
+                guards.check_value(v, wait=True)
         return lookup.Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)

@@ -18,7 +18,18 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import errors, flags
 from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
-from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, known, local, nodes, pending
+from bireme.core.graph.segment import (
+    OPEN,
+    Segment,
+    announce,
+    debug_mode,
+    guarding,
+    known,
+    local,
+    nodes,
+    pending,
+    reads_again,
+)
 from bireme.core.record import guards
 from bireme.core.run import lookup
 
@@ -94,6 +105,8 @@ def read_first(seg: Segment, leaves: Collection[Value]) -> None:
         seg.arrays.append(v.array)
         v.leaf_of, v.leaf = seg, place
         place += 1
+    if guarding.used:
+        guards.add_leaves(seg, leaves)
 
 
 def _add_leaf(seg: Segment, v: Value) -> Sig | None:
@@ -111,6 +124,8 @@ def _add_leaf(seg: Segment, v: Value) -> Sig | None:
     seg.leaves.append(ref(v))
     seg.arrays.append(v.array)
     v.leaf_of, v.leaf = seg, place  # last: an interrupt before it leaves nothing that points at a place not taken
+    if guarding.used:
+        guards.add_leaves(seg, (v,))
     return v.sig
 
 
@@ -127,7 +142,7 @@ def move(v: Value, device: Any) -> Value:
     """A copy of a Value on another device."""
     moved = Value(v.sig, lookup.put(force(v), device), device)
     moved.bounds = v.bounds
-    return moved
+    return guards.copy_guards(v, moved)
 
 
 def roll_back(seg: Segment) -> None:
@@ -137,6 +152,8 @@ def roll_back(seg: Segment) -> None:
         v = r()
         if v is not None:
             v.leaf_of = None
+    if seg.leaf_guards:
+        seg.leaf_guards = {place: found for place, found in seg.leaf_guards.items() if place < state.leaves}
     del seg.leaves[state.leaves :], seg.arrays[state.leaves :], seg.numbers[state.numbers :], seg.values[state.end :]
 
 
@@ -217,22 +234,39 @@ def run(seg: Segment) -> None:
                 local.last_edge = seg.edges[-1]
             _drop_lone_views(seg)
             try:
-                lookup.execute(seg, _held_elsewhere(seg))
+                _execute(seg)
             except (MemoryError, RuntimeError, LookupError) as e:
                 _take_back(seg)
                 if not isinstance(e, MemoryError):
-                    guards.check(wait=True)  # it may have stumbled over what an earlier part had found wrong
+                    guards.check_leaves(seg)
                 raise
         fill(seg)
 
 
-def _take_back(seg: Segment) -> None:
-    """A step could not run: parameters and optimizer state are again what they were before it."""
+def _execute(seg: Segment) -> None:
+    """Run what can be run: an invalid call is left out with all that depends on it, which raises when it is read."""
+    while True:
+        try:
+            lookup.execute(seg, _held_elsewhere(seg))
+            return
+        except lookup.GuardFailed as e:
+            if e.guard.failed():  # it was left out before
+                raise e.guard.error() from e.__cause__
+            e.guard.resolve(True)
+            seg.lost = guards.not_computable(seg, e.guard) | seg.lost
+            _take_back(seg, seg.lost)
+
+
+def _take_back(seg: Segment, lost: Collection[int] | None = None) -> None:
+    """A step could not run, or not what is lost of it: parameters and optimizer state are what they were before it."""
     for r, leaf in seg.replaced:
         t, array = r(), seg.arrays[leaf]
         if t is None or t._value.segment is not seg or getattr(array, "is_deleted", bool)():
             continue
+        if lost is not None and t._value.index not in lost:
+            continue
         old = Value(t._value.sig, array, seg.device)
+        old.guards = (seg.leaf_guards or {}).get(leaf, ())
         if t._view is None:
             t._value = old
         else:
@@ -244,7 +278,10 @@ def fill(seg: Segment) -> None:
     if seg.results:
         live = seg.live
         assert live is not None
-        for i, array in zip(live, (*seg.early, *seg.results[0]) if seg.early else seg.results[0]):
+        made = (*seg.early, *seg.results[0]) if seg.early else seg.results[0]
+        if seg.guards or seg.leaf_guards:
+            _fill_guards(seg, dict(zip(live, made)))
+        for i, array in zip(live, made):
             v = seg.values[i]()
             if v is not None and v.segment is seg:
                 v.array = array
@@ -254,6 +291,22 @@ def fill(seg: Segment) -> None:
         seg.arrays, seg.results, seg.replaced, seg.early = [], [()], [], ()
         seg.edges, seg.cells = [], []
         OPEN.pop(id(seg), None)
+
+
+def _fill_guards(seg: Segment, made: dict[int, Any]) -> None:
+    """Fill in the flags, and give values the guards that they depend on, before anybody can read them."""
+    for g in seg.guards:
+        if g.index in seg.lost:
+            g.resolve(False)  # it checks what depends on another one, which has failed
+        elif g.flag is not None and g.flag.segment is seg:
+            g.flag.array, g.flag.segment = made.get(g.index), None
+    found = guards.dependent(seg) | {i: (g,) for i, g in seg.lost.items()}
+    for i, those in found.items():
+        v = seg.values[i]()
+        if v is not None and v.segment is seg:
+            v.guards = those
+            if i in seg.lost:
+                v.segment = None
 
 
 def _open_new() -> Segment:
@@ -282,14 +335,11 @@ class aside:
             run(local.segment)
         finally:
             local.segment = self._outer
-            for place, r in enumerate(self._outer.leaves):  # a value knows one segment that reads it: again the one outside
-                v = r()
-                if v is not None:
-                    v.leaf_of, v.leaf = self._outer, place
+            reads_again(self._outer)
 
 
 def _held_elsewhere(seg: Segment) -> set[int]:
-    """Arrays that a segment of another thread still reads: they must not be donated."""
+    """Arrays that another segment reads, a thread's or that of a graph being captured: they must not be donated."""
     others = [s for r in list(OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
     return {id(a) for s in others for a in s.arrays} if others else set()
 
@@ -311,6 +361,7 @@ def force(v: Value) -> Any:
             with seg.lock:
                 fill(seg) if seg.results else run(seg)
         if v.array is None:
+            guards.check(v)
             if v.marks == SYMBOLIC:
                 raise errors.bad(
                     "value", "a number", described="a symbolic input of a graph being captured", kind=RuntimeError
@@ -329,9 +380,9 @@ def force(v: Value) -> Any:
             elif seg is not None and seg.error is not None:
                 raise errors.with_line(seg.error)
             else:
-                raise errors.failure("this value belongs to a segment that was lost (a fork, or an interrupted run)")
-    if guards.kept:
-        guards.check()
+                raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
+    if guarding.used:
+        guards.check(v)
     return v.array
 
 
@@ -346,11 +397,13 @@ def flush() -> None:
     """
     run_closed()
     run(local.segment)
+    guards.check()
 
 
 def pin(v: Value) -> Any:
     """The array of a Value that is about to leave the engine: from now on its buffer is never donated."""
     array = force(v)
+    guards.check_value(v, wait=True)  # outside of the engine nobody could raise later
     if v.device.is_cpu or not isinstance(array, np.ndarray):
         lookup.pin(array)
         return array
@@ -432,6 +485,7 @@ def cross_border() -> None:
 def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) -> None:
     pos = seg.state.pos
     run(seg)
+    guards.check()
     for watcher in debug_mode.watchers:
         watcher(bound, operands, outs, pos)
     if debug_mode.check_nan:
@@ -451,7 +505,8 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
 
 def _before_fork() -> None:
     if not local.segment.symbolic:
-        flush()
+        run_closed()
+        run(local.segment)
     lookup.before_fork()
 
 

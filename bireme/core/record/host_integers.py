@@ -27,7 +27,7 @@ def peek(v: Value) -> np.ndarray | None:
     if seg is None or seg is not local.segment or seg.symbolic or local.trace is not None:
         return None
     found = _computed(v, seg)
-    if found is None or any(_computed(bad, seg) for bad, *_ in seg.guards if bad.segment is seg):
+    if found is None or any(_computed(g.flag, seg) for g in seg.guards):
         return None  # the run says what is wrong, with the line that it comes from
     v.array, v.segment = found, None  # from now on it is a value like any other on the host
     return found

@@ -1,4 +1,4 @@
-"""Programs: the key of a cut segment, the look-up, and which tier runs it. The one place that knows about tiers.
+"""Look-up: the program of a cut segment, found by its graph and by what is alive, or made. `tiers` says which kind.
 
 The tier depends on counts and sizes alone, never on time or on the state of a cache, so the same script gives the same
 bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
@@ -28,14 +28,15 @@ from bireme.core.base.device import Fork, started
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Node, Value
 from bireme.core.numpy_exec import interpreter
-from bireme.core.run import explain, loss_reads, prefetch
+from bireme.core.run import explain, loss_reads, prefetch, tiers
+from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import split_step, xla
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_WAITING = 48
 
 
-class Program:
+class Executable:
     """A prepared call with the outputs it returns and the leaves it donates; `front` is a program that goes before it, see `split_step`."""
 
     __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers")
@@ -52,31 +53,31 @@ class Entry:
     """What is known about one graph: how often it was met and the programs made for it."""
 
     __slots__ = (
-        "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent", "looked",
-        "watch", "early", "others", "ahead", "slow",
+        "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "size", "note", "last", "recent", "looked",
+        "watch", "early", "others", "ahead", "making",
     )  # fmt: skip
 
-    def __init__(self, graph: Graph, family: Family):
-        self.graph, self.family = graph, family
+    def __init__(self, graph: Graph, family: Family, size: tiers.Size):
+        self.graph, self.family, self.size = graph, family, size
         self.met = self.hits = self.last = 0
         self.looked = 1  # how often it had been met when `_make_room` looked at it
-        self.recent: deque[int] = deque(maxlen=RARE)  # when it was met without a program, by the family's clock
-        self.exact: dict[tuple, Program] = {}
-        self.compiled: list[Program] = []
-        self.interpreted: Program | None = None
-        self.cheap, self.patience = False, 1  # interpreted always; the first so many times
-        self.slow: bool | None = None  # what `_waits` says of it, once somebody asked
+        self.recent: deque[int] = deque(maxlen=tiers.BUSY_RUNS_SLOW)  # when it was met without a program, by the family's clock
+        self.exact: dict[tuple, Executable] = {}
+        self.compiled: list[Executable] = []
+        self.interpreted: Executable | None = None
+        self.making = threading.RLock()  # held by who makes a program of it
         self.note = explain.Note(graph)
         self.watch = loss_reads.Watch() if loss_reads.worth_it(graph) else None
         self.ahead: prefetch.Reading | None = None  # what is read while the first run is interpreted
         self.early = False  # whether its programs give the loss before the gradients
-        self.others: tuple[dict[tuple, Program], list[Program]] | None = None  # those of the other kind, where there are both
+        self.others: tuple[dict[tuple, Executable], list[Executable]] | None = None  # those of the other kind, where there are both
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
-        others = self.others or ({}, [])
-        self.early, self.others = not self.early, (self.exact, self.compiled)
-        self.exact, self.compiled = others
+        with _lock:  # whoever compiles now has taken the programs of its own kind, see `_compile`
+            others = self.others or ({}, [])
+            self.early, self.others = not self.early, (self.exact, self.compiled)
+            self.exact, self.compiled = others
 
     def drop(self) -> None:
         """Let go of what was compiled."""
@@ -95,14 +96,12 @@ class Family:
         self.clock, self.graphs, self.warned = 0, 0, False
 
 
-LONG, TINY, MANY = 250, 60.0, 32  # operators; microseconds each; runs
-SIMPLE, OTHER, RESULT = 1e3, 1e4, 1e4  # microseconds to compile: NumPy's own functions all become one kernel; any other; each further result
-SHORT = 2e6  # microseconds that are a short wait
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
 _lock = threading.RLock()
+_BY_XLA = ("xla", "xla_per_op")  # executors whose calls take three lists, see `executor`
 _pinned: dict[int, weakref.ref] = {}
 
 
@@ -133,14 +132,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
                 if len(_families) > MAX_GRAPHS:
                     _families.popitem(last=False)
             family.graphs += 1
-            entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
-            # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
-            # that takes the interpreter 300 us is never worth it
-            entry.cheap = graph.work < 300 + 3 * (n_live + len(graph.leaf_sigs)) or graph.work_by_numpy > graph.work / 2
-            # what is made of nothing, as the first weights of a model, NumPy draws as fast as a compiled program
-            entry.cheap = entry.cheap or not graph.leaf_sigs
-            if len(graph.nodes) >= LONG and _tiny(graph):
-                entry.patience = _patience(graph)
+            entry = _graphs[graph.key] = graph.entry = Entry(graph, family, tiers.size_of(graph, n_live))
             explain.met(entry)
             _calls[0] += len(graph.nodes)
             _make_room(entry)
@@ -170,22 +162,6 @@ def _make_room(new: Entry) -> None:
         _forget(old)
 
 
-def _patience(graph: Graph) -> int:
-    """How often a loop of tiny operators, as a hand-written recurrence, is met before it is compiled.
-
-    When its runs have taken as long as that would: a script that ends before has not waited for it, and no other takes twice
-    the time of the better choice. Where the wait is short, sooner.
-    """
-    cost = _compile_cost(graph)
-    return MANY if cost < SHORT else max(MANY, int(cost / graph.work))
-
-
-def _compile_cost(graph: Graph) -> float:
-    """Microseconds that its compile takes, roughly: by the kinds of its operators and the number of its values."""
-    simple = sum([isinstance(getattr(n.bound.op, "numpy_form", None), np.ufunc) for n in graph.nodes])
-    return SIMPLE * simple + OTHER * (len(graph.nodes) - simple) + RESULT * (len(graph.value_sigs) - len(graph.nodes))
-
-
 _settings = [(False, False)]  # the flags that choose a tier: a part of the look-up, so that the next run sees a change
 
 
@@ -196,6 +172,14 @@ def _read_flags() -> None:
 flags.on_change(_read_flags)
 
 
+class GuardFailed(Exception):
+    """A run could not go on because of what a guard of its segment checks, see `record.guards`."""
+
+    def __init__(self, guard: Any):
+        super().__init__()
+        self.guard = guard
+
+
 def execute(seg: Any, held: set[int]) -> None:
     """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
     shutdown.within(_execute, seg, held)
@@ -204,6 +188,8 @@ def execute(seg: Any, held: set[int]) -> None:
 def _execute(seg: Any, held: set[int]) -> None:
     state: Node = seg.state
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
+    if seg.lost:
+        live = tuple([i for i in live if i not in seg.lost])
     seg.live = live
     if not live:
         seg.results.append(())
@@ -215,11 +201,15 @@ def _execute(seg: Any, held: set[int]) -> None:
         dead = _only_here(dead, arrays, held)
     counters.STATS["flushes"] += 1
     counters.STATS["nodes"] += state.depth
-    if entry.watch is not None:
-        loss_reads.look_back(entry, entry.watch)
+    watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
+    if watch is not None:
+        loss_reads.look_back(entry, watch)
     key = (live, tuple(dead), _settings[0])
     program = entry.exact.get(key) if executor.forced() is None else None
-    if program is None:
+    if seg.lost:  # the rest of a run that failed: once, and not remembered
+        call = interpreter.INTERPRETER.prepare(entry.graph, live, (), seg.device)
+        program = Executable(live, (), call, len(arrays), "interpreter")
+    elif program is None:
         try:
             program = _choose(entry, key)
         except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
@@ -233,7 +223,7 @@ def _execute(seg: Any, held: set[int]) -> None:
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
-        if program.tier in ("xla", "xla_per_op"):
+        if program.tier in _BY_XLA:
             start = time.perf_counter()
             counters.STATS["op_by_op"] += program.tier == "xla_per_op"
             xla.call(seg, program, vectors, set(dead))
@@ -242,11 +232,12 @@ def _execute(seg: Any, held: set[int]) -> None:
             counters.STATS["interprets"] += program.tier == "interpreter"
             seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
     except IndexError as e:
-        raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
+        failed = _failed_guard(seg, entry, vectors)
+        raise _failed(e, seg, entry) if failed is None else GuardFailed(failed) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
-    if entry.watch is not None:
-        entry.watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+    if watch is not None and entry.watch is watch:
+        watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
 
 
 def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
@@ -267,13 +258,14 @@ def _forget(entry: Entry) -> None:
     entry.note.close()
 
 
-def _bad_index(seg: Any, entry: Entry, vectors: list) -> Exception | None:
-    """What the segment's guards say about an index that NumPy has stumbled over."""
-    for bad, message, pos, kind in seg.guards:
-        if bad.segment is seg:
-            ask = interpreter.INTERPRETER.prepare(entry.graph, (bad.index,), (), seg.device)
-            if bool(ask(seg.arrays[: seg.state.leaves], vectors)[0]):
-                return errors.failure(message, kind=kind, pos=pos)
+def _failed_guard(seg: Any, entry: Entry, vectors: list) -> Any:
+    """The first of the segment's guards that fails, where NumPy has refused an index."""
+    for g in seg.guards:
+        if g.index not in seg.lost:
+            ask = interpreter.INTERPRETER.prepare(entry.graph, (g.index,), (), seg.device)
+            with contextlib.suppress(IndexError):  # its flag depends on another one that fails
+                if bool(ask(seg.arrays[: seg.state.leaves], vectors)[0]):
+                    return g
     return None
 
 
@@ -298,60 +290,77 @@ def _names(graph: Graph) -> str:
     return f"{len(graph.nodes)} operators ({few})"
 
 
-def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool]]) -> Program:
+def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool]]) -> Executable:
     """The program for this liveness: one that serves, an interpreted one, or a new compile."""
     graph, device = entry.graph, entry.graph.device
     entry.met += 1
     wanted = executor.forced()
     live, dead, (exact_only, interpret) = key
     if wanted is not None:
-        return Program(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
-    if Fork.child:
-        if not device.is_cpu:
-            raise Fork.error()
-        return _interpreted(entry, live, keep=None)
-    may_interpret = (device.is_cpu or _by_host(entry)) and interpret and not exact_only
-    if may_interpret and ((entry.cheap and device.is_cpu) or entry.met <= entry.patience):
-        if entry.met == entry.patience == 1 and not entry.cheap and entry.family.graphs <= FIRST:  # of many shapes few are compiled
+        return Executable(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
+    if Fork.child and not device.is_cpu:
+        raise Fork.error()
+    settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, flags.programs_per_skeleton.value)
+    choice = tiers.without_look_up(entry.size, entry.met, entry.family.graphs, bool(entry.compiled), settings)
+    if choice is not None:
+        if choice.prefetch:
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
-        return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and key)
-    with _lock:
-        program = None if exact_only else _serving(entry, live, dead)
-        if program is None:
-            if not exact_only and not _may_compile(entry, may_interpret):
-                if may_interpret:
-                    return _interpreted(entry, live, keep=None)
-                return _op_by_op(entry, live)
-            program = _compile(entry, live, dead, exact_only)
-        entry.exact[key] = program
-        if len(entry.exact) > 64:
-            entry.exact.clear()
+        return _interpreted(entry, live, keep=key if choice.lasting else None)
+    with entry.making:  # who wants a program of the same graph waits until it is made, all others go on
+        with _lock:
+            program = entry.exact.get(key) if exact_only else _serving(entry, live, dead)
+            if program is not None:
+                return _keep(entry.exact, key, program)
+            choice = _counted(entry, settings)
+        if choice.tier in (Tier.COMPILE, Tier.REPLACE):
+            return _compile(entry, key, exact_only)
+    return _interpreted(entry, live, keep=None) if choice.tier is Tier.INTERPRET else _op_by_op(entry, live)
+
+
+def _counted(entry: Entry, settings: tiers.Settings) -> tiers.Choice:
+    """The tier of a run that no program serves, which counts towards one; the program that has to go for it goes."""
+    family = entry.family
+    if not settings.deterministic:
+        family.clock += 1
+        entry.recent.append(family.clock)
+    made = [e for e in family.entries.values() if e.compiled or e.others]  # not those whose first one is being made
+    oldest = min(made, key=lambda e: e.last, default=None)
+    history = tiers.History(
+        met=entry.met,
+        served=False,
+        compiled=bool(entry.compiled or entry.early),
+        shapes=family.graphs,
+        programs=len(family.entries),
+        clock=family.clock,
+        recent=entry.recent,
+        oldest_use=family.clock if oldest is None else oldest.last,
+    )
+    choice = tiers.choose(entry.size, history, settings)
+    if choice.tier is Tier.REPLACE and oldest is not None:
+        family.entries.pop(id(oldest))
+        oldest.drop()
+    return choice
+
+
+def _keep(exact: dict[tuple, Executable], key: tuple, program: Executable) -> Executable:
+    """Remember which program this liveness gets."""
+    exact[key] = program
+    if len(exact) > 64:
+        exact.clear()
     return program
 
 
-FIRST_SHAPES, HOST = 4, 50_000.0  # shapes of a family that an accelerator compiles at once; microseconds of work for the host
-
-
-def _by_host(entry: Entry) -> bool:
-    """Whether the host does a part of an accelerator's step: sizes come from data, and a compile for each would take seconds."""
-    return entry.family.graphs > FIRST_SHAPES and entry.graph.work < HOST and not entry.compiled
-
-
-def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Program:
+def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
     graph, program = entry.graph, entry.interpreted
     if program is None or program.live != live:
-        program = Program(live, (), interpreter.INTERPRETER.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "interpreter")
+        program = Executable(live, (), interpreter.INTERPRETER.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "interpreter")
         if entry.met > 1 and not keep:
             _keep_interpreted(entry, program)
     entry.note.interpreted += 1
-    if keep:
-        entry.exact[keep] = program
-        if len(entry.exact) > 64:
-            entry.exact.clear()
-    return program
+    return _keep(entry.exact, keep, program) if keep else program
 
 
-def _keep_interpreted(entry: Entry, program: Program) -> None:
+def _keep_interpreted(entry: Entry, program: Executable) -> None:
     """What came back may come again, but thousands of small objects each are not kept for every shape there ever was."""
     with _lock:
         entry.interpreted = program
@@ -360,16 +369,16 @@ def _keep_interpreted(entry: Entry, program: Program) -> None:
             _waiting.popleft().interpreted = None
 
 
-def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Program:
+def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Executable:
     if not entry.family.warned:
         entry.family.warned = True
         told = f"shapes keep changing: {entry.note.where} runs operator by operator; pad to a few sizes (see bireme.debug.explain())"
         errors.warn(told, RuntimeWarning)
     graph = entry.graph
-    return Program(live, (), xla.PER_OP.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "xla_per_op")
+    return Executable(live, (), xla.PER_OP.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "xla_per_op")
 
 
-def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Program | None:
+def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Executable | None:
     """A compiled program that returns at least `live` and donates nothing that is held, or little more."""
     need, free = set(live), set(dead)
     sigs = entry.graph.value_sigs
@@ -382,80 +391,45 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
     return None
 
 
-FEW, FIRST = 8, 4  # shapes that a family may have had; of these so many are compiled as soon as they come back
-FEWEST = 2  # instead of few, where a compile is worth many runs: the shape of a batch and that of the last one
-OFTEN, RARE, SHARE = 8, 48, 16  # further ones: when they were 8 of the last 8 * 16 runs; where a compile is worth many, 48 of the last 48 * 16
-
-
-def _tiny(graph: Graph) -> bool:
-    """Whether its operators are so small that a compile takes as long as hundreds of runs."""
-    return graph.work < TINY * len(graph.nodes)
-
-
-def _waits(graph: Graph) -> bool:
-    """Whether a compile takes as long as many runs, and is no short wait: where shapes change, it is then seldom worth it."""
-    return _tiny(graph) or _compile_cost(graph) >= max(MANY * graph.work, SHORT / 10)
-
-
-def _may_compile(entry: Entry, may_interpret: bool) -> bool:
-    """Whether this family may have one more program: a bounded number, replaced only by a clearly busier shape.
-
-    Where shapes keep changing, a compile may take as long as a hundred interpreted runs. So on CPU the first few shapes are
-    compiled when they come back, which is all that most loops have, unless many others came before that, as when a sequence
-    grows word by word; and further ones when they are a good part of the last runs, as the sizes of buckets are. Clearly
-    busier means: met 48 times since the program that would go was last used. With shapes drawn at random neither happens,
-    and no step waits for a compile late in a run.
-    """
-    family, bound = entry.family, flags.programs_per_skeleton.value
-    family.clock += 1
-    entry.recent.append(family.clock)
-    if entry.compiled or entry.early:
-        return True
-    if len(family.entries) < bound:
-        if entry.slow is None:  # looks at each call: once, and not in every run of a shape that is not compiled
-            entry.slow = _waits(entry.graph)
-        often, few = (RARE, FEWEST) if entry.slow else (OFTEN, FEW)
-        busy = len(entry.recent) >= often and family.clock - entry.recent[-often] < often * SHARE
-        first = len(family.entries) < FIRST and family.graphs <= few
-        return busy or first or not may_interpret
-    if not family.entries:
-        return False
-    oldest = min(family.entries.values(), key=lambda e: e.last)
-    if len(entry.recent) == entry.recent.maxlen and entry.recent[0] > oldest.last:
-        family.entries.pop(id(oldest))
-        oldest.drop()
-        return True
-    return False
-
-
-def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_only: bool) -> Program:
-    graph = entry.graph
-    if not exact_only and len(entry.compiled) >= 2:
-        # liveness keeps changing: compile for the union of what was wanted, which then serves all of it
-        every = len(entry.compiled) >= 3
-        live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted({*live, *[i for p in entry.compiled for i in p.live]}))
-        dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in entry.compiled])))
-    parts = split_step.parts(graph, live) if entry.early and not exact_only else None
-    if parts is not None:
-        read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
-        dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
-    else:
-        dead = _worth_donating(graph, live, dead)
-    explain.compiling(entry, live, dead)
-    start = time.perf_counter()
-    with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
+def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], exact_only: bool) -> Executable:
+    """A new program, made while other threads go on; its place in the family is taken before."""
+    graph, family, (live, dead, _) = entry.graph, entry.family, key
+    with _lock:
+        explain.compiling(entry, live, dead)
+        exact, compiled, in_parts = entry.exact, entry.compiled, entry.early  # those of now: `turn` may exchange them
+        entry.last = family.clock
+        family.entries.setdefault(id(entry), entry)
+    try:
+        if not exact_only and len(compiled) >= 2:
+            # liveness keeps changing: compile for the union of what was wanted, which then serves all of it
+            every, seen = len(compiled) >= 3, {i for p in compiled for i in p.live}
+            live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted(seen.union(live)))
+            dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in compiled])))
+        parts = split_step.parts(graph, live) if in_parts and not exact_only else None
         if parts is not None:
-            front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
+            dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
         else:
-            front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
-        program = Program(live, dead, call, len(graph.leaf_sigs), "xla", front)
-    explain.compiled(entry, time.perf_counter() - start)
-    entry.compiled.append(program)
-    entry.interpreted = None
-    entry.last = entry.family.clock
-    if id(entry) not in entry.family.entries:
-        entry.family.entries[id(entry)] = entry
-    return program
+            dead = _worth_donating(graph, live, dead)
+        start = time.perf_counter()
+        with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
+            if parts is not None:
+                front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            else:
+                front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
+            program = Executable(live, dead, call, len(graph.leaf_sigs), "xla", front)
+    except BaseException:
+        with _lock:
+            if not compiled and not entry.others:
+                family.entries.pop(id(entry), None)
+        raise
+    with _lock:
+        explain.compiled(entry, time.perf_counter() - start)
+        compiled.append(program)
+        entry.interpreted = None
+        entry.last = family.clock
+        family.entries.setdefault(id(entry), entry)  # another shape may have taken its place
+        return _keep(exact, key, program)
 
 
 def _read_ahead(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Any:
@@ -507,13 +481,22 @@ class Captured:
     def __init__(self, graph: Graph, inputs: list[Value], outputs: list[Value], seg: Any):
         self.graph = graph
         self.inputs = [v.leaf if v.leaf_of is seg else None for v in inputs]
+        self._sigs = [v.sig for v in inputs]
         self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
         # an output is a value of the graph, an input handed on as it is, or an array that was there before
         places = {id(v): i for i, v in enumerate(inputs)}
         self._outputs = [v.index if v.segment is seg else ("input", places[id(v)]) if id(v) in places else ("array", v.array) for v in outputs]
+        for array in (*self._leaves, *[i[1] for i in self._outputs if isinstance(i, tuple) and i[0] == "array"]):
+            if array is not None:
+                pin(array)  # tensors that it belongs to may let go of it
 
     def run(self, arrays: list, by: str = "xla") -> list:
-        """Run with one array per input."""
+        """Run with one array per input, of its shape and dtype."""
+        if len(arrays) != len(self.inputs):
+            raise errors.bad("run(arrays)", f"{len(self.inputs)} arrays, one for each input", len(arrays))
+        for i, (sig, a) in enumerate(zip(self._sigs, arrays)):
+            if tuple(a.shape) != sig.shape or a.dtype != sig.dtype.np:
+                raise errors.bad(f"run(arrays[{i}])", f"{sig}", described=f"{a.dtype}{list(a.shape)}")
         leaves = list(self._leaves)
         for leaf, array in zip(self.inputs, arrays):
             if leaf is not None:
@@ -521,10 +504,16 @@ class Captured:
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         results = {}
         if live:
-            call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
-            out = xla.call_prepared(call, leaves, self.graph.pack(self._numbers)) if by == "xla" else call(leaves, self.graph.pack(self._numbers))
-            results = dict(zip(live, out))
+            results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
+
+    def _call(self, live: tuple[int, ...], leaves: list, by: str) -> list:
+        call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
+        vectors = self.graph.pack(self._numbers)
+        if by not in _BY_XLA:
+            return call(leaves, vectors)
+        with jax.default_device(self.graph.device.jax):
+            return xla.call_prepared(call, leaves, vectors)
 
 
 def forked() -> None:

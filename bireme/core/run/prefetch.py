@@ -5,6 +5,7 @@ The second run then need not wait for it. Which tier runs is decided by counts a
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -42,7 +43,10 @@ def begin(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> Readi
         return None
     reading = Reading(graph, live, donate)
     reading.start()
-    _now[:] = [r for r in _now if r.is_alive()] + [reading]
+    for done in [r for r in _now if not r.is_alive()]:
+        with contextlib.suppress(ValueError):  # another thread was faster
+            _now.remove(done)
+    _now.append(reading)
     return reading
 
 

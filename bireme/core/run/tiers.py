@@ -138,23 +138,38 @@ class Settings:
 
 def choose(size: Size, history: History, settings: Settings) -> Choice:
     """The tier for this run, by the first rule that holds."""
-    if settings.forked:
-        return Choice(Tier.INTERPRET, "a forked child has no device")
+    first = without_look_up(size, history.met, history.shapes, history.compiled, settings)
+    if first is not None:
+        return first
     if settings.deterministic:
         return Choice(Tier.COMPILE, "FLAGS_deterministic")
-    by_host = history.shapes > ACCELERATOR_SHAPES and size.work < HOST_WORK and not history.compiled
-    may_interpret = settings.interpret and (settings.on_cpu or by_host)
-    if may_interpret and settings.on_cpu and size.cheap:
-        return Choice(Tier.INTERPRET, "less work than a compiled call", lasting=True)
-    if may_interpret and history.met <= size.patience:
-        soon = history.met == size.patience == 1 and history.shapes <= COMPILED_SHAPES
-        return Choice(Tier.INTERPRET, "met for the first time" if size.patience == 1 else "a loop of tiny calls", prefetch=soon)
     if history.served:
         return Choice(Tier.SERVE, "compiled before")
-    return _when_shapes_change(size, history, settings, may_interpret)
+    return _when_shapes_change(size, history, settings)
 
 
-def _when_shapes_change(size: Size, history: History, settings: Settings, may_interpret: bool) -> Choice:
+def without_look_up(size: Size, met: int, shapes: int, compiled: bool, settings: Settings) -> Choice | None:
+    """The rules that need no look at programs: what is interpreted in any case."""
+    if settings.forked:
+        return Choice(Tier.INTERPRET, "a forked child has no device")
+    if not _may_interpret(size, shapes, compiled, settings):
+        return None
+    if settings.on_cpu and size.cheap:
+        return Choice(Tier.INTERPRET, "less work than a compiled call", lasting=True)
+    if met <= size.patience:
+        soon = met == size.patience == 1 and shapes <= COMPILED_SHAPES
+        return Choice(Tier.INTERPRET, "met for the first time" if size.patience == 1 else "a loop of tiny calls", prefetch=soon)
+    return None
+
+
+def _may_interpret(size: Size, shapes: int, compiled: bool, settings: Settings) -> bool:
+    """Whether NumPy may run it: on CPU, and on the host of an accelerator what is small where shapes keep changing."""
+    if not settings.interpret or settings.deterministic:
+        return False
+    return settings.on_cpu or (shapes > ACCELERATOR_SHAPES and size.work < HOST_WORK and not compiled)
+
+
+def _when_shapes_change(size: Size, history: History, settings: Settings) -> Choice:
     """Whether a family may have one more program: a bounded number, replaced only by a clearly busier shape.
 
     On CPU the first few shapes are compiled when they come back, which is all that most loops have, unless many others came
@@ -165,6 +180,7 @@ def _when_shapes_change(size: Size, history: History, settings: Settings, may_in
     if history.compiled:
         return Choice(Tier.COMPILE, "other results are held than before", counted=True)
     recent, clock = history.recent, history.clock
+    may_interpret = _may_interpret(size, history.shapes, history.compiled, settings)
     if history.programs < settings.limit:
         runs, few = (BUSY_RUNS_SLOW, FEW_SHAPES_SLOW) if size.slow_to_compile else (BUSY_RUNS, FEW_SHAPES)
         if history.programs < COMPILED_SHAPES and history.shapes <= few:

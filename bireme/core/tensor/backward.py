@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bireme.core.base import errors, registry
+from bireme.core.graph import segment
 from bireme.core.graph.graph import Zero
-from bireme.core.record import flush
+from bireme.core.record import flush, guards
 from bireme.core.tensor.backward_pass import BackwardPass, add, freed, handle, key_of, leads
 from bireme.core.tensor.grad_mode import GradMode, enable_grad, state
 from bireme.core.tensor.tape import Edge, target_of, zeros
@@ -19,7 +20,11 @@ from bireme.core.tensor.tensor import Tensor, read, wrap
 def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     sig = t._sig
     if g is None:
-        return registry.find("ones_like")(wrap(t._value))
+        made = registry.find("ones_like")(wrap(t._value))
+        if segment.guarding.used:
+            guards.link(made._value, t._value)
+        return made
+    guards.check_value(t._value)
     if not isinstance(g, Tensor):
         raise errors.bad(
             where, "a Tensor or None", g, hint="The type of grad_tensor must be Tensor", kind=errors.ArgumentTypeError
@@ -95,7 +100,7 @@ final_hooks: list[Callable] = []  # called once, when the next backward pass has
 
 
 class _Adding:
-    """Two threads may come to one leaf: neither's gradient may be lost."""
+    """Two threads may come to one leaf: neither's gradient may be lost. Not held while the sum is recorded."""
 
     lock = threading.RLock()
 
@@ -110,14 +115,20 @@ if hasattr(os, "register_at_fork"):
 
 def accumulate(leaf: Tensor, g: Tensor) -> None:
     """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
-    with _Adding.lock:
-        held = leaf._grad
-        if held is None:
-            leaf._grad = wrap(read(g), stop_gradient=False)  # as in Paddle: what is computed from a gradient may be differentiated
-        elif read(held).__class__ is Zero:
-            held._value = read(g)
-        else:
-            held._assign_value(add(held, g))
+    value, held = read(g), leaf._grad
+    while True:
+        was = None if held is None else read(held)
+        total = g if held is None or was.__class__ is Zero else add(held, g)
+        with _Adding.lock:
+            if leaf._grad is held and (held is None or read(held) is was):  # as it was when the sum was made
+                if held is None:  # as in Paddle, what is computed from a gradient may be differentiated
+                    leaf._grad = wrap(value, stop_gradient=False)
+                elif total is g:
+                    held._value = value
+                else:
+                    held._assign_value(total)
+                return
+            held = leaf._grad
 
 
 @errors.named
@@ -332,4 +343,4 @@ def _backward_method(self: Tensor, grad_tensor: Tensor | None = None, retain_gra
 
 
 _backward_method.__name__ = _backward_method.__qualname__ = "backward"
-Tensor.backward = _backward_method  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.backward = _backward_method  # type: ignore[assignment, method-assign]  # a method that Tensor gets here

@@ -89,6 +89,7 @@ class BackwardPass:
                 if passes is None:
                     passes = wiring.state.passes = {}
                 bounded(passes, 8)[wiring.key] = path
+                segment.nodes[0] += 1
         elif not path.repeat(self, wiring):
             self.run(retain, None, {}, set())
             return
@@ -154,7 +155,7 @@ def handle(g: Tensor) -> Tensor:
     return t
 
 
-def freed(edge: Any) -> RuntimeError:
+def freed(edge: Any) -> Exception:
     message = f"backward: the graph through {edge.name} has been freed"
     return errors.failure(message, hint="pass retain_graph=True to the first backward", kind=errors.FreedGraphError)
 

@@ -103,6 +103,6 @@ def retain_grads(self: Tensor) -> None:
     _hooks_of(self)[now()] = keep
 
 
-Tensor.register_hook = Tensor._register_grad_hook = register_hook  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor._register_backward_hook = _register_backward_hook  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.register_hook = Tensor._register_grad_hook = register_hook  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor._register_backward_hook = _register_backward_hook  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor.retain_grads = retain_grads  # type: ignore[assignment, method-assign]  # a method that Tensor gets here

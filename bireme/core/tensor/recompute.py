@@ -136,6 +136,7 @@ def _leaf(seg: segment.Segment, place: int) -> Value:
             node = node.parent
         v = Value(node.sigs[node.args.index(~place)], seg.arrays[place], seg.device)
         v.leaf_of, v.leaf = seg, place
+        v.guards = (seg.leaf_guards or {}).get(place, ())
         seg.leaves[place] = ref(v)
     return v
 

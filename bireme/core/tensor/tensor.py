@@ -17,6 +17,7 @@ from bireme.core.base.device import Place
 from bireme.core.base.dtype import DType
 from bireme.core.base.host_arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.graph.graph import Sig, Value, Zero, sig_of
+from bireme.core.graph.segment import guarding
 from bireme.core.record import flush, guards
 from bireme.core.record.host_integers import peek
 from bireme.core.run import lookup, loss_reads
@@ -25,7 +26,13 @@ from bireme.core.tensor.printing import describe
 _serial = [0]
 
 
-class Tensor(OnHost):
+if TYPE_CHECKING:  # what operators and other modules install when they are imported; `make api` writes it down
+    from bireme.core.tensor.methods import Methods
+else:
+    Methods = OnHost
+
+
+class Tensor(Methods):
     """A multi-dimensional array on a device, through which gradients can be computed.
 
     Use ``bireme.to_tensor`` to create one. The constructor is Paddle's: several ints are a shape, and a list gives
@@ -65,21 +72,6 @@ class Tensor(OnHost):
     _version = 0
     _name: str | None = None
     persistable = False
-
-    if TYPE_CHECKING:  # `ops` installs these when it is imported
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, item: Any, /) -> Tensor: ...
-        def __setitem__(self, item: Any, value: Any, /) -> None: ...
-        def _unary(self) -> Tensor: ...
-        def _binary(self, other: Any, /) -> Tensor: ...
-
-        __abs__ = __neg__ = __pos__ = __invert__ = _unary
-        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _binary
-        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _binary
-        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
-        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _binary
-        __eq__ = __ne__ = _binary  # type: ignore[assignment]  # elementwise
 
     def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, *more: Any, stop_gradient: bool = True,
                  name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None,
@@ -221,7 +213,8 @@ class Tensor(OnHost):
             else:
                 if found is not array:
                     loss_reads.was_read(array)
-                    guards.check()  # those of the same program are there now
+                if guarding.used:
+                    guards.check(v, wait=True)  # those of the same program are there now
         return found
 
     def numpy(self, *_: Any) -> np.ndarray:
@@ -236,7 +229,9 @@ class Tensor(OnHost):
         return np.array(dtypes.as_paddle_shows(self._host()))
 
     # a flag of old that Paddle takes, and that means nothing any more, is no part of it
-    numpy.__signature__ = inspect.signature(lambda self: None)  # type: ignore[attr-defined]  # functions may have one
+    numpy.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions may have one
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)], return_annotation="np.ndarray"
+    )
 
     def item(self, *args: int) -> Any:
         """Return one element as a Python number; waits until it is computed.

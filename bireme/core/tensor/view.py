@@ -295,6 +295,6 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-Tensor.detach = detach  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.detach_ = detach_  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.data = property(detach, _set_data, doc="The same storage without history.")  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.detach = detach  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor.detach_ = detach_  # type: ignore[assignment, method-assign]  # a method that Tensor gets here
+Tensor.data = property(detach, _set_data, doc="The same storage without history.")  # type: ignore[assignment, method-assign]  # a method that Tensor gets here

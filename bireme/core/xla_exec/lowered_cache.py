@@ -32,7 +32,7 @@ from bireme.core.base.dtype import DType
 from bireme.core.graph.bound import Bound, GradBound
 from bireme.core.graph.graph import Graph, Sig
 from bireme.core.numpy_exec import blas
-from bireme.core.xla_exec import compile_cache
+from bireme.core.xla_exec import compile_cache, private
 
 MIN_CALLS = 64  # calls: fewer are traced in some 20 ms
 HEAD = b"a graph traced by bireme, 2\n"
@@ -70,19 +70,18 @@ def _text_of(jitted: Any, args: tuple, platform: str) -> bytes:
 # ------------------------------------------------------------ files
 
 
-def _folder() -> Path:
-    return compile_cache.directory() / "traced"
-
-
 def _read(name: str) -> tuple[dict, bytes] | None:
-    path = _folder() / name
     try:
-        whole = path.read_bytes()
+        with compile_cache.opened(whole=False) as root:
+            if root is None:
+                return None
+            path = root / compile_cache.TRACED / name
+            found = private.read(path)
+            with contextlib.suppress(OSError):
+                os.utime(path)  # used last are kept longest
     except OSError:
         return None
-    with contextlib.suppress(OSError):
-        os.utime(path)  # used last are kept longest
-    head, digest, rest = whole[: len(HEAD)], whole[len(HEAD) :][:32], whole[len(HEAD) + 32 :]
+    head, digest, rest = found[: len(HEAD)], found[len(HEAD) :][:32], found[len(HEAD) + 32 :]
     if head != HEAD or _digest(name, rest) != digest:
         return None  # half written, of another name, or by another version: it is traced, and written again
     options, _, text = rest.partition(b"\n")
@@ -99,19 +98,22 @@ def _digest(name: str, rest: bytes) -> bytes:
 
 
 def _write(name: str, options: dict, text: bytes) -> None:
-    rest = json.dumps(options).encode() + b"\n" + text
-    folder, part = _folder(), None
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _make_room(folder)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            part = Path(file.name)
-            file.write(HEAD + _digest(name, rest) + rest)
-        part.replace(folder / name)
-    except OSError:  # a full disk is no reason to stop: the next process traces it
-        with contextlib.suppress(OSError):
-            if part is not None:
-                part.unlink(missing_ok=True)
+    rest, part = json.dumps(options).encode() + b"\n" + text, None
+    with compile_cache.opened() as root:
+        if root is None:
+            return
+        folder = root / compile_cache.TRACED
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _make_room(folder)
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                part = Path(file.name)
+                file.write(HEAD + _digest(name, rest) + rest)
+            part.replace(folder / name)
+        except OSError:  # a full disk is no reason to stop: the next process traces it
+            with contextlib.suppress(OSError):
+                if part is not None:
+                    part.unlink(missing_ok=True)
 
 
 def _make_room(folder: Path) -> None:
@@ -173,7 +175,7 @@ def _value(x: Any) -> str:
 @functools.cache
 def _ours(op: Any) -> bool:
     """Whether an operator is what this package's source says: another's may be a different one tomorrow."""
-    rules = [op.body, op.grad_rule, *op.lowerings.values()]
+    rules = [op.body, op.grad_rule, *op.lowerings.values(), *op.grad_lowerings.values()]
     return registry.OPS.get(op.name) is op and all(r is None or getattr(r, "__module__", "").startswith("bireme.") for r in rules)
 
 
@@ -189,8 +191,9 @@ def _package() -> tuple[str, ...]:
 
 
 def surroundings(device: Device) -> list[str]:
-    """Where it runs, and what lowering may look at."""
-    of_jax = [(option, getattr(jax.config, option, value)) for option, value in sorted(jax.config.values.items())]
+    """Where it runs, and what lowering may look at; not where programs are kept: that changes while another compiles."""
+    seen = sorted(jax.config.values.keys() - compile_cache.SETTINGS.keys())
+    of_jax = [(option, getattr(jax.config, option, jax.config.values[option])) for option in seen]
     ours = list(flags.get_flags(flags.known()).items())
     at = [device.platform, device.jax.device_kind, device.jax.client.platform_version]
     return [*at, *[f"{option} {value!r}" for option, value in of_jax + ours if value.__class__ in _PLAIN]]

@@ -19,16 +19,13 @@ from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
 from bireme.core.xla_exec import compile_cache, lowered_cache, lowering, matmul_backend, split_step
 
-# on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %, that of other
-# kernels a fifth of the compile and gains nothing; values in half precision stay in it between kernels: the compiler would
-# leave out the rounding, and move twice the bytes in float32
+# Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")` would be 0 and
+# on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for
+# each shape and gains about 1 %, that of other kernels a fifth of the compile and gains nothing.
+EXACT = {"xla_allow_excess_precision": False}
 OPTIONS: dict[str, dict[str, Any]] = {
-    "cpu": {"xla_backend_optimization_level": 1},
-    "cuda": {
-        "xla_gpu_enable_triton_gemm": False,
-        "xla_gpu_experimental_enable_fusion_autotuner": False,
-        "xla_allow_excess_precision": False,
-    },
+    "cpu": {"xla_backend_optimization_level": 1, **EXACT},
+    "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_experimental_enable_fusion_autotuner": False, **EXACT},
 }
 _NO_SUCH_OPTION = re.compile("No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid")
 

@@ -11,6 +11,7 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.incubate.optimizer.wrapper import Wrapper
 from bireme.ops import where, zeros_like
+from bireme.ops.optimizer.updates import unless_invalid
 from bireme.optimizer.optimizer import Optimizer, Pairs
 
 
@@ -63,7 +64,7 @@ class GradientMergeOptimizer(Wrapper):
         for p, g in pairs:
             merged = self._slot(p).state["gradient_merge"]
             total = merged + g.astype(merged.dtype)
-            merged._assign_value(total if skip is None else where(skip, merged, total))
+            merged._assign_value(*unless_invalid([merged], [total if skip is None else where(skip, merged, total)]))
         if self._count % self.k_steps:
             close_step()
             return pairs

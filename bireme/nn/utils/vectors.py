@@ -16,7 +16,7 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
 
     Args:
         parameters: Iterable of parameters of one data type, at least one.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tensor with one axis, which has no gradient history.
@@ -49,7 +49,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | 
     Args:
         vec: The vector; elements beyond the size of all parameters are not used.
         parameters: Iterable of parameters, which are changed inplace.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Examples:
         >>> p, q = bireme.ones([2]), bireme.zeros([1])

@@ -11,6 +11,7 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
 from bireme.ops import clip, matmul, randn, sqrt, transpose
+from bireme.ops.reduction.reductions import single
 
 # layers whose weight has the outputs on the second axis
 _SECOND = ("Linear", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
@@ -26,18 +27,17 @@ class _WeightNorm:
         return None if self.dim is None else [i for i in range(v.ndim) if i != self.dim]
 
     def length(self, v: Tensor) -> Tensor:
-        axes = self._axes(v)
-        return sqrt((v * v).sum() if axes is None else (v * v).sum(axes) if axes else v * v)
+        axes, square = self._axes(v), single(v).square()
+        return sqrt(square.sum() if axes is None else square.sum(axes) if axes else square).astype(v.dtype)
 
     def weight(self, layer: Layer) -> Tensor:
         g, v = getattr(layer, f"{self.name}_g"), getattr(layer, f"{self.name}_v")
-        axes = self._axes(v)
-        square = v * v
+        axes, square = self._axes(v), single(v).square()
         if axes is None:
-            return v * (g / sqrt(square.sum() + 1e-12))
+            return v * (g / sqrt(square.sum() + 1e-12)).astype(v.dtype)
         total = square.sum(axes, keepdim=True) if axes else square
         shape = [-1 if i == self.dim else 1 for i in range(v.ndim)]
-        return v * (g.reshape(shape) / sqrt(clip(total, min=1e-12)))
+        return v * (g.reshape(shape) / sqrt(clip(total, min=1e-12))).astype(v.dtype)
 
     def __call__(self, layer: Layer, inputs: Any) -> None:
         setattr(layer, self.name, self.weight(layer))
@@ -121,7 +121,7 @@ class _SpectralNorm:
         return weight.reshape([weight.shape[0], -1])
 
     def unit(self, x: Tensor) -> Tensor:
-        return x / clip(sqrt((x * x).sum()), min=self.eps)
+        return x / clip(sqrt(single(x).square().sum()), min=self.eps).astype(x.dtype)
 
     def weight(self, layer: Layer, iterate: bool) -> Tensor:
         weight, u, v = (getattr(layer, f"{self.name}_{part}") for part in ("orig", "u", "v"))

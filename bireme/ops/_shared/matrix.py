@@ -13,7 +13,9 @@ from bireme.core.base.dtype import COMPLEX, float32, float64
 from bireme.core.declare.op import Tensor, op
 from bireme.core.graph import segment
 from bireme.core.numpy_exec import lapack
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
+from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import conj_of
 
 LAPACK = frozenset((float32, float64)) | COMPLEX  # the dtypes that factorizations are made in
@@ -59,11 +61,8 @@ def broke_down(x: Tensor, found: Tensor) -> Tensor:
 def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tensor:
     """`out`, and an error when it is asked for if it is not finite though `x` is."""
     if out._value.sig.size and not segment.local.segment.symbolic:
-        guards.guard(
-            broke_down(x.detach(), out.detach())._value,
-            f"{where}: expected {expected}, got {got}",
-            errors.ArgumentError,
-        )
+        broken = broke_down(x.detach(), out.detach())
+        guards.guard(broken._value, None, f"{where}: expected {expected}, got {got}", ValueError, result=read(out))
     return out
 
 
@@ -101,12 +100,21 @@ def reciprocal(x):
     return jnp.where(zero, 0, 1 / jnp.where(zero, 1, x)).astype(x.dtype)
 
 
+def _same_batch(a, b, xp):
+    """Both with the leading dimensions that broadcasting gives them."""
+    shape = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return xp.broadcast_to(a, (*shape, *a.shape[-2:])), xp.broadcast_to(b, (*shape, *b.shape[-2:]))
+
+
+def _triangular_numpy(a, b, lower: bool, trans: str = "N", unit: bool = False):
+    a, b = _same_batch(a, b, np)
+    return lapack.triangular_solve(a, b, True, lower, "NTC".index(trans), unit)
+
+
+@dual(_triangular_numpy)
 def triangular(a, b, lower: bool, trans: str = "N", unit: bool = False):
     """The solution of `a @ out = b` for a triangular `a`, or for its transpose "T", or its adjoint "C"."""
-    shape = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a, b = jnp.broadcast_to(a, (*shape, *a.shape[-2:])), jnp.broadcast_to(b, (*shape, *b.shape[-2:]))
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return lapack.triangular_solve(a, b, True, lower, "NTC".index(trans), unit)
+    a, b = _same_batch(a, b, jnp)
     if b.size == 0:
         return b
     return lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, transpose_a=trans != "N", conjugate_a=trans == "C", unit_diagonal=unit)
@@ -117,27 +125,24 @@ def permutation(order, dtype):
     return (order[..., :, None] == jnp.arange(order.shape[-1])).astype(dtype)
 
 
+@dual(lambda a, b: lapack.by_matrix(np.linalg.solve, a, b))
 def solved(a, b):
     """The solution of `a @ out = b`."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return lapack.by_matrix(np.linalg.solve, a, b)
     if a.size == 0 or b.size == 0:
         return jnp.broadcast_to(b, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
     lu, _, order = lax.linalg.lu(a)
     return triangular(lu, triangular(lu, permutation(order, b.dtype) @ b, True, "N", True), False)
 
 
+@dual(lambda x: lapack.svd(x, False))
 def thin_svd(x):
     """As many singular vectors as values."""
-    if isinstance(x, np.ndarray):
-        return lapack.svd(x, False)
     return lax.linalg.svd(x, full_matrices=False)
 
 
+@dual(lapack.eigh)
 def eigensystem(x, lower: bool):
     """Eigenvalues and vectors of the Hermitian matrix of which one triangle is given."""
-    if isinstance(x, np.ndarray):
-        return lapack.eigh(x, lower)
     if x.size == 0:
         return jnp.zeros(x.shape[:-1], jnp.finfo(x.dtype).dtype), x
     v, w = lax.linalg.eigh(mirrored(x, lower), lower=lower, symmetrize_input=False)

@@ -1,1 +1,1 @@
-"""Making tensors: from data, filled, as ranges."""
+"""Creation of tensors: from data, filled, as ranges."""

@@ -1,4 +1,4 @@
-"""Constructors by type: `FloatTensor(2, 3)` and its kin."""
+"""Constructors by dtype: `FloatTensor(2, 3)` and its kin."""
 
 from __future__ import annotations
 
@@ -32,10 +32,15 @@ def _constructor(name: str, dtype: Any) -> type:
     def new(cls: type, *args: Any, **kwargs: Any) -> Tensor:
         return _made(name, dtype, args, kwargs)
 
-    doc = f"""Tensors of {dtype.name}: of a shape given by its sizes, with values that mean nothing yet, or from data.
+    doc = f"""Create a {dtype.name} tensor from data, or of a shape, to be filled later.
 
-    >>> bireme.{name}([0, 1]).dtype
-    bireme.{dtype.name}
+    Args:
+        *args: Sizes, one integer for each axis, of a tensor of zeros; or one list, array or tensor to copy.
+        **kwargs: ``device``, where to put it, and ``requires_grad``, whether it collects gradients.
+
+    Examples:
+        >>> bireme.{name}([0, 1]).dtype
+        bireme.{dtype.name}
     """
     return type(name, (), {"__new__": new, "__doc__": doc, "__module__": __name__})
 

@@ -1,4 +1,4 @@
-"""Numbers at even distances, with both ends: evenly on a line, on a scale of powers, or in steps."""
+"""Evenly spaced numbers with both ends: linspace, logspace, range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import number
-from bireme.core.declare.op import DTypeArg, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import count_up, placed
 
@@ -50,7 +50,7 @@ logspace_of.infer(lambda num, dtype: sig_of((num,), dtype))
 
 
 def _operand(x: Any, where: str, kind: Any) -> Any:
-    """A number or a tensor of one element, in double precision; for integers without its fraction, as in Paddle."""
+    """A number or a tensor of one element in double precision; for integer dtypes without fraction, as in Paddle."""
     if isinstance(x, Tensor):
         if x.size != 1 or x.dtype.is_complex:
             raise errors.bad(where, "a real number", x)
@@ -78,11 +78,23 @@ def _number_type(dtype: Any, where: str) -> Any:
 
 
 @composite()
-def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
-    """`num` numbers evenly from `start` to `stop`, both included; integers are rounded towards 0.
+def linspace(start: Attr[float | Tensor], stop: Attr[float | Tensor], num: Attr[int | Tensor],
+             dtype: DTypeArg = None) -> Tensor:  # fmt: skip
+    """Create a vector of ``num`` evenly spaced numbers from ``start`` to ``stop``, both included.
 
-    >>> bireme.linspace(0, 10, 5).tolist()
-    [0.0, 2.5, 5.0, 7.5, 10.0]
+    Args:
+        start: First number; a Python number or a tensor of one element.
+        stop: Last number.
+        num: How many numbers, non-negative.
+        dtype: Integer or floating-point dtype of the result; ``None`` means the default floating-point dtype. With an
+            integer dtype ``start`` and ``stop`` lose their fractions first, and results are truncated. Default: None.
+
+    Returns:
+        1-D tensor of size ``num``; not differentiable.
+
+    Examples:
+        >>> bireme.linspace(0, 10, 5).tolist()
+        [0.0, 2.5, 5.0, 7.5, 10.0]
     """
     kind = _number_type(dtype, "linspace(dtype)")
     ends = {"start": _operand(start, "linspace(start)", kind), "stop": _operand(stop, "linspace(stop)", kind)}
@@ -90,11 +102,24 @@ def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg = None) -> Tensor:
-    """`num` powers of `base`, their exponents evenly from `start` to `stop`, both included.
+def logspace(start: Attr[float | Tensor], stop: Attr[float | Tensor], num: Attr[int | Tensor],
+             base: Attr[float | Tensor] = 10.0, dtype: DTypeArg = None) -> Tensor:  # fmt: skip
+    """Create a vector of ``num`` powers of a base whose exponents are evenly spaced from ``start`` to ``stop``.
 
-    >>> bireme.logspace(0, 3, 4, base=2).tolist()
-    [1.0, 2.0, 4.0, 8.0]
+    Args:
+        start: First exponent; a Python number or a tensor of one element.
+        stop: Last exponent, included.
+        num: How many numbers, at least 1.
+        base: Base of the powers. Default: 10.0.
+        dtype: Integer or floating-point dtype of the result; ``None`` means the default floating-point dtype. With an
+            integer dtype the arguments lose their fractions first, and results are truncated. Default: None.
+
+    Returns:
+        1-D tensor of size ``num``; not differentiable.
+
+    Examples:
+        >>> bireme.logspace(0, 3, 4, base=2).tolist()
+        [1.0, 2.0, 4.0, 8.0]
     """
     kind = _number_type(dtype, "logspace(dtype)")
     operands = {n: _operand(x, f"logspace({n})", kind) for n, x in (("start", start), ("stop", stop), ("base", base))}
@@ -102,12 +127,33 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg 
 
 
 @composite()
-def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
-          requires_grad: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
-    """Numbers from `start` up to and including `end`, of the default type unless said otherwise; `arange` stops before `end`.
+def range(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, step: Attr[float | Tensor] = 1,
+          dtype: DTypeArg = None, *, out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+          name: Extra[str] = None) -> Tensor:  # fmt: skip
+    """Create a vector of evenly spaced numbers from ``start`` to ``end``, both included.
 
-    >>> bireme.range(1, 7, 2).tolist()
-    [1.0, 3.0, 5.0, 7.0]
+    ``arange`` stops before ``end``. With a single argument that is ``end``, and ``start`` is 0.
+
+    Args:
+        start: First number; a Python number or a tensor of one element. Default: 0.
+        end: Last number, if the steps meet it. Default: None.
+        step: Distance from one number to the next, not 0. Default: 1.
+        dtype: Integer or floating-point dtype of the result; ``None`` means the default floating-point dtype, even for
+            integers. Default: None.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        1-D tensor of size ``floor((end - start) / step) + 1``.
+
+    Raises:
+        ValueError: If the steps lead away from ``end``.
+
+    Examples:
+        >>> bireme.range(1, 7, 2).tolist()
+        [1.0, 3.0, 5.0, 7.0]
     """
     if end is None:
         start, end = 0, start

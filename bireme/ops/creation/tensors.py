@@ -1,4 +1,4 @@
-"""Making tensors: from data, filled, counted, copied."""
+"""Creation of tensors: from data, filled with a number, as ranges, as copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import number
-from bireme.core.declare.op import Attr, DTypeArg, Extra, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import marked
@@ -22,21 +22,48 @@ from bireme.core.tensor.tensor import read, value_of
 
 
 @composite(name_arg=False)
-def to_tensor(data: Any, dtype: DTypeArg = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
-    """A tensor from numbers, lists, an array or another tensor; the data is copied.
+def to_tensor(data: Any, dtype: DTypeArg = None, place: DeviceArg = None, stop_gradient: bool = True) -> Tensor:
+    """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor; the data is copied.
 
-    >>> bireme.to_tensor([[1, 2], [3, 4]]).shape
-    [2, 2]
+    Args:
+        data: Number, nested list or tuple of numbers, array, or tensor; lists may contain 0-D tensors.
+        dtype: Dtype of the tensor. ``None`` keeps that of an array or tensor and takes int64, bool, the default
+            floating-point dtype (float32 unless changed) or its complex counterpart for Python numbers. Default: None.
+        place: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        stop_gradient: Whether gradients stop at it; ``False`` makes it a leaf that collects gradients. Default: True.
+
+    Returns:
+        A new tensor.
+
+    Examples:
+        >>> bireme.to_tensor([[1, 2], [3, 4]]).shape
+        [2, 2]
+        >>> bireme.to_tensor([1, 2.5]).dtype
+        bireme.float32
     """
     return Tensor(value_of(data, dtype, place), stop_gradient=stop_gradient)
 
 
 @composite(name_arg=False)
-def as_tensor(data: Any, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A tensor from numbers, lists, an array or another tensor, in other words than `to_tensor`; the data is copied.
+def as_tensor(data: Any, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor, with PyTorch's keywords.
 
-    >>> bireme.as_tensor([1.0, 2.0], requires_grad=True).stop_gradient
-    False
+    The data is copied. ``to_tensor`` is the same with Paddle's keywords.
+
+    Args:
+        data: Number, nested list or tuple of numbers, array, or tensor.
+        dtype: Dtype of the tensor; ``None`` infers it as ``to_tensor`` does. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether it collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        A new tensor.
+
+    Examples:
+        >>> bireme.as_tensor([1.0, 2.0], requires_grad=True).stop_gradient
+        False
     """
     return to_tensor(data, dtype, device, not requires_grad)
 
@@ -68,7 +95,7 @@ def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any = None, 
 
 
 def _plain(value: Any, where: str) -> Any:
-    """A Python number, which may have been written as text."""
+    """A Python number, which may be given as a string."""
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?(inf|nan|[0-9.]+(e[-+]?[0-9]+)?)\s*", value.lower()):
         return float(value)
     if not isinstance(value, (int, float, builtins.complex, np.generic)):
@@ -77,7 +104,7 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def placed(t: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    """What the torch-style keywords of creation functions ask for."""
+    """Apply the keywords of creation functions that PyTorch has too."""
     if device is not None:
         t = t._to_device(devices.parse(device, "device"))
     if requires_grad:
@@ -100,12 +127,29 @@ full_of.prepare(_pair_or_operand)
 
 
 @composite(alias={"shape": "size"})
-def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
-         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor filled with a number; of the default type unless `dtype` or a bool or complex number says otherwise.
+def full(shape: Shape, fill_value: Attr[float | complex | Tensor], dtype: DTypeArg = None, name: Extra[str] = None, *,
+         out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+         pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor filled with a number.
 
-    >>> bireme.full([2], 7).tolist()
-    [7.0, 7.0]
+    Args:
+        shape: Shape as a list, a tuple, an integer or an integer tensor; tensors in a list are read.
+        fill_value: Number, string that spells one, or tensor of one element. One that an integer dtype cannot hold
+            wraps around.
+        dtype: Dtype of the tensor. ``None`` means bool or complex128 if the number is a Python bool or complex number,
+            and the default floating-point dtype for all others, integers too. Default: None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.full([2], 7).tolist()
+        [7.0, 7.0]
     """
     if dtype is None:
         dtype = {bool: dtypes.bool_, builtins.complex: dtypes.complex128}.get(type(fill_value), dtypes.get_default())
@@ -113,45 +157,102 @@ def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = No
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of zeros.
+def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor filled with zeros.
 
-    >>> bireme.zeros([2]).tolist()
-    [0.0, 0.0]
+    Args:
+        shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.zeros([2]).tolist()
+        [0.0, 0.0]
     """
     return _filled("zeros", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def ones(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-         pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of ones.
+def ones(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+         device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor filled with ones.
 
-    >>> bireme.ones([2]).tolist()
-    [1.0, 1.0]
+    Args:
+        shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.ones([2]).tolist()
+        [1.0, 1.0]
     """
     return _filled("ones", shape, 1, dtype or dtypes.get_default(), device, requires_grad)
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor whose values mean nothing yet (they are zeros: nothing uninitialised is ever shown).
+def empty(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor whose values are to be written later.
 
-    >>> bireme.empty([2, 3]).shape
-    [2, 3]
+    They are zeros: uninitialized memory is never exposed.
+
+    Args:
+        shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.empty([2, 3]).shape
+        [2, 3]
     """
     return _filled("empty", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
 
 
 @composite(alias={"x": "input"})
-def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-              pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of x's shape and type, filled with a number.
+def full_like(x: Tensor, fill_value: Attr[float | complex | Tensor], dtype: DTypeArg = None, name: Extra[str] = None, *,
+              device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of the shape of another, filled with a number.
 
-    >>> bireme.full_like(bireme.to_tensor([1.0, 2.0]), 5).tolist()
-    [5.0, 5.0]
+    Args:
+        x: Tensor whose shape is taken.
+        fill_value: Number, or tensor of one element.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; kept for Paddle's signature.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Raises:
+        ValueError: If the dtype cannot hold the number.
+
+    Examples:
+        >>> bireme.full_like(bireme.to_tensor([1.0, 2.0]), 5).tolist()
+        [5.0, 5.0]
     """
     kind = dtype or x.dtype
     if not isinstance(fill_value, Tensor):
@@ -160,7 +261,7 @@ def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = 
 
 
 def _must_hold(kind: Any, value: Any) -> None:
-    """`full` wraps a number that its type cannot hold, `full_like` refuses it, as in Paddle."""
+    """`full` wraps a number that its dtype cannot hold, `full_like` refuses it, as in Paddle."""
     if kind.is_complex or isinstance(value, builtins.complex) or not math.isfinite(value):
         return
     low, high = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.np).min, np.iinfo(kind.np).max) if kind.is_integer else _limits(kind)
@@ -174,75 +275,159 @@ def _limits(kind: Any) -> tuple[float, float]:
 
 
 @composite(alias={"x": "input"})
-def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-               pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of x's shape and type whose values mean nothing yet (they are zeros).
+def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, device: DeviceArg = None,
+               requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of the shape of another, whose values are to be written later; they are zeros.
 
-    >>> bireme.empty_like(bireme.to_tensor([1.0, 2.0])).shape
-    [2]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; kept for Paddle's signature.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.empty_like(bireme.to_tensor([1.0, 2.0])).shape
+        [2]
     """
     return _filled("empty_like", x.shape, 0, dtype or x.dtype, device, requires_grad)
 
 
 @composite(alias={"x": "input"})
-def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-               pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Zeros of x's shape and type.
+def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, device: DeviceArg = None,
+               requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of the shape of another, filled with zeros.
 
-    >>> bireme.zeros_like(bireme.to_tensor([1.0, 2.0])).tolist()
-    [0.0, 0.0]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; kept for Paddle's signature.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.zeros_like(bireme.to_tensor([1.0, 2.0])).tolist()
+        [0.0, 0.0]
     """
     return _filled("zeros_like", x.shape, 0, dtype or x.dtype, device, requires_grad)
 
 
 @composite(alias={"x": "input"})
-def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
-              pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Ones of x's shape and type.
+def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, device: DeviceArg = None,
+              requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of the shape of another, filled with ones.
 
-    >>> bireme.ones_like(bireme.to_tensor([1.0, 2.0])).tolist()
-    [1.0, 1.0]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; kept for Paddle's signature.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.ones_like(bireme.to_tensor([1.0, 2.0])).tolist()
+        [1.0, 1.0]
     """
     return _filled("ones_like", x.shape, 1, dtype or x.dtype, device, requires_grad)
 
 
 @composite(method=True, varargs="size", name_arg=False)
-def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A tensor of another shape in x's type, whose values mean nothing yet (they are zeros).
+def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of another shape, whose values are to be written later; they are zeros.
 
-    >>> bireme.to_tensor([1]).new_empty([2, 3]).shape
-    [2, 3]
+    Args:
+        size: Shape, as a list or integers one by one.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_empty([2, 3]).shape
+        [2, 3]
     """
     return _filled("new_empty", size, 0, dtype or x.dtype, device, requires_grad)
 
 
 @composite(method=True, name_arg=False)
-def new_full(x: Tensor, size: Shape, fill_value: Any, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False,
-             pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of another shape in x's type, filled with a number.
+def new_full(x: Tensor, size: Shape, fill_value: Attr[float | complex | Tensor], *, dtype: DTypeArg = None,
+             device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of another shape, filled with a number.
 
-    >>> bireme.to_tensor([1]).new_full([2], 7.5).tolist()
-    [7, 7]
+    Args:
+        size: Shape.
+        fill_value: Number, or tensor of one element.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_full([2], 7.5).tolist()
+        [7, 7]
     """
     return _filled("new_full", size, fill_value, dtype or x.dtype, device, requires_grad)
 
 
 @composite(method=True, varargs="size", name_arg=False)
-def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """Ones in x's type, in another shape.
+def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+             pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of another shape, filled with ones.
 
-    >>> bireme.to_tensor([1]).new_ones([2]).tolist()
-    [1, 1]
+    Args:
+        size: Shape, as a list or integers one by one.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_ones([2]).tolist()
+        [1, 1]
     """
     return _filled("new_ones", size, 1, dtype or x.dtype, device, requires_grad)
 
 
 @composite(method=True, varargs="size", name_arg=False)
-def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """Zeros in x's type, in another shape.
+def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: DeviceArg = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a tensor of another shape, filled with zeros.
 
-    >>> bireme.to_tensor([1]).new_zeros([2]).tolist()
-    [0, 0]
+    Args:
+        size: Shape, as a list or integers one by one.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_zeros([2]).tolist()
+        [0, 0]
     """
     return _filled("new_zeros", size, 0, dtype or x.dtype, device, requires_grad)
 
@@ -265,7 +450,7 @@ count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).
 
 
 def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
-    """How many steps there are from `first` to before `last`, worked out in the type of the result as Paddle does."""
+    """Number of steps from `first` to before `last`, computed in the dtype of the result as Paddle does."""
     if kind.kind == "i":
         return -((first - last) // by)
     wide = np.float32 if kind.itemsize < 8 else np.float64
@@ -273,12 +458,31 @@ def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
 
 
 @composite()
-def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
-           requires_grad: bool = False, pin_memory: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
-    """Numbers from `start` up to, not including, `end`; int64 if all of them are integers.
+def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, step: Attr[float | Tensor] = 1,
+           dtype: DTypeArg = None, *, out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+           pin_memory: bool = False, name: Extra[str] = None) -> Tensor:  # fmt: skip
+    """Create a vector of evenly spaced numbers from ``start`` to before ``end``.
 
-    >>> bireme.arange(1, 7, 2).tolist()
-    [1, 3, 5]
+    With a single argument that is ``end``, and ``start`` is 0.
+
+    Args:
+        start: First number; a Python number or a tensor of one element. Default: 0.
+        end: Number to stop before. Default: None.
+        step: Distance from one number to the next, not 0; a negative one counts down. Default: 1.
+        dtype: Dtype of the result. ``None`` means int64 if all numbers are integers, otherwise the default
+            floating-point dtype. With an integer dtype the fractions of the arguments are dropped first. Default: None.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        1-D tensor of size ``ceil((end - start) / step)``, empty if that is negative.
+
+    Examples:
+        >>> bireme.arange(1, 7, 2).tolist()
+        [1, 3, 5]
     """
     if end is None:
         start, end = 0, start
@@ -302,7 +506,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         kind = dtypes.get_default() if builtins.any(k.kind == "f" for k in kinds) else dtypes.int64
     if not builtins.all(map(math.isfinite, values)):
         raise errors.bad("arange()", "finite numbers", values)
-    if kind.kind == "i":  # counted in the result's type: arange(3.5, dtype="int64") is [0, 1, 2]
+    if kind.kind == "i":  # counted in the dtype of the result: arange(3.5, dtype="int64") is [0, 1, 2]
         values = [int(v) for v in values]
     first, last, by = values
     if by == 0:
@@ -315,11 +519,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
 
 @op(differentiable=False, numpy=True)
 def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
-    """The unit matrix; use `eye`.
-
-    >>> bireme.eye(2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """The identity matrix; use `eye`."""
     return jnp.eye(num_rows, num_columns, dtype=dtype.np)
 
 
@@ -327,12 +527,27 @@ eye_of.infer(lambda num_rows, num_columns, dtype: sig_of((num_rows, num_columns)
 
 
 @composite(alias={"num_rows": "n", "num_columns": "m"})
-def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None,
-        device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A matrix with ones on its diagonal.
+def eye(num_rows: Attr[int], num_columns: Attr[int] = None, dtype: DTypeArg = None, name: Extra[str] = None, *,
+        out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+        pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Create a matrix with ones on the diagonal and zeros elsewhere.
 
-    >>> bireme.eye(2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    Args:
+        num_rows: Number of rows.
+        num_columns: Number of columns; ``None`` means as many as rows. Default: None.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``[num_rows, num_columns]``.
+
+    Examples:
+        >>> bireme.eye(2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
     """
     rows = _extent(num_rows, "eye(num_rows)")
     columns = rows if num_columns is None else _extent(num_columns, "eye(num_columns)")
@@ -351,10 +566,19 @@ def _extent(n: Any, where: str) -> int:
 
 @op(passes="x", numpy=lambda x: x)
 def clone(x: Tensor) -> Tensor:
-    """A copy that gradients flow through.
+    """Copy a tensor; gradients flow back to the original.
 
-    >>> bireme.clone(bireme.to_tensor([1.0])).tolist()
-    [1.0]
+    For a copy without autograd history use ``x.detach().clone()``.
+
+    Args:
+        x: Input tensor of any dtype.
+
+    Returns:
+        Tensor with values of its own.
+
+    Examples:
+        >>> bireme.clone(bireme.to_tensor([1.0])).tolist()
+        [1.0]
     """
     return x
 
@@ -366,8 +590,9 @@ clone.grad(lambda g: g, numpy=True)
 def _clone(self: Tensor) -> Tensor:
     """A copy that gradients flow through.
 
-    >>> bireme.to_tensor([1.0]).clone().tolist()
-    [1.0]
+    Examples:
+        >>> bireme.to_tensor([1.0]).clone().tolist()
+        [1.0]
     """
     return clone(self)
 
@@ -386,10 +611,19 @@ def _as_array(x: Any) -> Any:
 
 @composite(name_arg=False)
 def assign(x: Any, output: Tensor | None = None) -> Tensor:
-    """A copy of a tensor or of data, which takes NumPy's type and at least one axis; into `output` if given, whatever that was.
+    """Copy a tensor or data, into another tensor if one is given.
 
-    >>> bireme.assign([1.0, 2.0]).tolist()
-    [1.0, 2.0]
+    Args:
+        x: Tensor, array, number or nested list of numbers. Data that is no tensor takes the dtype that NumPy gives it
+            (float64 for Python floats) and has at least one axis.
+        output: Tensor to copy into, which takes over shape and dtype; ``None`` creates a new one. Default: None.
+
+    Returns:
+        ``output``, or the new tensor. Gradients flow back to ``x``.
+
+    Examples:
+        >>> bireme.assign([1.0, 2.0]).tolist()
+        [1.0, 2.0]
     """
     new = clone(x) if isinstance(x, Tensor) else Tensor(_as_array(x))
     if output is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
@@ -16,7 +17,7 @@ def _frequencies(name: str, k: Any, n: int, d: float, dtype: Any) -> Tensor:
     if kind not in dtypes.FLOAT:
         raise errors.bad(f"{name}(dtype)", "a floating-point dtype", described=kind.name, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}(n)", "a positive integer", n)
+        raise errors.bad(f"{name}(n)", "a positive integer", n, kind=errors.for_integer(n))
     if d == 0:
         raise errors.bad(f"{name}(d)", "a nonzero number", d)
     return k().astype(kind) / (n * d)
@@ -77,7 +78,7 @@ def _shifted(name: str, x: Tensor, axes: Any, shift: Any) -> Tensor:
 
 
 @composite()
-def fftshift(x: Tensor, axes: Attr = None) -> Tensor:
+def fftshift(x: Tensor, axes: Attr[int | Sequence[int]] = None) -> Tensor:
     """Shift the zero frequency from the start to the middle of the given axes.
 
     Args:
@@ -95,7 +96,7 @@ def fftshift(x: Tensor, axes: Attr = None) -> Tensor:
 
 
 @composite()
-def ifftshift(x: Tensor, axes: Attr = None) -> Tensor:
+def ifftshift(x: Tensor, axes: Attr[int | Sequence[int]] = None) -> Tensor:
     """Inverse of ``fftshift``: shift the zero frequency from the middle back to the start.
 
     Args:

@@ -12,7 +12,6 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, INT
 from bireme.core.declare.conversion import ints
 from bireme.core.declare.op import Attr, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
@@ -239,8 +238,9 @@ def _spread(window: Tensor, n_fft: int) -> Tensor:
 
 
 @composite(method=True)
-def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
-         pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None) -> Tensor:  # fmt: skip
+def stft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: Attr[int] = None,
+         window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
+         onesided: bool | None = None) -> Tensor:  # fmt: skip
     """Short-time Fourier transform: the Fourier transforms of overlapping, windowed frames of a signal.
 
     Args:
@@ -300,8 +300,9 @@ def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = Non
 
 
 @composite(method=True)
-def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
-          normalized: bool = False, onesided: bool = True, length: Attr = None, return_complex: bool = False) -> Tensor:  # fmt: skip
+def istft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: Attr[int] = None,
+          window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool = True,
+          length: Attr[int] = None, return_complex: bool = False) -> Tensor:  # fmt: skip
     """Inverse short-time Fourier transform: the signal from the transforms of its overlapping frames.
 
     The windowed frames are added up and divided by the sum of the squared windows, which gives the signal whose
@@ -374,16 +375,20 @@ def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool,
 
 
 def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int, int, int]) -> None:
-    """Every sample must be under a window: host values are checked now, others by a flag of the program."""
-    value = read(window)
-    expected, got = "windows that cover every sample with a nonzero sum of squares", "windows that leave samples out"
-    if value.array is not None and value.device.is_cpu:
+    """Raise unless every sample is under a window."""
+
+    def left_out(array: np.ndarray) -> bool:
         hop, count, first, last = plan
-        host, left = np.asarray(value.array), (n_fft - window.shape[0]) // 2
-        square = np.pad(host * host, (left, n_fft - host.size - left))
-        if (np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any():
-            raise errors.bad("istft(window)", expected, described=got)
-    elif not segment.local.segment.symbolic:
-        guards.guard(
-            (weight.abs() < 1e-11).any()._value, f"istft(window): expected {expected}, got {got}", errors.ArgumentError
-        )
+        left = (n_fft - window.shape[0]) // 2
+        square = np.pad(array * array, (left, n_fft - array.size - left))
+        return bool((np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any())
+
+    guards.require(
+        read(window),
+        "istft(window)",
+        "windows that cover every sample with a nonzero sum of squares",
+        host=left_out,
+        device=lambda: (weight.abs() < 1e-11).any(),
+        got="windows that leave samples out",
+        of=read(weight),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -217,7 +218,7 @@ def _many(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, forward
 
 
 @composite()
-def fft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def fft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform along one axis.
 
     Args:
@@ -242,7 +243,7 @@ def fft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> T
 
 
 @composite()
-def ifft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def ifft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Inverse discrete Fourier transform along one axis.
 
     Args:
@@ -267,7 +268,7 @@ def ifft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> 
 
 
 @composite()
-def rfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def rfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of real numbers along one axis.
 
     Only the non-negative frequencies are returned: the others are their complex conjugates.
@@ -294,7 +295,7 @@ def rfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> 
 
 
 @composite()
-def irfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def irfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Inverse of ``rfft``: real numbers from the non-negative frequencies.
 
     The size of the result is even by default; pass ``n`` to get back an odd one.
@@ -321,7 +322,7 @@ def irfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") ->
 
 
 @composite()
-def hfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def hfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of a signal with Hermitian symmetry, given by its first half.
 
     Such a signal equals its own conjugate in reverse, so its spectrum is real.
@@ -348,7 +349,7 @@ def hfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> 
 
 
 @composite()
-def ihfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
+def ihfft(x: Tensor, n: Attr[int] = None, axis: Attr[int] = -1, norm: str = "backward") -> Tensor:
     """Inverse of ``hfft``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
     Args:
@@ -376,7 +377,8 @@ def ihfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") ->
 
 
 @composite()
-def fft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def fft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+         norm: str = "backward") -> Tensor:  # fmt: skip
     """Discrete Fourier transform along two axes.
 
     Args:
@@ -401,7 +403,8 @@ def fft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward
 
 
 @composite()
-def ifft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def ifft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+          norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse discrete Fourier transform along two axes.
 
     Args:
@@ -426,7 +429,8 @@ def ifft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwar
 
 
 @composite()
-def rfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def rfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+          norm: str = "backward") -> Tensor:  # fmt: skip
     """Discrete Fourier transform of real numbers along two axes.
 
     Along the last of the axes only the non-negative frequencies are returned: the others follow from them.
@@ -453,7 +457,8 @@ def rfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwar
 
 
 @composite()
-def irfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def irfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``rfft2``: real numbers from half a spectrum, along two axes.
 
     Args:
@@ -479,7 +484,8 @@ def irfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwa
 
 
 @composite()
-def hfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def hfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+          norm: str = "backward") -> Tensor:  # fmt: skip
     """Discrete Fourier transform of a signal with Hermitian symmetry along two axes, given by its first half.
 
     Such a signal equals its own conjugate reversed along the axes, so its spectrum is real.
@@ -507,7 +513,8 @@ def hfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwar
 
 
 @composite()
-def ihfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
+def ihfft2(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = (-2, -1),
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``hfft2``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
     Args:
@@ -535,7 +542,7 @@ def ihfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwa
 
 
 @composite()
-def fftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def fftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform along several axes.
 
     Args:
@@ -560,7 +567,7 @@ def fftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -
 
 
 @composite()
-def ifftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def ifftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Inverse discrete Fourier transform along several axes.
 
     Args:
@@ -585,7 +592,7 @@ def ifftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") 
 
 
 @composite()
-def rfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def rfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of real numbers along several axes.
 
     Along the last of the axes only the non-negative frequencies are returned: the others follow from them.
@@ -612,7 +619,8 @@ def rfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") 
 
 
 @composite()
-def irfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def irfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None,
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``rfftn``: real numbers from half a spectrum, along several axes.
 
     Args:
@@ -638,7 +646,7 @@ def irfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward")
 
 
 @composite()
-def hfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def hfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of a signal with Hermitian symmetry along several axes, given by its first half.
 
     Such a signal equals its own conjugate reversed along the axes, so its spectrum is real.
@@ -666,7 +674,8 @@ def hfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") 
 
 
 @composite()
-def ihfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
+def ihfftn(x: Tensor, s: Attr[Sequence[int]] = None, axes: Attr[Sequence[int]] = None,
+           norm: str = "backward") -> Tensor:  # fmt: skip
     """Inverse of ``hfftn``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
     Args:

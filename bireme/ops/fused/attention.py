@@ -11,17 +11,13 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.creation.tensors import arange
 from bireme.ops.fused.matmul import activation_of, floating
 from bireme.ops.fused.norm import dropped, normed
 from bireme.ops.linalg.matmul import matmul
 from bireme.ops.manipulation.join import concat, stack
 from bireme.ops.nn.attention import attention, attention_weights
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
 
 # ---------------------------------------------------------------- attention to valid keys
 
@@ -37,8 +33,8 @@ def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
         """Scores by shared head and group, whether the mask has heads or not."""
         return t[:, :, None] if t.shape[1] == 1 else t.reshape(t.shape[0], shared, groups, *t.shape[2:])
 
-    q = _wide(query).reshape(b, shared, groups, n, d)
-    s = jnp.einsum("bhgqd,bhkd->bhgqk", q, _wide(key)) * scale.astype(q.dtype)
+    q = widen(query).reshape(b, shared, groups, n, d)
+    s = jnp.einsum("bhgqd,bhkd->bhgqk", q, widen(key)) * scale.astype(q.dtype)
     if mask is not None:
         s = s + grouped(mask.astype(s.dtype))
     kept = grouped(valid)
@@ -46,7 +42,7 @@ def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     top = jnp.max(s, axis=-1, keepdims=True, initial=-np.inf)
     e = jnp.where(kept, jnp.exp(s - jnp.where(top == -np.inf, jnp.zeros_like(top), top)), jnp.zeros_like(s))
     total = jnp.sum(e, axis=-1, keepdims=True)
-    out = jnp.einsum("bhgqk,bhkd->bhgqd", e / jnp.where(total == 0, jnp.ones_like(total), total), _wide(value))
+    out = jnp.einsum("bhgqk,bhkd->bhgqd", e / jnp.where(total == 0, jnp.ones_like(total), total), widen(value))
     return out.reshape(b, h, n, value.shape[-1]).astype(query.dtype)
 
 
@@ -162,12 +158,15 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
 
 @composite(plain=True)
 def fused_multi_head_attention(x: Tensor, qkv_weight: Tensor, linear_weight: Tensor, pre_layer_norm: bool = False,
-                               pre_ln_scale: Tensor | None = None, pre_ln_bias: Tensor | None = None, ln_scale: Tensor | None = None,
-                               ln_bias: Tensor | None = None, pre_ln_epsilon: float = 1e-05, qkv_bias: Tensor | None = None,
-                               linear_bias: Tensor | None = None, cache_kv: Tensor | None = None, attn_mask: Tensor | None = None,
-                               dropout_rate: float = 0.5, attn_dropout_rate: float = 0.5, ln_epsilon: float = 1e-05, training: bool = True,
-                               mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True, num_heads: int = -1,
-                               transpose_qkv_wb: bool = False) -> Any:  # fmt: skip
+                               pre_ln_scale: Tensor | None = None, pre_ln_bias: Tensor | None = None,
+                               ln_scale: Tensor | None = None, ln_bias: Tensor | None = None,
+                               pre_ln_epsilon: float = 1e-05, qkv_bias: Tensor | None = None,
+                               linear_bias: Tensor | None = None, cache_kv: Tensor | None = None,
+                               attn_mask: Tensor | None = None, dropout_rate: float = 0.5,
+                               attn_dropout_rate: float = 0.5, ln_epsilon: float = 1e-05, training: bool = True,
+                               mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True,
+                               num_heads: int = -1,
+                               transpose_qkv_wb: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Block of self-attention: projections, attention, dropout, residual, and layer normalization before or after it.
 
     Args:

@@ -8,6 +8,7 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused.kv_cache import finished
 from bireme.ops.fused.matmul import dequantised
 from bireme.ops.manipulation.join import concat, stack
@@ -15,7 +16,7 @@ from bireme.ops.reduction.reductions import max as largest
 
 
 @composite(name_arg=False)
-def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_size: Tensor) -> tuple:
+def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_size: Tensor) -> tuple[Tensor, Tensor]:
     """Greatest lengths of a batch, which ``block_multihead_attention`` takes.
 
     Args:
@@ -33,12 +34,8 @@ def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_s
     """
     for name, t in (("seq_lens_encoder", seq_lens_encoder), ("seq_lens_decoder", seq_lens_decoder)):
         if t.dtype.kind != "i" or not t._value.sig.size:
-            raise errors.bad(f"blha_get_max_len({name})", "an integer tensor, one element per sequence", t)
+            raise errors.bad(f"blha_get_max_len({name})", "an integer tensor, one element per sequence", t, kind=errors.for_integer(t))
     return tuple([largest(t).reshape([1]).astype("int32") for t in (seq_lens_encoder, seq_lens_decoder)])
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def _turn(x, cos, sin, halves):
@@ -82,7 +79,7 @@ def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder
     sequence = jnp.clip(jnp.searchsorted(starts, token, side="right").astype(np.int32) - 1, 0, batch - 1)
     place = token - starts[sequence]
     position = decoder[sequence] + place
-    wide = _wide(qkv)
+    wide = widen(qkv)
     query, key, value = wide[:, :heads], wide[:, heads : heads + shared], wide[:, heads + shared :]
     if rope is not None:
         at = rope[:, jnp.clip(sequence, 0, rope.shape[1] - 1), jnp.clip(position, 0, rope.shape[2] - 1)][:, :, None].astype(wide.dtype)
@@ -163,7 +160,7 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
             kind=errors.ShapeError,
         )
     if tables.ndim != 2 or tables.dtype.kind != "i" or not tables.shape[1]:
-        raise errors.bad(f"{NAME}(block_tables)", "an integer tensor of shape [batch, blocks of a sequence]", tables)
+        raise errors.bad(f"{NAME}(block_tables)", "an integer tensor of shape [batch, blocks of a sequence]", tables, kind=errors.for_integer(tables))
     for name, t in lengths.items():
         wanted = tables.shape[0] + (name == "cu_seqlens_q")
         if t.dtype.kind != "i" or t._value.sig.size != wanted:
@@ -171,18 +168,22 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
 
 
 @composite(name_arg=False)
-def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, seq_lens_encoder: Tensor, seq_lens_decoder: Tensor,
-                              seq_lens_this_time: Tensor, padding_offsets: Tensor, cum_offsets: Tensor, cu_seqlens_q: Tensor,
-                              cu_seqlens_k: Tensor, block_tables: Tensor, pre_key_cache: Tensor | None = None,
-                              pre_value_cache: Tensor | None = None, cache_k_quant_scales: Tensor | None = None,
-                              cache_v_quant_scales: Tensor | None = None, cache_k_dequant_scales: Tensor | None = None,
-                              cache_v_dequant_scales: Tensor | None = None, qkv_out_scale: Tensor | None = None, qkv_bias: Tensor | None = None,
-                              out_shift: Tensor | None = None, out_smooth: Tensor | None = None, max_enc_len_this_time: Tensor | None = None,
-                              max_dec_len_this_time: Tensor | None = None, rope_emb: Tensor | None = None, mask: Tensor | None = None,
-                              tgt_mask: Tensor | None = None, max_seq_len: int = -1, block_size: int = 64, use_neox_style: bool = False,
-                              use_dynamic_cachekv_quant: bool = False, quant_round_type: int = 1, quant_max_bound: float = 127.0,
-                              quant_min_bound: float = -127.0, out_scale: float = -1, compute_dtype: str = "default",
-                              rope_theta: float = 10000.0) -> tuple:  # fmt: skip
+def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, seq_lens_encoder: Tensor,
+                              seq_lens_decoder: Tensor, seq_lens_this_time: Tensor, padding_offsets: Tensor,
+                              cum_offsets: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, block_tables: Tensor,
+                              pre_key_cache: Tensor | None = None, pre_value_cache: Tensor | None = None,
+                              cache_k_quant_scales: Tensor | None = None, cache_v_quant_scales: Tensor | None = None,
+                              cache_k_dequant_scales: Tensor | None = None,
+                              cache_v_dequant_scales: Tensor | None = None, qkv_out_scale: Tensor | None = None,
+                              qkv_bias: Tensor | None = None, out_shift: Tensor | None = None,
+                              out_smooth: Tensor | None = None, max_enc_len_this_time: Tensor | None = None,
+                              max_dec_len_this_time: Tensor | None = None, rope_emb: Tensor | None = None,
+                              mask: Tensor | None = None, tgt_mask: Tensor | None = None, max_seq_len: int = -1,
+                              block_size: int = 64, use_neox_style: bool = False,
+                              use_dynamic_cachekv_quant: bool = False, quant_round_type: int = 1,
+                              quant_max_bound: float = 127.0, quant_min_bound: float = -127.0, out_scale: float = -1,
+                              compute_dtype: str = "default",
+                              rope_theta: float = 10000.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Attention with paged caches: prompts and single steps of many sequences in one call.
 
     Tokens of all sequences follow each other without padding. The caches are divided into blocks, and ``block_tables``

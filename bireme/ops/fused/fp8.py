@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import FLOAT
+from bireme.core.base.dtype import FLOAT, DTypeLike
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.fused.matmul import E4M3_MAX, floating, halves, swiglu
@@ -66,9 +67,10 @@ def quantised_rows(x: Tensor, pow2: bool) -> list[Tensor]:
 
 
 @composite(plain=True)
-def fp8_quant_blockwise(x: Tensor, epsilon: float = 0.0, input_transpose: bool = False, output_scale_transpose: bool = True,
-                        return_transpose_only: bool = False, using_pow2_scale: bool = True, quant_method: str = "1x128",
-                        output_type: str = "e4m3") -> tuple:  # fmt: skip
+def fp8_quant_blockwise(x: Tensor, epsilon: float = 0.0, input_transpose: bool = False,
+                        output_scale_transpose: bool = True, return_transpose_only: bool = False,
+                        using_pow2_scale: bool = True, quant_method: str = "1x128",
+                        output_type: str = "e4m3") -> tuple[Tensor, ...]:  # fmt: skip
     """Quantize a matrix to float8 with a scale for each block of 128 elements.
 
     A number is recovered by multiplying it by the scale of its block.
@@ -109,8 +111,9 @@ def fp8_quant_blockwise(x: Tensor, epsilon: float = 0.0, input_transpose: bool =
 
 
 @composite(name_arg=False)
-def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_scale: Tensor, out_dtype: Attr, out: Tensor | None = None,
-                       bias: Tensor | None = None, accumulate: bool = False, use_split_accumulator: bool = True, is_a_1d_scaled: bool = True,
+def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_scale: Tensor, out_dtype: Attr[DTypeLike],
+                       out: Tensor | None = None, bias: Tensor | None = None, accumulate: bool = False,
+                       use_split_accumulator: bool = True, is_a_1d_scaled: bool = True,
                        is_b_1d_scaled: bool = True) -> Tensor:  # fmt: skip
     """Product ``a @ b.T`` of two float8 matrices with scales for their blocks.
 
@@ -180,7 +183,8 @@ def fused_act_dequant(x: Tensor, x_scale: Tensor) -> Tensor:
 
 
 @composite(plain=True)
-def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None, using_pow2_scaling: bool = False) -> tuple:
+def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None,
+                                    using_pow2_scaling: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """``swiglu`` with a weight for each row, quantized to float8 with a scale for every 128 elements of a row.
 
     Args:
@@ -208,7 +212,7 @@ def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None, using
 
 
 @composite(name_arg=False)
-def fused_stack_transpose_quant(x: Attr, transpose: bool = True) -> tuple:
+def fused_stack_transpose_quant(x: Attr[Sequence[Tensor]], transpose: bool = True) -> tuple[Tensor, Tensor]:
     """Stack matrices, transpose each of them, and quantize to float8 with a scale for every block of 128 x 128.
 
     Args:
@@ -258,7 +262,8 @@ def _split(name: str, x: Tensor, counts: Any, pow2: bool) -> tuple:
 
 
 @composite(name_arg=False)
-def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_per_expert: Attr, pow_2_scales: bool = False) -> tuple:
+def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_per_expert: Attr[Sequence[int]],
+                                pow_2_scales: bool = False) -> tuple[list[Tensor], list[Tensor]]:  # fmt: skip
     """Split tokens by expert, transpose each part, and quantize it to float8 with a scale for every 128 tokens.
 
     Args:
@@ -295,7 +300,8 @@ def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_p
 
 
 @composite(name_arg=False)
-def fused_transpose_wlch_split_quant(x: Tensor, tokens_per_expert: Attr, pow_2_scales: bool = False) -> tuple:
+def fused_transpose_wlch_split_quant(x: Tensor, tokens_per_expert: Attr[Sequence[int]],
+                                     pow_2_scales: bool = False) -> tuple[list[Tensor], list[Tensor]]:  # fmt: skip
     """``fused_transpose_split_quant`` of tokens that come from several processes.
 
     Args:

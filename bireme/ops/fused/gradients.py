@@ -33,7 +33,7 @@ def _(first, weight):
 
 
 @composite(plain=True)
-def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor) -> tuple:
+def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Backward pass of ``swiglu(o1) * unzipped_probs``.
 
     Args:
@@ -104,7 +104,7 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
     return softmax_minus_label(softmax, label, loss_grad)
 
 
-@op(differentiable=False, dtypes=FLOAT)
+@op(differentiable=False, dtypes=FLOAT, upcast=True)
 def rows_added(table: Tensor, index: Tensor, rows: Tensor) -> Tensor:
     """A table with rows added at the indices; use `embedding_grad_add_to_`."""
     return table.at[index.reshape(-1)].add(rows.reshape(-1, table.shape[1]).astype(table.dtype), mode="promise_in_bounds")

@@ -50,7 +50,7 @@ def _(g, start, sigs):
 write_steps.infer(lambda cache: cache)
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast="grad")
 def beam_cache(cache: Tensor, offsets: Tensor, start: Tensor) -> Tensor:
     """The cache that each beam sees: at every step that of the beam it came from, and its own at the last."""
     _, b, _, steps, _ = cache.shape
@@ -83,12 +83,15 @@ def padded(mask: Tensor, length: int) -> Tensor:
 
 
 @composite(name_arg=False)
-def masked_multihead_attention(x: Tensor, cache_kv: Tensor | None = None, bias: Tensor | None = None, src_mask: Tensor | None = None,
-                               cum_offsets: Tensor | None = None, sequence_lengths: Tensor | None = None, rotary_tensor: Tensor | None = None,
-                               beam_cache_offset: Tensor | None = None, qkv_out_scale: Tensor | None = None, out_shift: Tensor | None = None,
-                               out_smooth: Tensor | None = None, seq_len: int = 1, rotary_emb_dims: int = 0, use_neox_rotary_style: bool = False,
-                               compute_dtype: str = "default", out_scale: float = -1, quant_round_type: int = 1, quant_max_bound: float = 127.0,
-                               quant_min_bound: float = -127.0) -> tuple:  # fmt: skip
+def masked_multihead_attention(x: Tensor, cache_kv: Tensor | None = None, bias: Tensor | None = None,
+                               src_mask: Tensor | None = None, cum_offsets: Tensor | None = None,
+                               sequence_lengths: Tensor | None = None, rotary_tensor: Tensor | None = None,
+                               beam_cache_offset: Tensor | None = None, qkv_out_scale: Tensor | None = None,
+                               out_shift: Tensor | None = None, out_smooth: Tensor | None = None, seq_len: int = 1,
+                               rotary_emb_dims: int = 0, use_neox_rotary_style: bool = False,
+                               compute_dtype: str = "default", out_scale: float = -1, quant_round_type: int = 1,
+                               quant_max_bound: float = 127.0,
+                               quant_min_bound: float = -127.0) -> tuple[Tensor, ...]:  # fmt: skip
     """One step of generation: the query of each sequence attends to its cache, which gets the new key and value.
 
     The index of the step is ``sequence_lengths``, or the last one that ``src_mask`` covers. There is no gradient.

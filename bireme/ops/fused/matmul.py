@@ -12,6 +12,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.linalg.matmul import matmul
 from bireme.ops.math.elementwise import sigmoid
 from bireme.ops.math.trigonometry import tanh
@@ -109,15 +110,11 @@ def _sigmoid(x):
     return 1 / (1 + jnp.exp(-x))
 
 
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
 @op(dtypes=FLOAT, promote="x y", mix="same", numpy=True)
 def gated(x: Tensor, y: Tensor) -> Tensor:
     """`silu(x) * y`; use `swiglu`."""
-    wide = _wide(x)
-    return (wide * _sigmoid(wide) * _wide(y)).astype(x.dtype)
+    wide = widen(x)
+    return (wide * _sigmoid(wide) * widen(y)).astype(x.dtype)
 
 
 gated.infer(lambda x: x)
@@ -131,9 +128,9 @@ def _(x, y):
 
 @gated.grad(numpy=True)
 def _(g, x, y):
-    wide, s = _wide(x), _sigmoid(_wide(x))
+    wide, s = widen(x), _sigmoid(widen(x))
     slope = s * (1 + wide * (1 - s))
-    return (_wide(g) * _wide(y) * slope).astype(x.dtype), (_wide(g) * wide * s).astype(x.dtype)
+    return (widen(g) * widen(y) * slope).astype(x.dtype), (widen(g) * wide * s).astype(x.dtype)
 
 
 def halves(where: str, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -186,7 +183,7 @@ E4M3_MAX = 448.0
 @op(differentiable=False, dtypes=FLOAT, numbers={"scale": "float32", "most": "float32", "least": "float32"}, numpy=True)
 def to_bounds(x: Tensor, scale: Tensor | float, most: Tensor | float, least: Tensor | float, round_type: int, eighths: bool) -> Tensor:
     """`most * scale * x` rounded and limited to the bounds, as int8 or float8."""
-    q = _wide(x).astype(np.float32) * (most * scale)
+    q = widen(x).astype(np.float32) * (most * scale)
     if eighths:
         return jnp.clip(q, least, most).astype(dtypes.float8_e4m3fn.np)
     # ties to even, or away from zero
@@ -262,7 +259,8 @@ def fused_bias_act(x: Tensor, bias: Tensor | None = None, dequant_scales: Tensor
 
 
 @composite(plain=True)
-def fused_dropout_add(x: Tensor, y: Tensor, p: Attr = 0.5, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+def fused_dropout_add(x: Tensor, y: Tensor, p: Attr[float | Tensor] = 0.5, training: bool = True,
+                      mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
     """Dropout and sum: ``dropout(x) + y``.
 
     Args:
@@ -317,7 +315,7 @@ def _triangular(x):
     """Softmax of each row of the lower triangle."""
     n = x.shape[-1]
     below = jnp.arange(n)[:, None] >= jnp.arange(n)[None, :]
-    wide = jnp.where(below, _wide(x), jnp.asarray(-np.inf, _wide(x).dtype))
+    wide = jnp.where(below, widen(x), jnp.asarray(-np.inf, widen(x).dtype))
     if not x.size:
         return x
     e = jnp.exp(wide - jnp.max(wide, axis=-1, keepdims=True))
@@ -354,7 +352,7 @@ def _(x):
 
 @softmax_mask_fuse_upper_triangle.grad(numpy=True)
 def _(g, out):
-    wide, g = _wide(out), _wide(g)  # out is 0 above the diagonal, and so is its gradient
+    wide, g = widen(out), widen(g)  # out is 0 above the diagonal, and so is its gradient
     return (wide * (g - jnp.sum(g * wide, axis=-1, keepdims=True))).astype(out.dtype)
 
 
@@ -362,7 +360,7 @@ _REDUCTIONS = {"sum": 0, "mean": 1, "none": 2}
 
 
 @composite(plain=True, name_arg=False)
-def identity_loss(x: Tensor, reduction: Any = "none") -> Tensor:
+def identity_loss(x: Tensor, reduction: Attr[int | str] = "none") -> Tensor:
     """Mark a tensor as a loss and reduce it.
 
     Args:

@@ -11,17 +11,13 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused.fp8 import quantised_rows
 from bireme.ops.fused.matmul import floating
 from bireme.ops.indexing.gather import take_along_axis
 from bireme.ops.math.clip import clip
 from bireme.ops.reduction.reductions import sum as total
 from bireme.ops.search.sort import topk
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
 
 # ---------------------------------------------------------------- rows there and back
 
@@ -62,7 +58,7 @@ def _(expert_id, capacity, experts, pad, first, last):
     return [*[sig_of(*s) for s in shapes], sig_of((last - first,), dtypes.int64)]
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast="grad")
 def rows_or_zero(x: Tensor, index: Tensor) -> Tensor:
     """Rows of `x`, and zeros where the index is -1; see `moe_gate_dispatch`."""
     if not x.shape[0]:
@@ -76,7 +72,7 @@ rows_or_zero.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype
 @op(dtypes=FLOAT)
 def weighed_rows(x: Tensor, weights: Tensor, index: Tensor) -> Tensor:
     """Sums of rows of `x` at an index of shape [tokens, k], each times its weight; use `moe_combine`."""
-    wide = _wide(x)
+    wide = widen(x)
     return jnp.einsum("sk,skd->sd", weights.astype(wide.dtype), wide[jnp.clip(index, 0, max(x.shape[0] - 1, 0))]).astype(x.dtype)
 
 
@@ -113,7 +109,7 @@ def moe_combine(x: Tensor, combine_weights: Tensor, scatter_index: Tensor) -> Te
         raise errors.bad(
             "moe_combine(scatter_index)",
             f"an integer tensor of shape {combine_weights.shape}, or transposed",
-            scatter_index,
+            scatter_index, kind=errors.for_integer(scatter_index),
         )
     index = scatter_index if scatter_index.shape == combine_weights.shape else scatter_index.transpose([1, 0])
     return weighed_rows(x, combine_weights, index)
@@ -152,7 +148,8 @@ def _dispatched(name: str, x: Tensor, gate: Tensor, bias: Tensor | None, k: int,
 
 
 @composite(plain=True)
-def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, use_pad: bool) -> tuple:
+def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                      use_pad: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """Send each token to the ``k`` experts with the largest gates.
 
     Args:
@@ -178,7 +175,8 @@ def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, 
 
 
 @composite(plain=True)
-def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, world_size: int) -> tuple:
+def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                              world_size: int) -> tuple[Tensor, ...]:  # fmt: skip
     """``moe_gate_dispatch`` with padding, for experts that are spread over several processes.
 
     Args:
@@ -212,8 +210,8 @@ def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor 
 
 
 @composite(plain=True, name_arg=False)
-def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, use_pad: bool,
-                                use_pow2_scale: bool) -> tuple:  # fmt: skip
+def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                                use_pad: bool, use_pow2_scale: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """``moe_gate_dispatch`` with the rows quantized to float8.
 
     Args:
@@ -241,9 +239,10 @@ def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tenso
 
 
 @composite()
-def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, expert_id: Tensor, k: int, capacity: int, num_experts: int,
-                                            use_pad: bool, expert_start_index: int, expert_end_index: int,
-                                            reverse_token_drop: bool) -> tuple:  # fmt: skip
+def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, expert_id: Tensor, k: int,
+                                            capacity: int, num_experts: int, use_pad: bool, expert_start_index: int,
+                                            expert_end_index: int,
+                                            reverse_token_drop: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """Send tokens to a part of the experts, which are already chosen.
 
     Args:
@@ -275,7 +274,7 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
     floating(f"{name}(x)", x)
     if expert_id.dtype.kind != "i" or x.ndim != 2 or expert_id.shape != [x.shape[0], k] or combine_weights.shape != expert_id.shape:
         raise errors.bad(
-            f"{name}(expert_id)", f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have", expert_id
+            f"{name}(expert_id)", f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have", expert_id, kind=errors.for_integer(expert_id)
         )
     if not 0 <= expert_start_index < expert_end_index <= num_experts or capacity < 1:
         raise errors.bad(
@@ -294,8 +293,9 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
 
 
 @composite(plain=True)
-def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor | None, dispatch_tokens_mask: Tensor | None, num_experts: int,
-                 use_group: bool, moe_k: int, clip_min: float) -> tuple:  # fmt: skip
+def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor | None,
+                 dispatch_tokens_mask: Tensor | None, num_experts: int, use_group: bool, moe_k: int,
+                 clip_min: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Loss that spreads tokens evenly over experts: ``num_experts * sum(mean gate * share of tokens)``.
 
     With ``dispatch_tokens_mask`` of another length than the gates, which counts the tokens of all processes, the loss
@@ -350,7 +350,8 @@ def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor |
 
 
 @composite()
-def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_num_global: Attr, num_local_experts: int) -> tuple:
+def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_num_global: Attr[int],
+                                       num_local_experts: int) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Origin of every token that a process receives: the rank it comes from and the index of its expert there.
 
     Args:

@@ -6,25 +6,21 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, float32, float64
 from bireme.core.declare.conversion import one_axis
 from bireme.core.declare.op import Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused.matmul import quantised
 from bireme.ops.nn.normalization import layer_norm_of
 from bireme.ops.random.generators import dropout
 
 
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
 def _scaled(x, axes, epsilon):
     """x over the root of its mean square, and 1 over that root."""
-    x = _wide(x)
+    x = widen(x)
     inv = 1 / jnp.sqrt(jnp.mean(x * x, axis=axes, keepdims=True) + epsilon.astype(x.dtype))
     return x * inv, inv
 
@@ -34,9 +30,9 @@ def rms_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: 
     """Divided by the root of the mean square over the last axes; use `fused_rms_norm`."""
     y, _ = _scaled(x, axes, epsilon)
     if weight is not None:
-        y = y * _wide(weight)
+        y = y * widen(weight)
     if bias is not None:
-        y = y + _wide(bias)
+        y = y + widen(bias)
     return y.astype(x.dtype)
 
 
@@ -46,8 +42,8 @@ rms_norm_of.infer(lambda x: x)
 @rms_norm_of.grad(numpy=True)
 def _(g, x, weight, bias, epsilon, axes):
     y, inv = _scaled(x, axes, epsilon)
-    wide = _wide(g)
-    d = wide if weight is None else wide * _wide(weight)
+    wide = widen(g)
+    d = wide if weight is None else wide * widen(weight)
     grads = [((d - y * jnp.mean(d * y, axis=axes, keepdims=True)) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
     if weight is not None:
@@ -60,7 +56,7 @@ def _(g, x, weight, bias, epsilon, axes):
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
 def row_statistics(x: Tensor, epsilon: Tensor | float, axes: Ints, centred: bool) -> list[Tensor]:
     """Mean of each row, and 1 over its deviation or over the root of its mean square; use `fused_layer_norm`."""
-    x = _wide(x)
+    x = widen(x)
     mean = jnp.mean(x, axis=axes, keepdims=True)
     d = x - mean if centred else x
     inv = 1 / jnp.sqrt(jnp.mean(d * d, axis=axes) + epsilon.astype(x.dtype))
@@ -100,9 +96,10 @@ def _shaped(name: str, which: str, t: Tensor | None, dims: list[int]) -> Tensor 
 
 
 @composite(plain=True, name_arg=False)
-def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float, begin_norm_axis: int = 1,
-                   bias: Tensor | None = None, residual: Tensor | None = None, quant_scale: float = -1, quant_round_type: int = 0,
-                   quant_max_bound: float = 0, quant_min_bound: float = 0) -> tuple:  # fmt: skip
+def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float,
+                   begin_norm_axis: int = 1, bias: Tensor | None = None, residual: Tensor | None = None,
+                   quant_scale: float = -1, quant_round_type: int = 0, quant_max_bound: float = 0,
+                   quant_min_bound: float = 0) -> tuple[Tensor, Tensor]:  # fmt: skip
     """RMS normalization of ``bias + residual + x``, and that sum itself.
 
     The sum ``s`` becomes ``s / sqrt(mean(s ** 2) + epsilon) * norm_weight + norm_bias``.
@@ -138,7 +135,7 @@ def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | No
 
 
 @composite(plain=True)
-def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tuple:
+def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tuple[Tensor, Tensor]:
     """RMS normalization over the last axis: ``x / sqrt(mean(x ** 2) + epsilon) * scale``.
 
     Args:
@@ -162,9 +159,11 @@ def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tupl
 
 
 @composite(plain=True, name_arg=False)
-def fused_layer_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float, residual_alpha: float = 1.0,
-                     begin_norm_axis: int = 1, bias: Tensor | None = None, residual: Tensor | None = None, quant_scale: float = -1,
-                     quant_round_type: int = 0, quant_max_bound: float = 0, quant_min_bound: float = 0) -> tuple:  # fmt: skip
+def fused_layer_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float,
+                     residual_alpha: float = 1.0, begin_norm_axis: int = 1, bias: Tensor | None = None,
+                     residual: Tensor | None = None, quant_scale: float = -1, quant_round_type: int = 0,
+                     quant_max_bound: float = 0,
+                     quant_min_bound: float = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Layer normalization of ``bias + residual_alpha * residual + x``, with that sum and its statistics.
 
     Without ``norm_weight`` and ``norm_bias`` nothing is normalized: the first result is the sum.

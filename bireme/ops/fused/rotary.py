@@ -11,11 +11,8 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, float32, float64
 from bireme.core.declare.op import DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.indexing.gather import index_select
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def _partner(x, adjacent):
@@ -32,7 +29,7 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
     """Pairs of the last axis rotated by angles, adjacent ones or those of both halves; use
     `fused_rotary_position_embedding`.
     """
-    wide = _wide(x)
+    wide = widen(x)
     return (wide * cos.astype(wide.dtype) + _partner(wide, adjacent) * sin.astype(wide.dtype)).astype(x.dtype)
 
 
@@ -42,7 +39,7 @@ turned.infer(lambda x: x)
 @turned.grad(numpy=True)
 def _(g, cos, sin, adjacent):
     # the pairs rotated back; cos and sin are a table, not learned
-    wide = _wide(g)
+    wide = widen(g)
     return (wide * cos.astype(wide.dtype) - _partner(wide * sin.astype(wide.dtype), adjacent)).astype(g.dtype), None, None
 
 
@@ -78,9 +75,11 @@ def _table(name: str, t: Tensor, length: int, width: int, longer: bool) -> Tenso
 
 
 @composite(plain=True, name_arg=False)
-def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tensor | None = None, sin: Tensor | None = None,
-                                    cos: Tensor | None = None, position_ids: Tensor | None = None, use_neox_rotary_style: bool = True,
-                                    time_major: bool = False, rotary_emb_base: float = 10000.0) -> tuple:  # fmt: skip
+def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tensor | None = None,
+                                    sin: Tensor | None = None, cos: Tensor | None = None,
+                                    position_ids: Tensor | None = None, use_neox_rotary_style: bool = True,
+                                    time_major: bool = False,
+                                    rotary_emb_base: float = 10000.0) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
     """Rotary position embedding: pairs of elements are rotated by an angle that grows with the position.
 
     Without ``sin`` and ``cos`` the angle of pair ``i`` at position ``t`` is ``t / rotary_emb_base ** (2 * i / D)``.
@@ -147,5 +146,5 @@ def _angles(q: Any, sin: Any, cos: Any, position_ids: Any, batch: int, length: i
     if position_ids is None:
         return tables
     if position_ids.shape != [batch, length] or position_ids.dtype.kind != "i":
-        raise errors.bad(f"{NAME}(position_ids)", f"an integer tensor of shape [{batch}, {length}]", position_ids)
+        raise errors.bad(f"{NAME}(position_ids)", f"an integer tensor of shape [{batch}, {length}]", position_ids, kind=errors.for_integer(position_ids))
     return [index_select(t, position_ids.reshape([-1])) for t in tables]

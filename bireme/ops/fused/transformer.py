@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import errors
@@ -93,14 +94,21 @@ def _heads(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, sha
 
 
 @composite()
-def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_weights: Attr, qkv_biases: Attr, linear_weights: Attr,
-                            linear_biases: Attr, ffn_ln_scales: Attr, ffn_ln_biases: Attr, ffn1_weights: Attr, ffn1_biases: Attr,
-                            ffn2_weights: Attr, ffn2_biases: Attr, pre_layer_norm: bool = True, epsilon: float = 1e-05,
-                            residual_alpha: float = 1.0, cache_kvs: Attr = None, beam_offset: Tensor | None = None, pre_caches: Attr = None,
-                            seq_lens: Tensor | None = None, rotary_embs: Tensor | None = None, time_step: Tensor | None = None,
-                            attn_mask: Tensor | None = None, dropout_rate: float = 0.0, rotary_emb_dims: int = 0, activation: str = "gelu",
-                            training: bool = False, mode: str = "upscale_in_train", trans_qkvw: bool = True, ring_id: int = -1,
-                            norm_type: str = "layernorm", use_neox_rotary_style: bool = False, gqa_group_size: int = -1) -> Any:  # fmt: skip
+def fused_multi_transformer(x: Tensor, ln_scales: Attr[Sequence[Tensor]], ln_biases: Attr[Sequence[Tensor]],
+                            qkv_weights: Attr[Sequence[Tensor]], qkv_biases: Attr[Sequence[Tensor]],
+                            linear_weights: Attr[Sequence[Tensor]], linear_biases: Attr[Sequence[Tensor]],
+                            ffn_ln_scales: Attr[Sequence[Tensor]], ffn_ln_biases: Attr[Sequence[Tensor]],
+                            ffn1_weights: Attr[Sequence[Tensor]], ffn1_biases: Attr[Sequence[Tensor]],
+                            ffn2_weights: Attr[Sequence[Tensor]], ffn2_biases: Attr[Sequence[Tensor]],
+                            pre_layer_norm: bool = True, epsilon: float = 1e-05, residual_alpha: float = 1.0,
+                            cache_kvs: Attr[Sequence[Tensor]] = None, beam_offset: Tensor | None = None,
+                            pre_caches: Attr[Sequence[Tensor]] = None, seq_lens: Tensor | None = None,
+                            rotary_embs: Tensor | None = None, time_step: Tensor | None = None,
+                            attn_mask: Tensor | None = None, dropout_rate: float = 0.0, rotary_emb_dims: int = 0,
+                            activation: str = "gelu", training: bool = False, mode: str = "upscale_in_train",
+                            trans_qkvw: bool = True, ring_id: int = -1, norm_type: str = "layernorm",
+                            use_neox_rotary_style: bool = False,
+                            gqa_group_size: int = -1) -> Tensor | tuple[Tensor, list[Tensor]]:  # fmt: skip
     """Whole transformer of self-attention and feed-forward blocks, for prompts and for one step after another.
 
     Each list has one tensor for each layer, and ``None`` in place of a list means none at all. With ``cache_kvs`` the

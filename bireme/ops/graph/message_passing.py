@@ -1,11 +1,12 @@
-"""Graphs: messages along edges, neighbours drawn at random, nodes numbered anew.
+"""Graphs: messages along edges, sampling of neighbours, renumbering of nodes.
 
-Sampling and numbering give results whose sizes depend on values, so they read their operands and compute on the host, as a
-loader of data does; what they draw comes from the framework's stream.
+Sampling and renumbering give results whose sizes depend on values, so they read their operands and compute on the host,
+as a data loader does; random numbers come from the framework's stream.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,26 @@ def _index(where: str, x: Tensor) -> None:
 
 
 @composite()
-def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum", out_size: Attr = None) -> Tensor:
-    """Rows of `x` at `src_index` sent along edges to `dst_index` and put together there; rows that get nothing are 0.
+def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum",
+                    out_size: Attr[int | Tensor] = None) -> Tensor:  # fmt: skip
+    """Send rows of node features along the edges of a graph and reduce them at their destinations.
 
-    >>> x, src, dst = bireme.to_tensor([[1.0], [2.0], [4.0]]), bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
-    >>> bireme.incubate.graph_send_recv(x, src, dst).tolist()
-    [[4.0], [3.0], [0.0]]
+    Args:
+        x: Features of the nodes, one row for each.
+        src_index: int32 or int64 tensor of the source node of each edge, 1-D or a column.
+        dst_index: Destination node of each edge, of the same shape and dtype.
+        pool_type: How rows that meet at a node are reduced: ``'sum'``, ``'mean'``, ``'max'`` or ``'min'``. Default:
+            ``'sum'``.
+        out_size: Number of rows of the result; ``None`` or less than 1 means as many as in ``x``. Default: None.
+
+    Returns:
+        Tensor with a row for each node; rows without incoming edges are zero.
+
+    Examples:
+        >>> x = bireme.to_tensor([[1.0], [2.0], [4.0]])
+        >>> src, dst = bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
+        >>> bireme.incubate.graph_send_recv(x, src, dst).tolist()
+        [[4.0], [3.0], [0.0]]
     """
     if pool_type not in POOLS:
         raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(map(repr, POOLS))}", pool_type)
@@ -69,7 +84,9 @@ class Columns:
             raise errors.bad(f"{where}(colptr)", f"non-decreasing integers in [0, {self.row.size}]", colptr)
 
     def edges(self, nodes: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Places in `row` of at most `most` neighbours of each node (all with -1), each set of them as likely as any other; their numbers."""
+        """Indices into `row` of at most `most` random neighbours of each node (-1: all of them), and how many each node
+        has.
+        """
         n = self.colptr.size - 1
         if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
             wrong = int(nodes.min() if nodes.min() < 0 else nodes.max())
@@ -91,12 +108,12 @@ class Columns:
 
 
 def stream() -> np.random.Generator:
-    """Random numbers on the host that follow from the framework's stream."""
+    """A NumPy generator seeded from the framework's random stream."""
     return np.random.default_rng(random_state.next_key())
 
 
 def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str) -> tuple[Tensor, ...]:
-    """Neighbours of nodes, how many each has, and the edges' numbers if there are any."""
+    """Neighbours of nodes, how many each has, and the IDs of the edges if there are any."""
     graph = Columns(where, row, colptr, nodes, nodes_name)
     place, counts = graph.edges(graph.nodes, most, stream())
     found = [made(graph.row[place]), made(counts.astype(np.int32))]
@@ -117,14 +134,33 @@ def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
 
 
 @composite()
-def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None, perm_buffer: Tensor | None = None,
-                           sample_size: int = -1, return_eids: bool = False, flag_perm_buffer: bool = False) -> Any:  # fmt: skip
-    """At most `sample_size` neighbours of each node, drawn at random, and how many each has; all of them with -1.
+def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None,
+                           perm_buffer: Tensor | None = None, sample_size: int = -1, return_eids: bool = False,
+                           flag_perm_buffer: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
+    """Sample neighbors of nodes at random, without replacement.
 
-    >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
-    >>> neighbours, counts = bireme.incubate.graph_sample_neighbors(row, colptr, bireme.to_tensor([0, 1]))
-    >>> neighbours.tolist(), counts.tolist()
-    ([1, 2, 0], [2, 1])
+    The graph is in compressed sparse column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
+    Results are computed on the host.
+
+    Args:
+        row: int32 or int64 tensor of the neighbors of all nodes, 1-D or a column.
+        colptr: Where the neighbors of each node begin in ``row``, one more than there are nodes; of the same dtype.
+        input_nodes: Nodes whose neighbors are sampled; of the same dtype.
+        eids: IDs of the edges, as many as in ``row``; needed with ``return_eids``. Default: None.
+        perm_buffer: Needed with ``flag_perm_buffer``, otherwise not used. Default: None.
+        sample_size: Most neighbors of a node; ``-1`` means all of them. Default: -1.
+        return_eids: Whether to return the IDs of the sampled edges. Default: False.
+        flag_perm_buffer: Has no effect on the result. Default: False.
+
+    Returns:
+        The neighbors, one node after the other, the int32 number of them for each node and, with ``return_eids``, the
+        IDs of their edges.
+
+    Examples:
+        >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
+        >>> neighbors, counts = bireme.incubate.graph_sample_neighbors(row, colptr, bireme.to_tensor([0, 1]))
+        >>> neighbors.tolist(), counts.tolist()
+        ([1, 2, 0], [2, 1])
     """
     if flag_perm_buffer and perm_buffer is None:
         raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, since flag_perm_buffer is True", None)
@@ -136,9 +172,9 @@ def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eid
 
 
 def renumbered(first: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """New numbers of `others`, and the nodes in the order of those: the first ones as they are, then the others as they come.
+    """New IDs of `others`, and the nodes by new ID: `first` as they are, then the others in order of appearance.
 
-    Of a node that is among the first twice, the last place counts.
+    A node that is in `first` twice has the ID of its last occurrence.
     """
     nodes = np.concatenate([first, others])
     known, at, back = np.unique(nodes, return_index=True, return_inverse=True)
@@ -152,7 +188,7 @@ def renumbered(first: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources, destinations and nodes of the edges after numbering; `count` may go through the nodes several times."""
+    """Sources, destinations and nodes of the edges with new IDs; `count` may go through the nodes several times."""
     for name, t in (("x", x), ("neighbors", neighbors), ("count", count)):
         _index(f"{where}({name})", t)
     if neighbors.dtype is not x.dtype:
@@ -178,13 +214,30 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
 
 
 @composite()
-def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None, index_buffer: Tensor | None = None,
-                  flag_buffer_hashtable: bool = False) -> tuple:  # fmt: skip
-    """Nodes and their neighbours numbered from 0: sources and destinations of the edges, and the nodes in their new order.
+def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None,
+                  index_buffer: Tensor | None = None,
+                  flag_buffer_hashtable: bool = False) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Renumber sampled nodes and their neighbors from 0.
 
-    >>> x, neighbours, count = bireme.to_tensor([5, 7]), bireme.to_tensor([9, 7, 5]), bireme.to_tensor([2, 1], dtype="int32")
-    >>> [t.tolist() for t in bireme.incubate.graph_reindex(x, neighbours, count)]
-    [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
+    Nodes of ``x`` come first, then the other neighbors in order of appearance.
+
+    Args:
+        x: int32 or int64 tensor of nodes, 1-D or a column.
+        neighbors: Their neighbors, one node after the other; of the same dtype.
+        count: Number of neighbors of each node.
+        value_buffer: Needed with ``flag_buffer_hashtable``, otherwise not used. Default: None.
+        index_buffer: Needed with ``flag_buffer_hashtable``, otherwise not used. Default: None.
+        flag_buffer_hashtable: Has no effect on the result. Default: False.
+
+    Returns:
+        New IDs of the sources of the edges (the neighbors), of their destinations, and the original nodes in the order
+        of their new IDs.
+
+    Examples:
+        >>> x, neighbors = bireme.to_tensor([5, 7]), bireme.to_tensor([9, 7, 5])
+        >>> count = bireme.to_tensor([2, 1], dtype="int32")
+        >>> [t.tolist() for t in bireme.incubate.graph_reindex(x, neighbors, count)]
+        [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
     """
     if flag_buffer_hashtable and (value_buffer is None or index_buffer is None):
         raise errors.bad("graph_reindex(value_buffer)", "two buffers, since flag_buffer_hashtable is True", None)
@@ -192,15 +245,30 @@ def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Ten
 
 
 @composite()
-def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr, sorted_eids: Any = None,
-                       return_eids: bool = False) -> tuple:  # fmt: skip
-    """Neighbours drawn at random in several steps, each from the nodes that the one before found, and their edges numbered from 0.
+def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr[Sequence[int]],
+                       sorted_eids: Attr[Tensor] = None, return_eids: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
+    """Sample neighbors over several hops and renumber the subgraph from 0.
 
-    Gives sources and destinations, the nodes in their new order, the new numbers of `input_nodes`, and the edges' numbers if asked.
+    Each hop samples neighbors of the nodes that the one before has reached first. The graph is in compressed sparse
+    column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
 
-    >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
-    >>> [t.tolist() for t in bireme.incubate.graph_khop_sampler(row, colptr, bireme.to_tensor([1]), [1, 2])]
-    [[[1], [0], [2]], [[0], [1], [1]], [1, 0, 2], [0]]
+    Args:
+        row: int32 or int64 tensor of the neighbors of all nodes, 1-D or a column.
+        colptr: Where the neighbors of each node begin in ``row``, one more than there are nodes; of the same dtype.
+        input_nodes: Nodes to start from; of the same dtype.
+        sample_sizes: List or tuple with the most neighbors of a node in each hop; ``-1`` means all of them.
+        sorted_eids: IDs of the edges, as many as in ``row``; needed with ``return_eids``. Default: None.
+        return_eids: Whether to return the IDs of the sampled edges. Default: False.
+
+    Returns:
+        New IDs of the sources and of the destinations of the edges, each of shape ``[number of edges, 1]``, the
+        original nodes in the order of their new IDs, the new IDs of ``input_nodes`` and, with ``return_eids``, the IDs
+        of the edges.
+
+    Examples:
+        >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
+        >>> [t.tolist() for t in bireme.incubate.graph_khop_sampler(row, colptr, bireme.to_tensor([1]), [1, 2])]
+        [[[1], [0], [2]], [[0], [1], [1]], [1, 0, 2], [0]]
     """
     where = "graph_khop_sampler"
     given = _numbers(f"{where}(sorted_eids)", sorted_eids, row) if return_eids else None

@@ -1,4 +1,4 @@
-"""Rows gathered into segments: their sum, mean, least and largest, by numbers that say where each row goes."""
+"""Reductions of segments: sum, mean, maximum and minimum of the rows that have the same segment ID."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.indexing.along_axis import check_filled, put_axis, take_axis
 
 POOLS = ("sum", "mean", "max", "min")
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def _counts(index, rows):
@@ -29,7 +26,7 @@ def _beside(counts, like):
 
 
 def _quotient(total, counts):
-    """Totals by counts, 0 where there is nothing; integers towards zero."""
+    """Totals divided by counts, 0 where there is nothing; integers are truncated towards zero."""
     some = jnp.maximum(_beside(counts, total), 1).astype(total.dtype)
     if jnp.issubdtype(total.dtype, jnp.integer):
         return jnp.abs(total) // some * jnp.sign(total)
@@ -38,12 +35,8 @@ def _quotient(total, counts):
 
 @op(dtypes=FLOAT | INT, numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
 def pool_rows(x: Tensor, index: Tensor, pool: str, rows: int) -> Tensor:
-    """Rows of `x` put together into `rows` rows at the places `index`, 0 where there are none; use `segment_sum` and its kin.
-
-    >>> bireme.incubate.segment_sum(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [3.0, 5.0]
-    """
-    wide = _wide(x)
+    """Rows of `x` reduced into `rows` rows at `index`, 0 where there are none; use `segment_sum` and its kin."""
+    wide = widen(x)
     dims = (rows, *x.shape[1:])
     if pool in ("sum", "mean"):
         total = put_axis(jnp.zeros(dims, wide.dtype), index, wide, 0, "add")
@@ -73,7 +66,7 @@ def _(x, index, rows):
 @pool_rows.grad(numpy=True)
 def _(g, out, x, index, pool, rows):
     if pool == "mean":
-        g = (_wide(g) / jnp.maximum(_beside(_counts(index, rows), g), 1).astype(_wide(g).dtype)).astype(g.dtype)
+        g = (widen(g) / jnp.maximum(_beside(_counts(index, rows), g), 1).astype(widen(g).dtype)).astype(g.dtype)
     part = take_axis(g, index)
     if pool in ("sum", "mean"):
         return part, None
@@ -106,46 +99,94 @@ def _segments(name: str, data: Tensor, segment_ids: Tensor, pool: str) -> Tensor
 
 @composite()
 def segment_sum(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Sums of the rows that have the same number; the numbers do not fall, and where one is left out there are zeros.
+    """Sum the rows of each segment.
 
-    >>> bireme.incubate.segment_sum(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 2])).tolist()
-    [3.0, 0.0, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_sum(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 2])).tolist()
+        [3.0, 0.0, 5.0]
     """
     return _segments("segment_sum", data, segment_ids, "sum")
 
 
 @composite()
 def segment_mean(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Means of the rows that have the same number; see `segment_sum`.
+    """Average the rows of each segment.
 
-    >>> bireme.incubate.segment_mean(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [1.5, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_mean(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
+        [1.5, 5.0]
     """
     return _segments("segment_mean", data, segment_ids, "mean")
 
 
 @composite()
 def segment_max(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Largest elements of the rows that have the same number; see `segment_sum`.
+    """Take the elementwise maximum of the rows of each segment.
 
-    >>> bireme.incubate.segment_max(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [2.0, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_max(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
+        [2.0, 5.0]
     """
     return _segments("segment_max", data, segment_ids, "max")
 
 
 @composite()
 def segment_min(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Least elements of the rows that have the same number; see `segment_sum`.
+    """Take the elementwise minimum of the rows of each segment.
 
-    >>> bireme.incubate.segment_min(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [1.0, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_min(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
+        [1.0, 5.0]
     """
     return _segments("segment_min", data, segment_ids, "min")
 
 
 def sent(name: str, rows: Any, dst_index: Tensor, pool: str, out_size: Any, default: int) -> Tensor:
-    """Messages, one row each, gathered at their destinations: what graph operators end with."""
+    """Messages, one row each, reduced at their destinations: what graph operators end with."""
     if pool not in POOLS:
         raise errors.bad(name, f"one of {', '.join(map(repr, POOLS))}", pool)
     if isinstance(out_size, Tensor):

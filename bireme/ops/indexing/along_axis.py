@@ -1,7 +1,7 @@
-"""Elements by their places along an axis: the forms that every gather and scatter is brought to, on NumPy and jax arrays alike.
+"""Elements by their indices along an axis: what every gather and scatter is reduced to, on NumPy and jax arrays.
 
-Places have been checked by then. One that is out of range after all never leaves the array: it reads some element of it,
-and what it writes is lost or goes to some element of it.
+Indices have been checked by then. One that is out of range after all never leaves the array: it reads some
+element of it, and what it writes is lost or goes to some element of it.
 """
 
 from __future__ import annotations
@@ -17,53 +17,29 @@ from jax import lax
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Tensor
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor.tensor import read
 
 _UFUNCS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
 def from_front(index, n: int, total: int = 0):
-    """Places along an axis of extent `n` counted from the front, in a type that holds numbers up to `total` as well."""
+    """Non-negative indices into an axis of size `n`, in a dtype that holds numbers up to `total` as well."""
     index = index.astype(np.int32 if max(n, total) < 1 << 31 else np.int64)
     return jnp.where(index < 0, index + n, index)
 
 
+def _take_numpy(x, index, axis: int = 0):
+    return np.take(x, index, axis, mode="clip")
+
+
+@dual(_take_numpy)
 def take_axis(x, index, axis: int = 0):
-    """The elements at places along an axis; the axes of `index` stand in its place."""
-    if isinstance(x, np.ndarray):
-        return np.take(x, index, axis, mode="clip")
+    """The elements at indices along an axis; the axes of `index` stand in its place."""
     return x.at[(slice(None),) * axis + (index,)].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def put_axis(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
-    """`x` with `part`, shaped as `take_axis` gives it or a number, put at places along an axis: "set" (the last one stays),
-    "add", "multiply", "min" or "max"."""
-    if isinstance(x, np.ndarray):
-        return _put_numpy(x, index, part, axis, how)
-    if x.dtype == bool:
-        how = {"add": "max", "multiply": "min"}.get(how, how)
-    put = getattr(x.at[(slice(None),) * axis + (index,)], how)
-    return put(jnp.asarray(part).astype(x.dtype), mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=unique)
-
-
-WIDE = 8  # elements of a row that are added at a time
-
-
-def add_rows(x, index, part, axis: int = 0, platform: str = "reference"):
-    """`put_axis` with "add", for gradients: on CPU a loop over the rows takes two thirds of the time of XLA's scatter, or a seventh."""
-    width = math.prod(x.shape[axis + 1 :])
-    if platform != "cpu" or width < WIDE or math.prod(x.shape[:axis]) != 1 or not index.size or x.dtype == bool:
-        return put_axis(x, index, part, axis, "add")
-    rows, at = part.astype(x.dtype).reshape(index.size, width), index.reshape(-1)
-
-    def add(i, table):
-        total = lax.dynamic_slice_in_dim(table, at[i], 1) + lax.dynamic_slice_in_dim(rows, i, 1)
-        return lax.dynamic_update_slice_in_dim(table, total, at[i], 0)
-
-    return lax.fori_loop(0, index.size, add, x.reshape(x.shape[axis], width)).reshape(x.shape)
-
-
-def _put_numpy(x, index, part, axis, how):
+def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
     out = np.array(x, order="C")
     before, n, after = math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :])
     if not index.size or not out.size:
@@ -72,7 +48,7 @@ def _put_numpy(x, index, part, axis, how):
     if how == "set":
         out.reshape(before, n, after)[:, index] = part.reshape(before, index.size, after) if part.ndim else part
         return out
-    # one place for each element: NumPy takes several times as long for places of rows
+    # one index for each element: NumPy takes several times as long for indices of rows
     places = index * after if after > 1 else index
     if after > 1:
         places = (places[:, None] + np.arange(after)).reshape(-1)
@@ -82,16 +58,60 @@ def _put_numpy(x, index, part, axis, how):
     return out
 
 
+@dual(_put_numpy)
+def put_axis(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
+    """`x` with `part`, a number or of the shape that `take_axis` gives, written at indices along an axis.
+
+    `how` is "set" (the last one stays), "add", "multiply", "min" or "max".
+    """
+    if x.dtype == bool:
+        how = {"add": "max", "multiply": "min"}.get(how, how)
+    # half precision stops growing: what adds up is kept in float32 and rounded once
+    wide = single(x) if how in ("add", "multiply") else x
+    put = getattr(wide.at[(slice(None),) * axis + (index,)], how)
+    part = jnp.asarray(part).astype(wide.dtype)
+    made = put(part, mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=unique)
+    return made.astype(x.dtype)
+
+
+def single(x):
+    """Half precision in float32."""
+    return x.astype(np.float32) if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x
+
+
+WIDE = 8  # elements of a row that are added at a time
+
+
+def add_at(x, index, part, axis: int = 0):
+    """`put_axis` with "add", for gradients."""
+    return put_axis(x, index, part, axis, "add")
+
+
+def add_rows(x, index, part, axis: int = 0):
+    """The same for XLA on CPU, where a loop over the rows takes two thirds of the time of its scatter, or a seventh."""
+    width = math.prod(x.shape[axis + 1 :])
+    if width < WIDE or math.prod(x.shape[:axis]) != 1 or not index.size or x.dtype == bool:
+        return put_axis(x, index, part, axis, "add")
+    wide, at = single(x).reshape(x.shape[axis], width), index.reshape(-1)
+    rows = part.astype(wide.dtype).reshape(index.size, width)
+
+    def add(i, table):
+        total = lax.dynamic_slice_in_dim(table, at[i], 1) + lax.dynamic_slice_in_dim(rows, i, 1)
+        return lax.dynamic_update_slice_in_dim(table, total, at[i], 0)
+
+    return lax.fori_loop(0, index.size, add, wide).reshape(x.shape).astype(x.dtype)
+
+
 def last_written(index, n: int):
-    """Which of several writes to the places are the last ones: where there are no duplicates, all of them."""
+    """Which of several writes at the indices are the last ones: without duplicates, all of them."""
     order = jnp.arange(index.size, dtype=np.int32).reshape(index.shape)
     return take_axis(put_axis(jnp.zeros(n, np.int32), index, order, 0, "max"), index) == order
 
 
 def along(dims: Sequence[int], index, axis: int):
-    """Places in the flattened array for an index that says the place along one axis and has the others' by its own shape.
+    """Indices into the flattened array, from indices along one axis whose shape gives those along the others.
 
-    An axis of extent 1 goes with any place in it.
+    An axis of size 1 broadcasts.
     """
     strides = [math.prod(dims[k + 1 :]) for k in range(len(dims))]
     flat = from_front(index, dims[axis], math.prod(dims)) * strides[axis]
@@ -102,7 +122,7 @@ def along(dims: Sequence[int], index, axis: int):
 
 
 def combined(dims: Sequence[int], index: Sequence[Any]):
-    """Places along several axes as places along the one that they make together."""
+    """Indices along several axes as indices into these axes flattened."""
     total = math.prod(dims)
     flat = from_front(index[0], dims[0], total)
     for n, i in zip(dims[1:], index[1:]):
@@ -111,7 +131,7 @@ def combined(dims: Sequence[int], index: Sequence[Any]):
 
 
 def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
-    """Raise for an index whose last axis has a place along each of several axes, one of them outside its axis."""
+    """Raise if one of the indices along the last axis, one for each of several axes, is out of range."""
     value = read(index)
     if not value.sig.size or value.sig.dtype.kind != "i":
         return
@@ -120,7 +140,7 @@ def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
             check_range(where, index, -dims[0], dims[0])
             return
         for k, n in enumerate(dims):
-            check_range(where, index[..., k], -n, n)  # type: ignore[index]  # installed by ops.index
+            check_range(where, index[..., k], -n, n, part_of=index)  # type: ignore[index]  # installed by ops.index
         return
     host = np.asarray(value.array)
     for k, n in enumerate(dims):

@@ -11,7 +11,7 @@ from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.ops.indexing.along_axis import add_rows, along, check_columns, check_filled, combined, from_front, put_axis, take_axis
+from bireme.ops.indexing.along_axis import add_at, add_rows, along, check_columns, check_filled, combined, from_front, put_axis, take_axis
 from bireme.ops.indexing.getitem import pick
 from bireme.ops.manipulation import reshape
 
@@ -20,10 +20,22 @@ from bireme.ops.manipulation import reshape
 
 @op(method=True, alias={"x": "input", "axis": "dim"}, out=True, numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"))
 def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
-    """Slices of `x` along `axis`, in the order of a 1-D index.
+    """Select slices along an axis by a vector of indices.
 
-    >>> bireme.index_select(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1, 0])).tolist()
-    [[3, 4], [1, 2]]
+    Args:
+        x: Tensor with at least one axis.
+        index: Integer tensor of at most one axis (or of shape ``[n, 1]``); negative indices count from the end.
+        axis: Axis to select along. Default: 0. The order ``(x, axis, index)`` is taken too.
+
+    Returns:
+        Copy of the slices in the order of ``index``; ``axis`` has its size, or is removed if ``index`` is 0-D.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.index_select(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1, 0])).tolist()
+        [[3, 4], [1, 2]]
     """
     return take_axis(x, from_front(index, x.shape[axis]), axis)
 
@@ -58,17 +70,38 @@ index_select.infer(lambda x, index, axis: sig_of((*x.shape[:axis], *index.shape,
 
 
 @index_select.grad(numpy=True)
-def _(g, index, axis, sigs, platform):
+def _(g, index, axis, sigs):
+    return _select_grad(g, index, axis, sigs, add_at)
+
+
+@index_select.grad(on="cpu")
+def _(g, index, axis, sigs):
+    return _select_grad(g, index, axis, sigs, add_rows)
+
+
+def _select_grad(g, index, axis, sigs, add):
     dims = sigs[0].shape
-    return add_rows(jnp.zeros(dims, sigs[0].dtype.np), from_front(index, dims[axis]), g, axis, platform), None
+    return add(jnp.zeros(dims, g.dtype), from_front(index, dims[axis]), g, axis), None
 
 
 @composite(method=True, plain=True)
 def gather(x: Tensor, index: Tensor, axis: Axis = None) -> Tensor:
-    """Slices of `x` along `axis`, in the order of a 0-D or 1-D index.
+    """Gather slices along an axis by indices.
 
-    >>> bireme.gather(bireme.to_tensor([5, 6, 7]), bireme.to_tensor([2, 0])).tolist()
-    [7, 5]
+    Args:
+        x: Tensor with at least one axis.
+        index: Integer tensor of at most one axis (or of shape ``[n, 1]``); negative indices count from the end.
+        axis: Axis to gather along; ``None`` means 0. Default: None.
+
+    Returns:
+        Copy of the slices in the order of ``index``; without ``axis`` if ``index`` is 0-D.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.gather(bireme.to_tensor([5, 6, 7]), bireme.to_tensor([2, 0])).tolist()
+        [7, 5]
     """
     if index.ndim == 2 and index.shape[1] == 1:
         index = reshape.reshape(index, [-1])
@@ -77,11 +110,7 @@ def gather(x: Tensor, index: Tensor, axis: Axis = None) -> Tensor:
 
 @op(numpy=True)
 def gather_nd_of(x: Tensor, index: Tensor) -> Tensor:
-    """Elements or slices whose places along the first axes are rows of an index; use `gather_nd`.
-
-    >>> bireme.gather_nd(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1, 0], [0, 1]])).tolist()
-    [3, 2]
-    """
+    """Elements or slices whose indices along the first axes are rows of an index; use `gather_nd`."""
     k = index.shape[-1]
     if not k:
         return jnp.broadcast_to(x, (*index.shape[:-1], *x.shape))
@@ -89,7 +118,7 @@ def gather_nd_of(x: Tensor, index: Tensor) -> Tensor:
 
 
 def row_places(dims, index):
-    """Rows of an index as places along the axes that they count in, taken as one."""
+    """Rows of an index as flat indices into the axes that they refer to."""
     return combined(dims, [index[..., i] for i in range(len(dims))])
 
 
@@ -97,27 +126,48 @@ gather_nd_of.infer(lambda x, index: sig_of((*index.shape[:-1], *x.shape[index.sh
 
 
 @gather_nd_of.grad(numpy=True)
-def _(g, index, sigs, platform):
+def _(g, index, sigs):
+    return _gather_nd_grad(g, index, sigs, add_at)
+
+
+@gather_nd_of.grad(on="cpu")
+def _(g, index, sigs):
+    return _gather_nd_grad(g, index, sigs, add_rows)
+
+
+def _gather_nd_grad(g, index, sigs, add):
     dims, k = sigs[0].shape, index.shape[-1]
     if not k:
         return g.sum(axis=tuple(range(index.ndim - 1))), None
-    zero = jnp.zeros((math.prod(dims[:k]), *dims[k:]), sigs[0].dtype.np)
-    return add_rows(zero, row_places(dims[:k], index), g, 0, platform).reshape(dims), None
+    zero = jnp.zeros((math.prod(dims[:k]), *dims[k:]), g.dtype)
+    return add(zero, row_places(dims[:k], index), g, 0).reshape(dims), None
 
 
 @composite(method=True)
 def gather_nd(x: Tensor, index: Tensor) -> Tensor:
-    """Elements or slices of `x`: the last axis of `index` has their places along x's first axes.
+    """Gather elements or slices by multi-dimensional indices.
 
-    >>> bireme.gather_nd(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1, 0], [0, 1]])).tolist()
-    [3, 2]
+    Args:
+        x: Input tensor of any dtype.
+        index: Integer tensor; each vector along its last axis, of size ``k``, holds indices into the first ``k`` axes
+            of ``x``. Negative ones count from the end.
+
+    Returns:
+        Tensor of shape ``index.shape[:-1] + x.shape[k:]``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.gather_nd(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1, 0], [0, 1]])).tolist()
+        [3, 2]
     """
     check_rows("gather_nd", x.shape, index)
     return gather_nd_of(x, index)
 
 
 def check_rows(name: str, dims: list[int], index: Tensor) -> None:
-    """Raise for an index whose rows are no places in a tensor of a shape."""
+    """Raise for an index whose rows are no indices into a tensor of a shape."""
     if index.dtype.kind != "i":
         raise errors.bad(f"{name}(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
     if not index.ndim or index.shape[-1] > len(dims):
@@ -144,17 +194,33 @@ def _take_along_numpy(arr, indices, axis, broadcast):
 
 @op(alias={"arr": "input", "axis": "dim"}, name_arg=False, out=True, method=True, numpy=_take_along_numpy)
 def take_along_axis(arr: Tensor, indices: Tensor, axis: Axis, broadcast: bool = True) -> Tensor:
-    """Elements of `arr` at `indices` along `axis`; other axes are matched, by broadcasting or else from the front.
+    """Take elements along an axis by indices of the same rank, as ``argsort`` and ``argmax`` with ``keepdim`` return.
 
-    >>> bireme.take_along_axis(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]]), 1).tolist()
-    [[2], [3]]
+    For a matrix and ``axis=1``: ``out[i, j] = arr[i, indices[i, j]]``.
+
+    Args:
+        arr: Tensor with at least one axis.
+        indices: Integer tensor with as many axes as ``arr``; negative indices count from the end.
+        axis: Axis to take along.
+        broadcast: Whether the other axes of ``indices`` are broadcast to those of ``arr``. If not, they may be smaller
+            than those of ``arr``, whose first elements are matched. Default: True.
+
+    Returns:
+        Tensor of the broadcast shape of ``indices`` and the dtype of ``arr``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.take_along_axis(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]]), 1).tolist()
+        [[2], [3]]
     """
     indices = jnp.broadcast_to(indices, _matched(arr.shape, indices.shape, axis, broadcast))
     return take_axis(arr.reshape(-1), along(arr.shape, indices, axis))
 
 
 def _matched(dims, wanted, axis, broadcast):
-    """The shape of what is taken; the extents fit each other."""
+    """The shape of what is taken; the sizes fit each other."""
     return tuple(a if broadcast and k != axis and i == 1 else i for k, (a, i) in enumerate(zip(dims, wanted)))
 
 
@@ -202,20 +268,41 @@ def _(g, indices, axis, broadcast, sigs):
 
 @composite(alias={"arr": "input", "axis": "dim"}, name_arg=False, out=True, method=True)
 def take_along_dim(arr: Tensor, indices: Tensor, axis: Axis, broadcast: bool = True) -> Tensor:
-    """Elements of `arr` at `indices` along `axis`: `take_along_axis` under its other name.
+    """Take elements along an axis by indices: another name of ``take_along_axis``.
 
-    >>> bireme.take_along_dim(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]]), 1).tolist()
-    [[2], [3]]
+    Args:
+        arr: Tensor with at least one axis.
+        indices: Integer tensor with as many axes as ``arr``; negative indices count from the end.
+        axis: Axis to take along.
+        broadcast: Whether the other axes of ``indices`` are broadcast to those of ``arr``. Default: True.
+
+    Returns:
+        Tensor of the broadcast shape of ``indices`` and the dtype of ``arr``.
+
+    Examples:
+        >>> bireme.take_along_dim(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]]), 1).tolist()
+        [[2], [3]]
     """
     return take_along_axis(arr, indices, axis, broadcast)
 
 
 @composite(method=True, name_arg=False)
 def index_sample(x: Tensor, index: Tensor) -> Tensor:
-    """Elements of each row of a matrix at the places in the same row of `index`.
+    """Take elements of each row of a matrix by the indices in the same row.
 
-    >>> bireme.index_sample(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]])).tolist()
-    [[2], [3]]
+    Args:
+        x: Matrix.
+        index: Integer matrix with as many rows as ``x``, of non-negative indices into its columns.
+
+    Returns:
+        Tensor of the shape of ``index``: ``out[i, j] = x[i, index[i, j]]``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.index_sample(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]])).tolist()
+        [[2], [3]]
     """
     if x.ndim != 2:
         raise errors.bad("index_sample(x)", "a matrix", x)
@@ -232,10 +319,24 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
 
 @composite(method=True)
 def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
-    """Elements of `x`, flattened, in the shape of `index`; `mode` says what is done with places outside: "raise", "wrap", "clip".
+    """Take elements of the flattened tensor by indices.
 
-    >>> bireme.take(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([3, -3])).tolist()
-    [4, 2]
+    Args:
+        x: Input tensor of any dtype.
+        index: Integer tensor of any shape.
+        mode: What happens to indices out of range: ``'raise'`` an error (negative ones down to ``-n`` count from the
+            end), ``'wrap'`` them modulo the number of elements, or ``'clip'`` them to the first or last element.
+            Default: ``'raise'``.
+
+    Returns:
+        Tensor of the shape of ``index`` and the dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range and ``mode`` is ``'raise'``.
+
+    Examples:
+        >>> bireme.take(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([3, -3])).tolist()
+        [4, 2]
     """
     if mode not in ("raise", "wrap", "clip"):
         raise errors.bad("take(mode)", "'raise', 'wrap' or 'clip'", mode)

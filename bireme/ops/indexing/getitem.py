@@ -1,9 +1,9 @@
 """Reading by index: `x[...]` in all its forms, and `unbind`.
 
 A basic index (integers, slices, None, ...) is one `slice_view` node that shares storage: sizes and steps are attributes,
-starts are inputs, so `x[i]` in a loop is one program. An index with tensors, lists or masks copies, by `pick`. An integer
-is basic beside an array too, as in Paddle and unlike in NumPy: `x[0, :, [1, 2]]` is `x[0][:, [1, 2]]`. And `...` that stands
-for no axis is not there: it does not keep arrays apart.
+starts are inputs, so `x[i]` in a loop is one program. An index with tensors, lists or masks copies, by `pick`. An
+integer is basic beside an array too, as in Paddle and unlike in NumPy: `x[0, :, [1, 2]]` is `x[0][:, [1, 2]]`. And
+`...` that covers no axis does not separate arrays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import view
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import broadcast_shape
-from bireme.ops.indexing.along_axis import add_rows, combined, take_axis
+from bireme.ops.indexing.along_axis import add_at, add_rows, combined, take_axis
 from bireme.ops.manipulation import reshape
 
 # ---------------------------------------------------------------- basic indexing: one view operator
@@ -111,11 +111,11 @@ def put_slice_numpy(x, part, starts, spec):
     return out
 
 
-# ---------------------------------------------------------------- an index worked out
+# ---------------------------------------------------------------- an index resolved
 
 
 class Flag:
-    """A single bool as an index: a new axis of extent 1 or 0."""
+    """A single bool as an index: a new axis of size 1 or 0."""
 
     __slots__ = ("index",)
 
@@ -130,7 +130,7 @@ def _is_bool(item: Any) -> bool:
 
 
 class Index:
-    """An index worked out against a shape: the basic part, axes to add, and the tensors that pick elements."""
+    """An index resolved against a shape: the basic part, axes to add, and the tensors that pick elements."""
 
     __slots__ = ("starts", "spec", "adds", "picks", "plain", "unique")
 
@@ -138,7 +138,7 @@ class Index:
         items, self.unique = _items(x, key)  # unique: no element is picked twice
         self.starts: list[int] = []
         self.spec: list[tuple[int, int, bool]] = []
-        self.adds: list[int] = []  # places of new axes in the result of the basic part
+        self.adds: list[int] = []  # indices of new axes in the result of the basic part
         self.picks: dict[int, Any] = {}  # axis of the basic part's result -> index tensor
         self.plain = True
         axis = place = 0
@@ -221,7 +221,7 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
     And whether what the tensors pick is known to be there once: one mask, and nothing beside it.
     """
     found = [_item(item) for item in (key if isinstance(key, tuple) else [key])]
-    if any(isinstance(i, Tensor) and i.ndim for i in found):  # beside those, a place that is not known yet is an integer too
+    if any(isinstance(i, Tensor) and i.ndim for i in found):  # beside those, a 0-d tensor is an integer too
         found = [int(i) if isinstance(i, Tensor) and not i.ndim and i.dtype.kind == "i" else i for i in found]
     ndim, used = x._value.sig.ndim, sum(map(_span, found))
     if used > ndim:
@@ -248,7 +248,7 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
 
 
 def _span(item: Any) -> int:
-    """How many axes an item stands for."""
+    """How many axes an item indexes."""
     if item is None or item is Ellipsis or isinstance(item, Flag):
         return 0
     return item.ndim if isinstance(item, Tensor) and item.dtype is dtypes.bool_ else 1
@@ -265,7 +265,7 @@ def _item(item: Any) -> Any:
     if isinstance(item, (list, tuple, np.ndarray, range)):
         made = value_of(item)
         if not made.sig.size and not isinstance(item, np.ndarray):
-            made = value_of(np.zeros(made.sig.shape, np.int64))  # an empty list has no type of its own
+            made = value_of(np.zeros(made.sig.shape, np.int64))  # an empty list has no dtype of its own
         return Tensor(made)
     if isinstance(item, Tensor):
         return int(item) if item.ndim == 0 and item.dtype.kind == "i" and item._value.array is not None else item
@@ -286,7 +286,7 @@ def _mask(x: Tensor, mask: Tensor, axis: int) -> list:
 
 
 def lined_up(x, axes):
-    """`x` with the axes that are picked from as one, and where it stands: in their place if they are neighbours, else in front."""
+    """`x` with the indexed axes as one, and the index of that: of the first if they are adjacent, else 0."""
     at = axes[0]
     if tuple(axes) != tuple(range(at, at + len(axes))):
         x, at = jnp.transpose(x, (*axes, *[k for k in range(x.ndim) if k not in axes])), 0
@@ -295,7 +295,7 @@ def lined_up(x, axes):
 
 
 def put_back(line, dims, axes):
-    """What `lined_up` made, as it was."""
+    """The inverse of `lined_up`."""
     at = axes[0]
     if tuple(axes) == tuple(range(at, at + len(axes))):
         return line.reshape(dims)
@@ -320,15 +320,24 @@ def _(x, index, axes):
 
 
 @pick.grad(numpy=True)
-def _(g, index, axes, sigs, platform):
+def _(g, index, axes, sigs):
+    return _pick_grad(g, index, axes, sigs, add_at)
+
+
+@pick.grad(on="cpu")
+def _(g, index, axes, sigs):
+    return _pick_grad(g, index, axes, sigs, add_rows)
+
+
+def _pick_grad(g, index, axes, sigs, add):
     dims = sigs[0].shape
-    zero, at = lined_up(jnp.zeros(dims, sigs[0].dtype.np), axes)
-    made = add_rows(zero, combined([dims[a] for a in axes], index), g, at, platform)
+    zero, at = lined_up(jnp.zeros(dims, g.dtype), axes)
+    made = add(zero, combined([dims[a] for a in axes], index), g, at)
     return (put_back(made, dims, axes), *[None] * len(index))
 
 
 def picked_shape(dims: Any, axes: tuple[int, ...], indices: list) -> list[int]:
-    """The shape of what integer tensors pick along axes: theirs, in the place of the first axis if the axes are neighbours."""
+    """The shape of what integer tensors pick along axes: theirs, at the first axis if adjacent, else in front."""
     picked = list(broadcast_shape("x[index]", *map(tuple, indices)))
     rest = [n for a, n in enumerate(dims) if a not in axes]
     at = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
@@ -367,7 +376,7 @@ def written_out(key: Any) -> tuple | None:
     return tuple(found)
 
 
-_sliced: dict[tuple, tuple] = {}  # basic indices worked out before: the bound operator, where it starts, and the shape with new axes
+_sliced: dict[tuple, tuple] = {}  # basic indices resolved before: bound operator, starts, shape with new axes
 
 
 def _taken(x: Tensor, bound: Any, starts: list, dims: list[int] | None) -> Tensor:
@@ -424,10 +433,18 @@ def _(g, axis):
 
 @composite(method=True, name_arg=False)
 def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
-    """The parts along an axis, without that axis. They share storage with it.
+    """Split a tensor into its slices along an axis, without that axis.
 
-    >>> [p.tolist() for p in bireme.unbind(bireme.to_tensor([[1, 2], [3, 4]]))]
-    [[1, 2], [3, 4]]
+    Args:
+        input: Tensor with at least one axis.
+        axis: Axis to remove. Default: 0.
+
+    Returns:
+        List of tensors, one for each index of the axis; they share storage with ``input``.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.unbind(bireme.to_tensor([[1, 2], [3, 4]]))]
+        [[1, 2], [3, 4]]
     """
     if input.ndim == 0:
         raise errors.bad("unbind(input)", "a tensor with at least 1 dimension", input)

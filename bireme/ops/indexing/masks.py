@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -12,8 +11,8 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.op import Size, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to_shape
@@ -24,18 +23,25 @@ from bireme.ops.math import logic
 
 @op(method=True, numpy=True)
 def masked_select(x: Tensor, mask: Tensor, *, size: Size) -> Tensor:
-    """Elements of `x` where `mask` is true, as a 1-D tensor.
+    """Select the elements where a mask is true; waits for the values of the mask, on which the shape depends.
 
-    >>> bireme.masked_select(bireme.to_tensor([5, 6, 7]), bireme.to_tensor([True, False, True])).tolist()
-    [5, 7]
+    Args:
+        x: Input tensor of any dtype.
+        mask: Bool tensor; ``x`` and ``mask`` broadcast against each other.
+
+    Returns:
+        1-D tensor of the elements in row-major order.
+
+    Examples:
+        >>> bireme.masked_select(bireme.to_tensor([5, 6, 7]), bireme.to_tensor([True, False, True])).tolist()
+        [5, 7]
     """
     x, mask = jnp.broadcast_arrays(x, mask)
     return take_axis(x.reshape(-1), _true_places(mask, size))
 
 
+@dual(lambda mask, size: np.flatnonzero(mask))
 def _true_places(mask, size):
-    if isinstance(mask, np.ndarray):
-        return np.flatnonzero(mask)
     return jnp.nonzero(mask.reshape(-1), size=size)[0]
 
 
@@ -70,11 +76,7 @@ def _(x, mask):
 
 @op(differentiable=False, numpy=lambda x, size: np.argwhere(_is_set_numpy(x)).astype(np.int64, copy=False))
 def nonzero_of(x: Tensor, *, size: Size) -> Tensor:
-    """Positions of what is not zero; use `nonzero`.
-
-    >>> bireme.nonzero(bireme.to_tensor([0, 5, 6])).tolist()
-    [[1], [2]]
-    """
+    """Indices of what is not zero; use `nonzero`."""
     return jnp.stack(jnp.nonzero(_is_set(x), size=size), axis=1).astype(jnp.int64) if x.ndim else jnp.zeros((size, 0), jnp.int64)
 
 
@@ -96,22 +98,45 @@ nonzero_of.infer(lambda x, size: sig_of((size, x.ndim), dtypes.int64))
 
 
 @composite(method=True, alias={"x": "input"}, name_arg=False, out=True)
-def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
-    """Positions of what is not zero: an [n, rank] tensor, or one tensor per axis.
+def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Find the indices of the elements that are not zero; waits for the values, on which the shape depends.
 
-    >>> bireme.nonzero(bireme.to_tensor([0, 5, 6])).tolist()
-    [[1], [2]]
+    Numbers below the smallest normal one of the dtype count as zero.
+
+    Args:
+        x: Input tensor of any dtype.
+        as_tuple: Whether to return a tuple with one 1-D tensor of indices for each axis. Default: False.
+
+    Returns:
+        int64 tensor of shape ``[n, x.ndim]`` with the indices of an element in each row, or the tuple of its columns.
+
+    Examples:
+        >>> bireme.nonzero(bireme.to_tensor([0, 5, 6])).tolist()
+        [[1], [2]]
     """
     found = nonzero_of(x)
     return tuple(found[:, i : i + 1].reshape([-1]) for i in range(x.ndim)) if as_tuple else found
 
 
 @composite(method=True, alias={"x": "input", "y": "other"}, out=True, plain=True)
-def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float | None = None) -> Any:
-    """`x` where the condition holds, else `y`; with one argument, the positions where it holds.
+def where(condition: Tensor, x: Tensor | float | None = None,
+          y: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    """Select elements from ``x`` where a condition is true and from ``y`` elsewhere.
 
-    >>> bireme.where(bireme.to_tensor([True, False]), bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
-    [1, 4]
+    Without ``x`` and ``y`` it returns the indices where the condition is true, as
+    ``nonzero(condition, as_tuple=True)``.
+
+    Args:
+        condition: Bool tensor.
+        x: Tensor or number taken where the condition is true. Default: None.
+        y: Tensor or number taken elsewhere. Default: None.
+
+    Returns:
+        Tensor of the shape that the three broadcast to, in the promoted dtype of ``x`` and ``y``.
+
+    Examples:
+        >>> bireme.where(bireme.to_tensor([True, False]), bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
+        [1, 4]
     """
     if (x is None) != (y is None):
         raise errors.bad("where(x, y)", "both or neither", described="one of them")
@@ -122,10 +147,19 @@ def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float 
 
 @composite(method=True, inplace=True, plain=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """`x` with `value` where `mask` is true.
+    """Replace elements by a value where a mask is true.
 
-    >>> bireme.masked_fill(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([True, False]), 0.0).tolist()
-    [0.0, 2.0]
+    Args:
+        x: Input tensor of any dtype.
+        mask: Bool tensor, or one that is converted to it; it broadcasts with ``x``.
+        value: Number or tensor that broadcasts; it is converted to the dtype of ``x``.
+
+    Returns:
+        Tensor of the dtype of ``x``; ``x`` itself is not changed.
+
+    Examples:
+        >>> bireme.masked_fill(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([True, False]), 0.0).tolist()
+        [0.0, 2.0]
     """
     mask = mask.astype(dtypes.bool_) if mask.dtype is not dtypes.bool_ else mask
     fill = value if not isinstance(value, Tensor) else value.astype(x.dtype)
@@ -166,11 +200,24 @@ def _(g, mask, sigs):
 
 @composite(method=True, inplace=True, amp="one")
 def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """`x` with the elements of `value`, in order, where `mask` is true.
+    """Replace the elements where a mask is true by the elements of another tensor, in order.
 
-    >>> x, mask = bireme.to_tensor([1, 2, 3]), bireme.to_tensor([True, False, True])
-    >>> bireme.masked_scatter(x, mask, bireme.to_tensor([8, 9])).tolist()
-    [8, 2, 9]
+    Args:
+        x: Input tensor of any dtype.
+        mask: Bool tensor; ``x`` and ``mask`` broadcast against each other.
+        value: Tensor of the dtype of ``x`` with at least as many elements as the mask has true ones; they are read in
+            row-major order.
+
+    Returns:
+        Tensor of the broadcast shape; ``x`` itself is not changed.
+
+    Raises:
+        ValueError: If ``value`` has too few elements.
+
+    Examples:
+        >>> x, mask = bireme.to_tensor([1, 2, 3]), bireme.to_tensor([True, False, True])
+        >>> bireme.masked_scatter(x, mask, bireme.to_tensor([8, 9])).tolist()
+        [8, 2, 9]
     """
     if mask.dtype is not dtypes.bool_:
         raise errors.bad("masked_scatter(mask)", "a bool tensor", described=mask.dtype.name, kind=errors.ArgumentError)
@@ -185,13 +232,17 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 
 def _check_enough(mask: Tensor, times: int, n: int) -> None:
-    """Raise for a mask that is true more than `n` times; one that is not there yet is looked at when it is."""
-    expected = f"at most {n} true elements, as value has"
-    known = read(mask)
-    if known.array is not None and known.device.is_cpu:
-        count = int(np.count_nonzero(known.array)) * times
-        if count > n:
-            raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.ArgumentError)
-    elif not segment.local.segment.symbolic:
-        more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)
+    """Raise for a mask that is true more than `n` times."""
+
+    def count(array: np.ndarray) -> int | None:
+        found = int(np.count_nonzero(array)) * times
+        return found if found > n else None
+
+    guards.require(
+        read(mask),
+        "masked_scatter(mask)",
+        f"at most {n} true elements, as value has",
+        host=count,
+        device=lambda: logic.any_outside(mask.sum(), 0, n // times + 1),
+        got="more",
+    )

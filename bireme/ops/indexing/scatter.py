@@ -13,8 +13,9 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Axis, Shape, Tensor, composite, op
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops.creation.tensors import zeros
-from bireme.ops.indexing.along_axis import along, check_filled, from_front, last_written, put_axis, take_axis
+from bireme.ops.indexing.along_axis import along, check_filled, from_front, last_written, put_axis, single, take_axis
 from bireme.ops.indexing.gather import check_rows, row_places
 from bireme.ops.indexing.setitem import value_like
 from bireme.ops.manipulation import reshape as shapes
@@ -24,10 +25,24 @@ from bireme.ops.manipulation import reshape as shapes
 
 @op(method=True, inplace=True, promote="x updates", mix="same", numpy=True, amp="wide")
 def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True) -> Tensor:
-    """Rows of `x` at `index` replaced by `updates`, or by their sum with `overwrite=False`.
+    """Write rows into a tensor at given indices of its first axis.
 
-    >>> bireme.scatter(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1]), bireme.to_tensor([9.0])).tolist()
-    [1.0, 9.0]
+    Args:
+        x: Tensor with at least one axis.
+        index: Integer tensor of at most one axis (or of shape ``[n, 1]``); negative indices count from the end.
+        updates: Tensor of the dtype of ``x`` with a row for each index.
+        overwrite: Whether rows replace those of ``x``, the last one staying where indices repeat. If not, the rows at
+            ``index`` are set to zero and all updates are added to them. Default: True.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.scatter(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1]), bireme.to_tensor([9.0])).tolist()
+        [1.0, 9.0]
     """
     index = from_front(index.reshape(-1), x.shape[0])
     rows = updates.reshape(index.shape + x.shape[1:])
@@ -70,10 +85,24 @@ def _(g, index, overwrite, sigs):
 
 @op(method=True, inplace=True, promote="x value", mix="same", passes="x", numpy=True)
 def index_add(x: Tensor, index: Tensor, axis: Axis, value: Tensor) -> Tensor:
-    """`x` with slices of `value` added at the places of a 1-D index along `axis`; duplicates add up.
+    """Add slices to a tensor at given indices along an axis; where indices repeat, all are added.
 
-    >>> bireme.index_add(bireme.to_tensor([1, 2, 3]), bireme.to_tensor([0, 0]), 0, bireme.to_tensor([10, 20])).tolist()
-    [31, 2, 3]
+    Args:
+        x: Tensor with at least one axis.
+        index: 1-D integer tensor; negative indices count from the end.
+        axis: Axis that the indices refer to.
+        value: Tensor of the dtype of ``x`` and its shape, but for ``axis``, whose size is that of ``index``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> x, value = bireme.to_tensor([1, 2, 3]), bireme.to_tensor([10, 20])
+        >>> bireme.index_add(x, bireme.to_tensor([0, 0]), 0, value).tolist()
+        [31, 2, 3]
     """
     return put_axis(x, from_front(index, x.shape[axis]), value, axis, "add")
 
@@ -111,11 +140,7 @@ def _(g, index, axis):
 
 @op(promote="x updates", mix="same", passes="x", numpy=True)
 def scatter_nd_of(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    """A tensor with something added at places that are rows of an index; use `scatter_nd_add`.
-
-    >>> bireme.scatter_nd_add(bireme.to_tensor([1, 2]), bireme.to_tensor([[1], [1]]), bireme.to_tensor([10, 20])).tolist()
-    [1, 32]
-    """
+    """A tensor with something added at indices that are rows of a tensor; use `scatter_nd_add`."""
     k = index.shape[-1]
     if not k:
         return (x + updates.sum(axis=tuple(range(index.ndim - 1)))).astype(x.dtype)
@@ -136,10 +161,24 @@ def _(g, index):
 
 @composite(method=True)
 def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    """`x` with `updates` added to elements or slices: the last axis of `index` has their places along x's first axes.
+    """Add to elements or slices of a tensor by multi-dimensional indices; where indices repeat, all are added.
 
-    >>> bireme.scatter_nd_add(bireme.to_tensor([1, 2]), bireme.to_tensor([[1], [1]]), bireme.to_tensor([10, 20])).tolist()
-    [1, 32]
+    Args:
+        x: Input tensor of any dtype.
+        index: Integer tensor; each vector along its last axis, of size ``k``, holds indices into the first ``k`` axes
+            of ``x``. Negative ones count from the end.
+        updates: Tensor of the dtype of ``x`` and of shape ``index.shape[:-1] + x.shape[k:]``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> x, updates = bireme.to_tensor([1, 2]), bireme.to_tensor([10, 20])
+        >>> bireme.scatter_nd_add(x, bireme.to_tensor([[1], [1]]), updates).tolist()
+        [1, 32]
     """
     check_rows("scatter_nd_add", x.shape, index)
     wanted = [*index.shape[:-1], *x.shape[index.shape[-1] :]]
@@ -150,10 +189,23 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
 
 @composite(method=True)
 def scatter_nd(index: Tensor, updates: Tensor, shape: Shape) -> Tensor:
-    """A tensor of zeros with `updates` added to elements or slices: the last axis of `index` has their places.
+    """Add up elements or slices in a tensor of zeros by multi-dimensional indices.
 
-    >>> bireme.scatter_nd(bireme.to_tensor([[2], [0], [2]]), bireme.to_tensor([1, 2, 3]), [4]).tolist()
-    [2, 0, 4, 0]
+    Args:
+        index: Integer tensor; each vector along its last axis, of size ``k``, holds indices into the first ``k`` axes
+            of the result.
+        updates: Tensor of shape ``index.shape[:-1] + shape[k:]``.
+        shape: Shape of the result.
+
+    Returns:
+        Tensor of shape ``shape`` and the dtype of ``updates``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.scatter_nd(bireme.to_tensor([[2], [0], [2]]), bireme.to_tensor([1, 2, 3]), [4]).tolist()
+        [2, 0, 4, 0]
     """
     return scatter_nd_add(zeros(list(shape), updates.dtype), index, updates)
 
@@ -171,8 +223,10 @@ def put_along(arr: Tensor, indices: Tensor, values: Tensor, axis: int, reduce: s
     flat, start = along(arr.shape, indices, axis), arr.reshape(-1)
     if reduce == "assign":
         return put_axis(start, flat, values).reshape(arr.shape)
+    start = single(start) if reduce == "mean" else start
     out = put_axis(start if include_self else put_axis(start, flat, 0), flat, values, 0, "add")
-    return (_shared(out, _counts(flat, out.size, include_self)) if reduce == "mean" else out).reshape(arr.shape)
+    out = _shared(out, _counts(flat, out.size, include_self)) if reduce == "mean" else out
+    return out.reshape(arr.shape).astype(arr.dtype)
 
 
 def _counts(flat, n, include_self):
@@ -182,7 +236,7 @@ def _counts(flat, n, include_self):
 
 
 def _shared(total, n):
-    """A quotient in the type of the total; that of integers is cut off."""
+    """A quotient in the dtype of the total; that of integers is truncated."""
     if jnp.issubdtype(total.dtype, jnp.inexact):
         return total / n.astype(total.dtype)
     n = n.astype(total.dtype)
@@ -196,7 +250,7 @@ put_along.infer(lambda arr: arr)
 def _(g, indices, axis, reduce, include_self, sigs):
     flat, line = along(g.shape, indices, axis), g.reshape(-1)
     if reduce == "mean":
-        line = _shared(line, _counts(flat, line.size, include_self))
+        line = _shared(single(line), _counts(flat, line.size, include_self))
     part = take_axis(line, flat)
     if reduce == "assign":  # what was written over has no part in the result
         part = jnp.where(last_written(flat, line.size), part, jnp.zeros_like(part))
@@ -204,7 +258,7 @@ def _(g, indices, axis, reduce, include_self, sigs):
     return start.reshape(g.shape), None, part
 
 
-@op(numpy=True, selects=lambda attrs: attrs["reduce"] != "mul")
+@op(numpy=True, selects=lambda attrs: attrs["reduce"] != "mul", upcast="grad")
 def fold_along(arr: Tensor, indices: Tensor, values: Tensor, axis: int, reduce: str, include_self: bool) -> Tensor:
     """Elements along an axis multiplied, or the least or largest of them; use `put_along_axis`.
 
@@ -221,7 +275,7 @@ _HOW = {"mul": "multiply", "amin": "min", "amax": "max"}
 
 
 def _limit(dtype, least):
-    """The least or the largest number of a type."""
+    """The least or the largest number of a dtype."""
     if jnp.issubdtype(dtype, jnp.floating):
         return -np.inf if least else np.inf
     return np.iinfo(dtype).min if least else np.iinfo(dtype).max
@@ -243,7 +297,7 @@ def _(g, out, arr, indices, values, axis, reduce, include_self):
 
 
 def _extreme_grad(g, out, start, is_part, flat, values):
-    """The gradient of the least or largest of several numbers: those that are equal to it share it."""
+    """Gradient of the minimum or maximum of several numbers: those that are equal to it share it."""
     first, among = is_part & _is(start, out), _is(values, take_axis(out, flat))
     g = g / jnp.maximum(put_axis(first.astype(np.int32), flat, among, 0, "add"), 1).astype(g.dtype)
     zero = jnp.zeros((), g.dtype)
@@ -269,8 +323,7 @@ def _product_grad(g, out, start, is_part, flat, values):
     return g * slope(start, first, out, rest, zeros), take_axis(g, flat) * slope(values, among, *there)
 
 
-def _still(x):
-    return x if isinstance(x, np.ndarray) else lax.stop_gradient(x)
+_still = dual(lambda x: x)(lax.stop_gradient)
 
 
 _REDUCTIONS = {"assign": "assign", "add": "add", "mean": "mean", "mul": "mul", "multiply": "mul", "amin": "amin", "amax": "amax"}
@@ -331,34 +384,87 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
 
 
 @composite(method=True, inplace=True, name_arg=False, amp="one")
-def put_along_axis(arr: Tensor, indices: Tensor, values: Attr, axis: Axis, reduce: str = "assign", include_self: bool = True,
-                   broadcast: bool = True) -> Tensor:  # fmt: skip
-    """`arr` with `values` at `indices` along `axis`, or combined with what is there by `reduce`: "add", "mul", "mean", "amin", "amax".
+def put_along_axis(arr: Tensor, indices: Tensor, values: Attr[Tensor | float], axis: Axis, reduce: str = "assign",
+                   include_self: bool = True, broadcast: bool = True) -> Tensor:  # fmt: skip
+    """Write values along an axis at indices of the same rank, or combine them with what is there.
 
-    `include_self=False` leaves out what is there. With `broadcast`, indices and values are broadcast to the other axes.
+    For a matrix and ``axis=1``: ``out[i, indices[i, j]] = values[i, j]``.
 
-    >>> bireme.put_along_axis(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]]), 9, 1).tolist()
-    [[1, 9], [9, 4]]
+    Args:
+        arr: Tensor with at least one axis.
+        indices: Integer tensor with as many axes as ``arr``; negative indices count from the end.
+        values: Tensor of the dtype of ``arr``, or a number.
+        axis: Axis to write along.
+        reduce: ``'assign'`` (the last value stays where indices repeat), ``'add'``, ``'mul'`` or ``'multiply'``,
+            ``'mean'``, ``'amin'`` or ``'amax'``. Default: ``'assign'``.
+        include_self: Whether the elements of ``arr`` take part in a reduction. Default: True.
+        broadcast: Whether the other axes of ``indices`` and ``values`` are broadcast to those of ``arr``. If not,
+            ``indices`` may be smaller than ``arr``, and ``values`` larger than ``indices``. Default: True.
+
+    Returns:
+        Tensor of the shape and dtype of ``arr``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.put_along_axis(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[1], [0]]), 9, 1).tolist()
+        [[1, 9], [9, 4]]
     """
     return _put("put_along_axis indices values", arr, indices, values, axis, reduce, include_self, broadcast)
 
 
 @composite(method=True, inplace=True, name_arg=False)
-def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr) -> Tensor:
-    """`input` with `src` added at `index` along `dim`; what `src` has beyond the index is not used.
+def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr[Tensor]) -> Tensor:
+    """Add elements along an axis at indices of the same rank; where indices repeat, all are added.
 
-    >>> bireme.scatter_add(bireme.to_tensor([1, 2]), 0, bireme.to_tensor([1, 1]), bireme.to_tensor([10, 20])).tolist()
-    [1, 32]
+    For a matrix and ``dim=1``: ``out[i, index[i, j]] += src[i, j]``.
+
+    Args:
+        input: Tensor with at least one axis.
+        dim: Axis to add along.
+        index: Integer tensor with as many axes as ``input``, not larger than ``src``, nor than ``input`` except along
+            ``dim``.
+        src: Tensor of the dtype of ``input``, or a number; what it has beyond ``index`` is not used.
+
+    Returns:
+        Tensor of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> x, src = bireme.to_tensor([1, 2]), bireme.to_tensor([10, 20])
+        >>> bireme.scatter_add(x, 0, bireme.to_tensor([1, 1]), src).tolist()
+        [1, 32]
     """
     return _put("scatter_add index src", input, index, src, dim, "add", True, False)
 
 
 @composite(method=True, name_arg=False)
-def scatter_reduce(input: Tensor, dim: Axis, index: Tensor, src: Attr, reduce: str, *, include_self: bool = True) -> Tensor:
-    """`input` combined with `src` at `index` along `dim` by `reduce`: "sum", "prod", "mean", "amin", "amax".
+def scatter_reduce(input: Tensor, dim: Axis, index: Tensor, src: Attr[Tensor], reduce: str, *,
+                   include_self: bool = True) -> Tensor:  # fmt: skip
+    """Combine elements along an axis at indices of the same rank by a reduction.
 
-    >>> bireme.scatter_reduce(bireme.to_tensor([1, 2]), 0, bireme.to_tensor([1, 1]), bireme.to_tensor([5, 9]), "amax").tolist()
-    [1, 9]
+    Args:
+        input: Tensor with at least one axis.
+        dim: Axis to reduce along.
+        index: Integer tensor with as many axes as ``input``, not larger than ``src``, nor than ``input`` except along
+            ``dim``.
+        src: Tensor of the dtype of ``input``, or a number; what it has beyond ``index`` is not used.
+        reduce: ``'sum'``, ``'prod'``, ``'mean'``, ``'amin'`` or ``'amax'``.
+        include_self: Whether the elements of ``input`` take part in the reduction. Default: True.
+
+    Returns:
+        Tensor of the shape and dtype of ``input``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> x, src = bireme.to_tensor([1, 2]), bireme.to_tensor([5, 9])
+        >>> bireme.scatter_reduce(x, 0, bireme.to_tensor([1, 1]), src, "amax").tolist()
+        [1, 9]
     """
     reduce = {"sum": "add", "prod": "mul"}.get(reduce, reduce)
     return _put("scatter_reduce index src", input, index, src, dim, reduce, include_self, False)

@@ -71,7 +71,7 @@ def _(source, part, bound, numbers):
     return slice_put.call({"x": source, "part": part, "starts": list(numbers), "spec": bound.attrs[0]})
 
 
-# ---------------------------------------------------------------- at picked places
+# ---------------------------------------------------------------- at picked elements
 
 
 @op(numpy=True)
@@ -147,11 +147,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
 
 
-_puts: dict[tuple, tuple] = {}  # basic indices worked out before: the bound operator, and where the slice starts
+_puts: dict[tuple, tuple] = {}  # basic indices resolved before: the bound operator, and where the slice starts
 
 
 def _into_slice(x: Tensor, key: Any, value: Any) -> Tensor | None:
-    """`x` after a number, or a tensor of its type, went into a slice; None for all that needs more than that."""
+    """`x` after a number, or a tensor of its dtype, went into a slice; None for all that needs more than that."""
     sig, plain = x._value.sig, written_out(key)
     if plain is None:
         return None
@@ -181,12 +181,12 @@ def number_where(mask: Tensor, value: Any, x: Tensor) -> Tensor | None:
     return None
 
 
-# types that hold every such number that travels: others are looked at one by one
+# dtypes that hold every such number that travels: others are looked at one by one
 _TAKES = {float: (dtypes.float32, dtypes.float64), int: (dtypes.float32, dtypes.float64, dtypes.int64)}
 
 
 def value_like(x: Tensor, value: Any) -> Tensor:
-    """What is written, in x's type."""
+    """What is written, in the dtype of `x`."""
     if isinstance(value, Tensor):
         return value if value.dtype is x.dtype else value.astype(x.dtype)
     if isinstance(value, (bool, int, float, builtins.complex)):
@@ -200,7 +200,7 @@ def value_like(x: Tensor, value: Any) -> Tensor:
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
-    """The value in a shape that broadcasts to that of the slice it goes into; `adds` are the places of new axes, which the slice does not have."""
+    """The value in a shape that broadcasts to the slice; `adds` are indices of new axes that the slice lacks."""
     target = list(wanted)
     for place in adds:
         target.insert(place, 1)
@@ -222,10 +222,24 @@ Tensor.__setitem__ = setitem  # type: ignore[attr-defined]  # a method that Tens
 
 @composite(method=True, inplace=True, amp="one")
 def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool = False) -> Tensor:
-    """`x` with `value` at the elements that tensors of integers or masks pick, or added to them.
+    """Write values at the elements that index tensors select, as ``x[indices] = value``.
 
-    >>> bireme.index_put(bireme.zeros([3]), [bireme.to_tensor([0, 2])], bireme.to_tensor([5.0, 6.0])).tolist()
-    [5.0, 0.0, 6.0]
+    Args:
+        x: Input tensor of any dtype.
+        indices: List or tuple of integer or bool tensors that broadcast, one for each axis they index; a bool tensor
+            indexes as many axes as it has.
+        value: Tensor of the dtype of ``x`` that broadcasts to the elements selected.
+        accumulate: Whether to add the values instead, every repeated index counting. Default: False.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.index_put(bireme.zeros([3]), [bireme.to_tensor([0, 2])], bireme.to_tensor([5.0, 6.0])).tolist()
+        [5.0, 0.0, 6.0]
     """
     if not indices:
         raise errors.bad("index_put(indices)", "at least one tensor", [])
@@ -243,11 +257,7 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
 
 @op(differentiable=False, numpy=True)
 def places_in(index: Tensor, n: int) -> Tensor:
-    """Which of `n` places are in an index; use `index_fill`.
-
-    >>> bireme.index_fill(bireme.zeros([3]), bireme.to_tensor([0, 2]), 0, 5).tolist()
-    [5.0, 0.0, 5.0]
-    """
+    """Which of the integers below `n` are in an index; use `index_fill`."""
     return put_axis(jnp.zeros(n, bool), from_front(index, n), True)
 
 
@@ -256,10 +266,23 @@ places_in.infer(lambda index, n: sig_of((n,), dtypes.bool_))
 
 @composite(method=True, inplace=True, writes=3)
 def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> Tensor:
-    """`x` with one number at all places of an index along `axis`.
+    """Set slices along an axis to one number.
 
-    >>> bireme.index_fill(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1]), 1, 9).tolist()
-    [[1, 9], [3, 9]]
+    Args:
+        x: Tensor with at least one axis.
+        index: Integer tensor of indices, negative ones counting from the end; or a bool tensor of the size of the axis.
+        axis: Axis that the indices refer to.
+        value: Number or 0-D tensor; it is converted to the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.index_fill(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1]), 1, 9).tolist()
+        [[1, 9], [3, 9]]
     """
     if not x.ndim:
         raise errors.bad("index_fill(x)", "a tensor with at least 1 dimension", x, kind=errors.OutOfRangeError)
@@ -280,10 +303,23 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
 
 @composite(method=True)
 def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
-    """`x` with `values` at one place along `axis`.
+    """Replace one slice along an axis.
 
-    >>> bireme.select_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0]), 1, 0).tolist()
-    [[1.0, 0.0], [2.0, 0.0]]
+    Args:
+        x: Tensor with at least one axis.
+        values: Tensor of the shape of ``x`` without ``axis``; it is converted to the dtype of ``x``.
+        axis: Axis that ``index`` refers to.
+        index: Index of the slice; a negative one counts from the end.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If the index is out of range.
+
+    Examples:
+        >>> bireme.select_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0]), 1, 0).tolist()
+        [[1.0, 0.0], [2.0, 0.0]]
     """
     if not x.ndim:
         raise errors.bad("select_scatter(x)", "a tensor with at least 1 dimension", x, kind=errors.OutOfRangeError)
@@ -297,10 +333,22 @@ def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
 
 @composite(method=True)
 def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints, strides: Ints) -> Tensor:
-    """`x` with `value`, broadcast, in the slice from `starts` to `ends` by `strides` along `axes`.
+    """Write a tensor into a slice of another: ``x[start:end:stride] = value`` along axes.
 
-    >>> bireme.slice_scatter(bireme.zeros([5]), bireme.to_tensor([1.0, 2.0]), [0], [0], [4], [2]).tolist()
-    [1.0, 0.0, 2.0, 0.0, 0.0]
+    Args:
+        x: Input tensor of any dtype.
+        value: Tensor that broadcasts to the slice; it is converted to the dtype of ``x``.
+        axes: Axes to slice along.
+        starts: First index along each axis; negative ones count from the end.
+        ends: Index after the last one along each axis.
+        strides: Step along each axis; not 0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.slice_scatter(bireme.zeros([5]), bireme.to_tensor([1.0, 2.0]), [0], [0], [4], [2]).tolist()
+        [1.0, 0.0, 2.0, 0.0, 0.0]
     """
     key = [slice(None)] * x.ndim
     for given in (axes, starts, ends, strides):

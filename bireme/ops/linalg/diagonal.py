@@ -11,7 +11,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.core.tensor.view import in_a_row
@@ -161,7 +161,7 @@ def _written(name: str, x: Tensor, y: Tensor, offset: int, a: Any, b: Any, names
 
 
 @composite(method=True)
-def trace(x: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
+def trace(x: Tensor, offset: int = 0, axis1: Attr[int] = 0, axis2: Attr[int] = 1) -> Tensor:
     """Sum of the diagonals of the matrices that two axes span.
 
     Args:
@@ -183,7 +183,7 @@ def trace(x: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
 
 
 @composite(method=True)
-def diagonal_scatter(x: Tensor, y: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
+def diagonal_scatter(x: Tensor, y: Tensor, offset: int = 0, axis1: Attr[int] = 0, axis2: Attr[int] = 1) -> Tensor:
     """Copy of a tensor with the diagonals of the matrices that two axes span replaced.
 
     Args:
@@ -207,7 +207,7 @@ def diagonal_scatter(x: Tensor, y: Tensor, offset: int = 0, axis1: Any = 0, axis
 
 
 @composite(method=True, inplace=True)
-def fill_diagonal_tensor(x: Tensor, y: Tensor, offset: int = 0, dim1: Any = 0, dim2: Any = 1) -> Tensor:
+def fill_diagonal_tensor(x: Tensor, y: Tensor, offset: int = 0, dim1: Attr[int] = 0, dim2: Attr[int] = 1) -> Tensor:
     """Copy of the tensor with the diagonals of the matrices that two axes span replaced.
 
     Args:
@@ -229,7 +229,8 @@ def fill_diagonal_tensor(x: Tensor, y: Tensor, offset: int = 0, dim1: Any = 0, d
     return _written("fill_diagonal_tensor", x, y, offset, dim1, dim2, ("dim1", "dim2"))
 
 
-@op(inplace=True, numpy=lambda x, value, offset, wrap: np.where(_hits(x.shape, offset, wrap, np), value.astype(x.dtype), x))
+@op(name="fill_diagonal_", inplace="fill_diagonal_",
+    numpy=lambda x, value, offset, wrap: np.where(_hits(x.shape, offset, wrap, np), value.astype(x.dtype), x))  # fmt: skip
 def fill_diagonal(x: Tensor, value: Tensor | float, offset: int = 0, wrap: bool = False) -> Tensor:
     """Fill the main diagonal of the tensor with a number, in place: the elements whose indices are all equal.
 
@@ -258,13 +259,13 @@ def _(arguments):
     if isinstance(value, Tensor) and value._value.sig.size == 1:
         arguments["value"] = reshaped(value, [])
     elif not isinstance(value, (int, float, np.number)):
-        raise errors.bad("fill_diagonal(value)", "a number", value, kind=errors.ArgumentTypeError)
+        raise errors.bad("fill_diagonal_(value)", "a number", value, kind=errors.ArgumentTypeError)
     if isinstance(x, Tensor):
         if x.ndim < 2:
-            raise errors.bad("fill_diagonal(x)", "at least 2 dimensions", x)
+            raise errors.bad("fill_diagonal_(x)", "at least 2 dimensions", x)
         if x.dtype.kind in "ib" and not isinstance(value, Tensor) and math.isfinite(value):
             arguments["value"] = int(value)
-        arguments["offset"] = within(number_of(arguments["offset"], "fill_diagonal(offset)"), x.shape[-1], x.shape[-1])
+        arguments["offset"] = within(number_of(arguments["offset"], "fill_diagonal_(offset)"), x.shape[-1], x.shape[-1])
 
 
 fill_diagonal.infer(lambda x: x)
@@ -365,7 +366,7 @@ diag_of.grad(lambda g, offset: jnp.diagonal(g, offset), numpy=True)
 
 
 @composite(method=True)
-def diag(x: Tensor, offset: int = 0, padding_value: Any = 0) -> Tensor:
+def diag(x: Tensor, offset: int = 0, padding_value: Attr[float] = 0) -> Tensor:
     """Matrix with a vector on its diagonal, or the diagonal of a matrix.
 
     Args:

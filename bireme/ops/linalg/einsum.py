@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.op import PUBLIC, Attr, Tensor, op
+from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.declare.public import function
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.ops._shared.broadcast import conj_of
@@ -177,6 +178,7 @@ def _(g, operands, terms, labels, needs):
     return [of_one(i) if needs[i] else None for i in range(len(operands))]
 
 
+@function()
 @errors.named
 def einsum(equation: str, *operands: Tensor) -> Tensor:
     """Sum of products over labelled axes, in Einstein's notation.
@@ -208,6 +210,3 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
                 "einsum(operands)", "Tensors", described=f"{errors.show(x)} at index {i}", kind=errors.NotATensorError
             )
     return einsum_of(list(operands), *parsed(equation, tuple([x.ndim for x in operands])))
-
-
-PUBLIC["einsum"] = einsum

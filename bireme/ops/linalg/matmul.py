@@ -148,14 +148,18 @@ def _gradient_product(x, y, transpose_x, transpose_y):
     return _product(x, y, transpose_x, transpose_y)
 
 
-def _grad_numpy(g, x, y, transpose_x, transpose_y, sigs, needs, platform):
+def _grad_numpy(g, x, y, transpose_x, transpose_y, sigs, needs):
     return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, np, _product_numpy)
 
 
 @matmul.grad(numpy=_grad_numpy)
-def _(g, x, y, transpose_x, transpose_y, sigs, needs, platform):
-    product = _gradient_product if platform == "cpu" else _product
-    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, jnp, product)
+def _(g, x, y, transpose_x, transpose_y, sigs, needs):
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, jnp, _product)
+
+
+@matmul.grad(on="cpu")
+def _(g, x, y, transpose_x, transpose_y, sigs, needs):
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, jnp, _gradient_product)
 
 
 def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, xp, product):

@@ -13,6 +13,7 @@ from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.broadcast import conj_of
 from bireme.ops._shared.matrix import (
     LAPACK,
@@ -93,9 +94,10 @@ def _expm(x):
         return jnp.exp(x)
     if x.size == 0:
         return x
-    return scipy.linalg.expm(x) if isinstance(x, np.ndarray) else _pade(x)
+    return _pade(x)
 
 
+@dual(scipy.linalg.expm)
 def _pade(x):
     """The exponential of x / 2**n, which is small, squared n times."""
     kind = jnp.finfo(x.dtype).dtype

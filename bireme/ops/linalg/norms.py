@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as pymath
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -136,7 +137,8 @@ def _matrix_norm(name: str, x: Tensor, p: Any, axis: tuple[int, int], keepdim: b
 
 
 @composite()
-def matrix_norm(x: Tensor, p: Attr = "fro", axis: Attr = [-2, -1], keepdim: bool = False) -> Tensor:  # noqa: B006  # as Paddle shows it
+def matrix_norm(x: Tensor, p: Attr[float | str] = "fro", axis: Attr[Sequence[int]] = [-2, -1],  # noqa: B006
+                keepdim: bool = False) -> Tensor:  # fmt: skip
     """Norm of the matrices that two axes span.
 
     Args:
@@ -164,7 +166,8 @@ def matrix_norm(x: Tensor, p: Attr = "fro", axis: Attr = [-2, -1], keepdim: bool
 
 
 @composite(method=True, public="norm linalg.norm", alias={"axis": "dim", "p": "ord", "x": ["A", "input"]}, plain=True)
-def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, out: Extra = None, dtype: DTypeArg = None) -> Tensor:
+def norm(x: Tensor, p: Attr[float | str] = None, axis: Attr[int | Sequence[int]] = None, keepdim: bool = False,
+         out: Extra[Tensor] = None, dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Norm of a vector or a matrix.
 
     Two axes are a matrix, for which ``p`` is as in ``matrix_norm``. One axis, all elements and more than two axes are a
@@ -207,7 +210,7 @@ def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, ou
 
 
 @composite(method=True)
-def cond(x: Tensor, p: Attr = None) -> Tensor:
+def cond(x: Tensor, p: Attr[float | str] = None) -> Tensor:
     """Condition number of a matrix: its norm times the norm of its inverse.
 
     Args:
@@ -268,7 +271,7 @@ def _squares(x):
     return jnp.sum(jnp.real(x * conj_of(x)), axis=-1)
 
 
-@op(promote="x y", dtypes=INEXACT, numpy=True)
+@op(promote="x y", dtypes=INEXACT, numpy=True, upcast=True)
 def euclidean(x: Tensor, y: Tensor) -> Tensor:
     """Distances of all rows by one product: fast, and less exact for points that are close; use `cdist`."""
     square = _squares(x)[..., :, None] + _squares(y)[..., None, :] - 2 * jnp.real(x @ adjoint(y))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from bireme.ops.linalg.matmul import NUMBER
 from bireme.ops.reduction import reductions
 
 
-@op(method=True, promote="x y", mix="same", dtypes=NUMBER, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
+@op(method=True, promote="x y", mix="same", dtypes=NUMBER, upcast=True, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
 def dot(x: Tensor, y: Tensor) -> Tensor:
     """Inner product of two vectors, or of the rows of two matrices; complex numbers are not conjugated.
 
@@ -52,7 +53,7 @@ dot.grad(lambda g, x, y: (g[..., None] * conj_of(y), g[..., None] * conj_of(x)),
 
 
 @composite(plain=True)
-def vecdot(x: Tensor, y: Tensor, axis: Attr = -1) -> Tensor:
+def vecdot(x: Tensor, y: Tensor, axis: Attr[int] = -1) -> Tensor:
     """Inner products of vectors along an axis, with broadcasting; the elements of ``x`` are conjugated.
 
     Args:
@@ -308,7 +309,7 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
 
 
 @composite(method=True, plain=True)
-def tensordot(x: Tensor, y: Tensor, axes: Attr = 2) -> Tensor:
+def tensordot(x: Tensor, y: Tensor, axes: Attr[int | Tensor | Sequence[int] | Sequence[Sequence[int]]] = 2) -> Tensor:
     """Sum of products over pairs of axes of two tensors.
 
     Args:

@@ -11,6 +11,7 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import lapack
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.broadcast import broadcast_shape, conj_of, sum_to
 from bireme.ops._shared.matrix import (
     LAPACK,
@@ -293,9 +294,8 @@ def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
 # ---------------------------------------------------------------- factors of LU
 
 
+@dual(lambda pivots, n: lapack.swaps_to_order(pivots - 1, n))
 def _order(pivots, n):
-    if isinstance(pivots, np.ndarray):
-        return lapack.swaps_to_order(pivots - 1, n)
     if pivots.size == 0:
         return jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (*pivots.shape[:-1], n))
     return lax.linalg.lu_pivots_to_permutation(pivots - 1, n)

@@ -11,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, host_memory
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
-from bireme.core.declare.op import DTypeArg, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import conj_of, same
@@ -86,7 +86,7 @@ def _indices(name: str, row: Any, col: Any, offset: int, dtype: Any, of: Any) ->
 
 
 @composite(name_arg=False)
-def tril_indices(row: Any, col: Any, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
+def tril_indices(row: Attr[int], col: Attr[int], offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
     """Row and column indices of the lower triangle of a matrix, row by row.
 
     Args:
@@ -107,7 +107,7 @@ def tril_indices(row: Any, col: Any, offset: int = 0, dtype: DTypeArg = "int64")
 
 
 @composite(name_arg=False)
-def triu_indices(row: Any, col: Any = None, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
+def triu_indices(row: Attr[int], col: Attr[int] = None, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
     """Row and column indices of the upper triangle of a matrix, row by row.
 
     Args:

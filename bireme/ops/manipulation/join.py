@@ -1,10 +1,10 @@
-"""Tensors joined: along an axis, along a new one, side by side, as a grid."""
+"""Tensors joined: concatenated, stacked along a new axis, as blocks of a matrix, as a grid."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import MAX_ELEMENTS
-from bireme.core.declare.op import PUBLIC, Axis, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axis, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC, function
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.indexing.gather import index_select
@@ -28,10 +29,22 @@ _TORCH = {"x": "tensors", "axis": "dim"}
 
 @op(public="concat cat concatenate", method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
 def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
-    """Tensors joined along an axis.
+    """Concatenate tensors along an existing axis.
 
-    >>> bireme.concat([bireme.to_tensor([1]), bireme.to_tensor([2, 3])]).tolist()
-    [1, 2, 3]
+    Args:
+        x: List or tuple of tensors of one dtype, equal in shape but for ``axis``, each with at least one axis.
+        axis: Axis to join along; an integer or a 0-D integer tensor. Default: 0.
+
+    Returns:
+        Tensor whose size along ``axis`` is the sum of theirs.
+
+    Raises:
+        ValueError: If the list is empty or the shapes do not match.
+        TypeError: If the dtypes differ.
+
+    Examples:
+        >>> bireme.concat([bireme.to_tensor([1]), bireme.to_tensor([2, 3])]).tolist()
+        [1, 2, 3]
     """
     return jnp.concatenate(x, axis)
 
@@ -78,10 +91,21 @@ def _stack_numpy(x, axis):
 
 @op(method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=_stack_numpy)
 def stack(x: list[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new axis.
+    """Join tensors of one shape along a new axis.
 
-    >>> bireme.stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 2], [3, 4]]
+    Args:
+        x: List or tuple of tensors of the same shape and dtype.
+        axis: Index of the new axis in the result; negative ones count from its end. Default: 0.
+
+    Returns:
+        Tensor with one more axis than the inputs, of size ``len(x)``.
+
+    Raises:
+        ValueError: If the list is empty or the shapes differ.
+
+    Examples:
+        >>> bireme.stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 2], [3, 4]]
     """
     return jnp.stack(x, axis)
 
@@ -133,7 +157,7 @@ def _wide_3(shape: list[int]) -> list[int]:
 
 
 def _at_least(widen: Callable, inputs: tuple) -> Any:
-    """Each input with more axes: one as it is, several (or one list with a tensor in it) as a list."""
+    """Each input with more axes: one alone as a tensor, several (or one list with a tensor in it) as a list."""
     if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) and any(isinstance(i, Tensor) for i in inputs[0]):
         inputs, alone = tuple(inputs[0]), False
     else:
@@ -146,39 +170,64 @@ def _at_least(widen: Callable, inputs: tuple) -> Any:
     return found[0] if alone else found
 
 
+@function(method=True)
 @errors.named
 def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors, or what becomes tensors, with at least one axis; several as a list. They share storage.
+    """View each input as a tensor with at least one axis.
 
-    >>> bireme.atleast_1d(bireme.to_tensor(5)).tolist()
-    [5]
+    Args:
+        *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        One tensor for one input, a list of tensors for several. A 0-D input has shape ``[1]``; the others are as they
+        were. Results share storage with the tensors given.
+
+    Examples:
+        >>> bireme.atleast_1d(bireme.to_tensor(5)).tolist()
+        [5]
     """
     return _at_least(_wide_1, inputs)
 
 
+@function(method=True)
 @errors.named
 def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors, or what becomes tensors, with at least two axes: new ones in front; several as a list. They share storage.
+    """View each input as a tensor with at least two axes; new axes come first.
 
-    >>> bireme.atleast_2d(bireme.to_tensor([5, 6])).tolist()
-    [[5, 6]]
+    Args:
+        *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n]``. Results
+        share storage with the tensors given.
+
+    Examples:
+        >>> bireme.atleast_2d(bireme.to_tensor([5, 6])).tolist()
+        [[5, 6]]
     """
     return _at_least(_wide_2, inputs)
 
 
+@function(method=True)
 @errors.named
 def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors, or what becomes tensors, with at least three axes: a vector in the middle, a matrix in front. They share storage.
+    """View each input as a tensor with at least three axes.
 
-    >>> bireme.atleast_3d(bireme.to_tensor([5, 6])).tolist()
-    [[[5], [6]]]
+    Args:
+        *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n, 1]``, a
+        matrix ``[m, n]`` has shape ``[m, n, 1]``. Results share storage with the tensors given.
+
+    Examples:
+        >>> bireme.atleast_3d(bireme.to_tensor([5, 6])).tolist()
+        [[[5], [6]]]
     """
     return _at_least(_wide_3, inputs)
-
-
-for _f in (atleast_1d, atleast_2d, atleast_3d):
-    PUBLIC[_f.__name__] = _f
-    setattr(Tensor, _f.__name__, _f)
 
 
 # ---------------------------------------------------------------- side by side
@@ -198,42 +247,73 @@ def _tensors(where: str, x: Any, arrays: bool = False) -> list[Tensor]:
 
 
 @composite(public="vstack row_stack", plain=True)
-def vstack(x: Any) -> Tensor:
-    """Tensors under each other: joined along the first axis, vectors being rows.
+def vstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
+    """Stack tensors vertically: vectors become rows, and all are concatenated along the first axis.
 
-    >>> bireme.vstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 2], [3, 4]]
+    Args:
+        x: List or tuple of tensors or NumPy arrays of one dtype, or a tensor, whose slices along the first axis are
+            joined.
+
+    Returns:
+        Tensor with at least two axes.
+
+    Examples:
+        >>> bireme.vstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 2], [3, 4]]
     """
     return concat([reshaped(t, _wide_2(t.shape)) for t in _tensors("vstack(x)", x, True)], 0)
 
 
 @composite(plain=True)
-def hstack(x: Any) -> Tensor:
-    """Tensors beside each other: joined along the second axis, vectors along their only one.
+def hstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
+    """Stack tensors horizontally: vectors along their only axis, all others along the second.
 
-    >>> bireme.hstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3])]).tolist()
-    [1, 2, 3]
+    Args:
+        x: List or tuple of tensors or NumPy arrays of one dtype, or a tensor, whose slices along the first axis are
+            joined.
+
+    Returns:
+        Tensor with at least one axis.
+
+    Examples:
+        >>> bireme.hstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3])]).tolist()
+        [1, 2, 3]
     """
     parts = [reshaped(t, _wide_1(t.shape)) for t in _tensors("hstack(x)", x, True)]
     return concat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @composite()
-def dstack(x: Any) -> Tensor:
-    """Tensors behind each other: joined along the third axis.
+def dstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
+    """Stack tensors along the third axis; vectors and matrices are viewed as ``atleast_3d`` does first.
 
-    >>> bireme.dstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[[1, 3], [2, 4]]]
+    Args:
+        x: List or tuple of tensors or NumPy arrays of one dtype, or a tensor, whose slices along the first axis are
+            joined.
+
+    Returns:
+        Tensor with at least three axes.
+
+    Examples:
+        >>> bireme.dstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[[1, 3], [2, 4]]]
     """
     return concat([reshaped(t, _wide_3(t.shape)) for t in _tensors("dstack(x)", x, True)], 2)
 
 
 @composite()
-def column_stack(x: Any) -> Tensor:
-    """Vectors as the columns of a matrix; matrices beside each other.
+def column_stack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
+    """Join vectors as the columns of a matrix; tensors with two axes or more are concatenated along the second.
 
-    >>> bireme.column_stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 3], [2, 4]]
+    Args:
+        x: List or tuple of tensors of one dtype, or a tensor, whose slices along the first axis are joined.
+
+    Returns:
+        Tensor with at least two axes.
+
+    Examples:
+        >>> bireme.column_stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 3], [2, 4]]
     """
     return concat([reshaped(t, [t._value.sig.size, 1]) if t.ndim < 2 else t for t in _tensors("column_stack(x)", x)], 1)
 
@@ -262,11 +342,19 @@ def _(g, sigs):
 
 
 @composite(method=True)
-def block_diag(inputs: Any) -> Tensor:
-    """Matrices along the diagonal of one; vectors and numbers are matrices of one row.
+def block_diag(inputs: Attr[Sequence[Tensor]]) -> Tensor:
+    """Build a block-diagonal matrix from matrices; elsewhere it is zero.
 
-    >>> bireme.block_diag([bireme.to_tensor([[1]]), bireme.to_tensor([[2, 3]])]).tolist()
-    [[1, 0, 0], [0, 2, 3]]
+    Args:
+        inputs: List or tuple of tensors of one dtype with at most two axes. Vectors and numbers are matrices of one
+            row.
+
+    Returns:
+        Matrix with as many rows and columns as all blocks together.
+
+    Examples:
+        >>> bireme.block_diag([bireme.to_tensor([[1]]), bireme.to_tensor([[2, 3]])]).tolist()
+        [[1, 0, 0], [0, 2, 3]]
     """
     found = _tensors("block_diag(inputs)", inputs)
     for i, m in enumerate(found):
@@ -278,63 +366,83 @@ def block_diag(inputs: Any) -> Tensor:
 # ---------------------------------------------------------------- grids
 
 
-@composite(name="meshgrid", amp="one")
-def grid(args: list[Tensor]) -> list[Tensor]:
-    """Each vector along an axis of its own, repeated along the others'.
+def _vectors(*args: Any, **kwargs: Any) -> None:
+    """The signature of `meshgrid`: vectors one by one or as a list."""
 
-    >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+
+@composite(signature=_vectors, amp="one")
+def meshgrid(args: list[Tensor]) -> list[Tensor]:
+    """Make coordinate grids from vectors: each one along an axis of its own, repeated along the others.
+
+    Args:
+        *args: Tensors of one dtype with at most one axis, one by one or as one list.
+        **kwargs: ``name``, which is not used, and ``indexing``, of which only ``'ij'`` is supported.
+
+    Returns:
+        List of tensors, as many as vectors, each of shape ``[n0, n1, ...]``, the sizes of the vectors.
+
+    Examples:
+        >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
+        [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if not args:
         raise errors.bad("meshgrid(args)", "at least one tensor", described="none")
     for i, x in enumerate(args):
         if x.ndim > 1:
-            raise errors.bad(f"meshgrid(args[{i}])", "at most 1 dimension", x)
+            raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
         if x.dtype is not args[0].dtype:
             raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
     shape = [x._value.sig.size for x in args]
     return [expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
 
 
-def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
-    """Each vector along an axis of its own, repeated along the others'; vectors one by one or as a list.
-
-    >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
-    """
-    wrong = set(kwargs) - {"name", "indexing"}
-    if wrong or kwargs.get("indexing", "ij") != "ij":
+@meshgrid.rewrite
+def _(args, kwargs):
+    if kwargs.get("indexing", "ij") != "ij":
         raise errors.bad("meshgrid()", "vectors, and indexing='ij'", described=f"{kwargs}", kind=errors.ArgumentTypeError)
     vectors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     for x in vectors:
         if not isinstance(x, Tensor):
             raise errors.bad("meshgrid(args)", "Tensors", x, kind=errors.NotATensorError)
-    return grid(list(vectors))
-
-
-PUBLIC["meshgrid"] = meshgrid  # in place of the form that takes a list
+    return (list(vectors),), {name: x for name, x in kwargs.items() if name not in ("name", "indexing")}
 
 
 @composite()
-def cartesian_prod(x: Any) -> Tensor:
-    """All combinations of one element from each vector, as rows.
+def cartesian_prod(x: Attr[Sequence[Tensor]]) -> Tensor:
+    """Compute the Cartesian product of vectors: all combinations of one element from each.
 
-    >>> bireme.cartesian_prod([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    Args:
+        x: List or tuple of 1-D tensors of one dtype.
+
+    Returns:
+        Matrix with a combination in each row, the last vector varying fastest; a single vector comes back as it is.
+
+    Examples:
+        >>> bireme.cartesian_prod([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
     vectors = _tensors("cartesian_prod(x)", x)
     for i, v in enumerate(vectors):
         if v.ndim != 1:
             raise errors.bad(f"cartesian_prod(x[{i}])", "a 1-D tensor", v)
-    return vectors[0] if len(vectors) == 1 else stack([ravel(v) for v in grid(vectors)], -1)
+    return vectors[0] if len(vectors) == 1 else stack([ravel(v) for v in meshgrid(vectors)], -1)
 
 
 @composite(method=True)
-def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of `r` elements of a vector, in their order, as rows; each element once, or as often as one likes.
+def combinations(x: Tensor, r: Attr[int] = 2, with_replacement: bool = False) -> Tensor:
+    """List all combinations of ``r`` elements of a vector, in their order.
 
-    >>> bireme.combinations(bireme.to_tensor([1, 2, 3])).tolist()
-    [[1, 2], [1, 3], [2, 3]]
+    Args:
+        x: 1-D tensor.
+        r: Non-negative number of elements in a combination. Default: 2.
+        with_replacement: Whether an element may occur several times in a combination. Default: False.
+
+    Returns:
+        Tensor of shape ``[number of combinations, r]``; an empty vector if ``r`` is 0.
+
+    Examples:
+        >>> bireme.combinations(bireme.to_tensor([1, 2, 3])).tolist()
+        [[1, 2], [1, 3], [2, 3]]
     """
     if x.ndim != 1:
         raise errors.bad("combinations(x)", "a 1-D tensor", x, kind=errors.ArgumentTypeError)

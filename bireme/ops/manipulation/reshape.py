@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Ints, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, Ints, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row
 from bireme.ops._shared.broadcast import sum_to
@@ -19,10 +20,25 @@ from bireme.ops._shared.broadcast import sum_to
 
 @op(method=True, inplace=True, view=True, varargs="shape", alias={"x": "input"}, numpy=np.reshape)
 def reshape(x: Tensor, shape: Shape) -> Tensor:
-    """The same elements in another shape; -1 is worked out, 0 keeps x's extent. Shares storage.
+    """Return the elements of a tensor in another shape, in the same row-major order.
 
-    >>> bireme.reshape(bireme.to_tensor([[1, 2], [3, 4]]), [-1]).tolist()
-    [1, 2, 3, 4]
+    The result shares storage with ``x`` where the strides of ``x`` allow it; otherwise it is a copy.
+
+    Args:
+        x: Input tensor of any dtype.
+        shape: New shape: a list or tuple of integers (0-D tensors among them are read), a 1-D integer tensor, or
+            integers one by one. At most one size may be ``-1``: it is inferred from the number of elements. ``0`` keeps
+            the size of ``x`` at that position.
+
+    Returns:
+        Tensor of shape ``shape`` and the dtype of ``x``.
+
+    Raises:
+        ValueError: If ``shape`` does not have as many elements as ``x``, or has several ``-1``.
+
+    Examples:
+        >>> bireme.reshape(bireme.to_tensor([[1, 2], [3, 4]]), [-1]).tolist()
+        [1, 2, 3, 4]
     """
     return jnp.reshape(x, shape)
 
@@ -35,12 +51,12 @@ def _(arguments):
 
 
 def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
-    """A shape with -1 and 0 worked out."""
+    """A shape with -1 and 0 resolved."""
     if isinstance(wanted, (list, tuple)):  # Paddle takes 2.0 for 2 in a shape: what a division left
         wanted = [int(n) if isinstance(n, float) and n.is_integer() else n for n in wanted]
     found = list(ints(wanted, 0, where) or ())
     for i, n in enumerate(found):
-        if n == 0 and sig.size != 0:  # without elements, 0 is an extent
+        if n == 0 and sig.size != 0:  # without elements, 0 is a size
             if i >= sig.ndim:
                 raise errors.bad(where, f"0 only for one of the {sig.ndim} dimensions of x", list(found))
             found[i] = sig.shape[i]
@@ -48,7 +64,7 @@ def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
         raise errors.bad(where, "non-negative sizes and at most one -1", list(found))
     if -1 in found:
         rest = math.prod(n for n in found if n > 0)
-        # beside a zero, -1 is what the extents other than zero leave over
+        # beside a zero, -1 is what the sizes other than zero leave over
         size = math.prod(n for n in sig.shape if n) if 0 in found and not sig.size else sig.size
         if size % rest:
             raise errors.bad(where, f"a shape of {sig.size} elements, as x has", list(found))
@@ -78,10 +94,10 @@ def _(sig, strides, first, bound, numbers):
 
 
 def strides_as(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides that show the same elements in a new shape, or None if they do not lie so that there are any."""
+    """Strides that show the same elements in a new shape, or None if there are none."""
     if 0 in shape:
         return in_a_row(new)
-    runs: list[tuple[int, int]] = []  # neighbouring axes that can be walked in one stride: (extent, stride)
+    runs: list[tuple[int, int]] = []  # neighbouring axes that can be walked with one stride: (size, stride)
     for n, step in zip(shape, strides):
         if n != 1 and runs and runs[-1][1] == n * step:
             runs[-1] = (runs[-1][0] * n, step)
@@ -105,20 +121,40 @@ class Swap(list):
     __slots__ = ()
 
 
-_PAIRS = ("dim0", "dim1", "axis0", "axis1")
-
-
 _SWAPS = "transpose swapaxes swapdims"
 
 
-@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", pack=Swap, pairs=_PAIRS, alias={"x": "input"}, numpy=np.transpose)
+@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", alias={"x": "input"}, numpy=np.transpose)
 def transpose(x: Tensor, perm: Ints) -> Tensor:
-    """Axes in another order, or two of them swapped: `x.transpose(0, 1)`. Shares storage.
+    """Permute the axes of a tensor, or swap two of them.
 
-    >>> bireme.transpose(bireme.to_tensor([[1, 2], [3, 4]]), [1, 0]).tolist()
-    [[1, 3], [2, 4]]
+    Axes as a list are a permutation: ``x.transpose([1, 0, 2])``. Two axes one by one are swapped:
+    ``x.transpose(0, 2)``, ``x.transpose(dim0=0, dim1=2)`` or ``x.swapaxes(axis0=0, axis1=2)``. The result shares
+    storage with ``x``.
+
+    Args:
+        x: Input tensor of any dtype.
+        perm: The axes of ``x`` in their new order; negative ones count from the end. Trailing axes that it leaves out
+            stay where they are.
+
+    Returns:
+        Tensor whose axis ``i`` is axis ``perm[i]`` of ``x``.
+
+    Examples:
+        >>> bireme.transpose(bireme.to_tensor([[1, 2], [3, 4]]), [1, 0]).tolist()
+        [[1, 3], [2, 4]]
     """
     return jnp.transpose(x, perm)
+
+
+@transpose.rewrite
+def _(args, kwargs):
+    if len(args) == 3 and isinstance(args[1], (int, np.integer)):
+        args = (args[0], Swap(args[1:]))
+    for a, b in (("dim0", "dim1"), ("axis0", "axis1")):
+        if a in kwargs and b in kwargs:
+            kwargs = {n: i for n, i in kwargs.items() if n not in (a, b)} | {"perm": Swap((kwargs[a], kwargs[b]))}
+    return args, kwargs
 
 
 @transpose.prepare
@@ -157,38 +193,71 @@ transpose.layout(lambda sig, strides, first, bound, numbers: (tuple([strides[i] 
 
 
 # Tensor gets both here, so the type checker does not know them
-Tensor.T = property(lambda x: transpose(x, list(range(x.ndim))[::-1]), doc="All axes in reverse order.")  # type: ignore[attr-defined]
-Tensor.mT = property(lambda x: transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]), doc="The last two axes swapped.")  # type: ignore[attr-defined]
+@property
+def _reversed(x: Tensor) -> Tensor:
+    """All axes in reverse order."""
+    return transpose(x, list(range(x.ndim))[::-1])
+
+
+@property
+def _swapped(x: Tensor) -> Tensor:
+    """The last two axes swapped."""
+    return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+Tensor.T, Tensor.mT = _reversed, _swapped
 
 
 @composite(method=True, inplace=True, view=True)
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; at most two axes.
+    """Transpose a matrix; a tensor with fewer than two axes comes back as it is.
 
-    >>> bireme.t(bireme.to_tensor([[1, 2]])).tolist()
-    [[1], [2]]
+    Args:
+        input: Tensor with at most two axes.
+
+    Returns:
+        The transposed matrix, which shares storage with ``input``.
+
+    Examples:
+        >>> bireme.t(bireme.to_tensor([[1, 2]])).tolist()
+        [[1], [2]]
     """
     if input.ndim > 2:
         raise errors.bad("t(input)", "at most 2 dimensions", input)
     return transpose(input, list(range(input.ndim))[::-1])
 
 
-@composite(method=True, varargs="dims", pack=list, name_arg=False)
+@composite(method=True, varargs="dims", name_arg=False)
 def permute(input: Tensor, dims: Ints) -> Tensor:
-    """Axes in another order, as a list or one by one. Shares storage.
+    """Permute the axes of a tensor.
 
-    >>> bireme.permute(bireme.to_tensor([[1, 2], [3, 4]]), [1, 0]).tolist()
-    [[1, 3], [2, 4]]
+    Args:
+        input: Input tensor of any dtype.
+        dims: The axes of ``input`` in their new order, as a list or one by one.
+
+    Returns:
+        Tensor whose axis ``i`` is axis ``dims[i]`` of ``input``; it shares storage with ``input``.
+
+    Examples:
+        >>> bireme.permute(bireme.to_tensor([[1, 2], [3, 4]]), [1, 0]).tolist()
+        [[1, 3], [2, 4]]
     """
     return transpose(input, list(dims))
 
 
 @composite(method=True)
 def matrix_transpose(x: Tensor) -> Tensor:
-    """The last two axes swapped. Shares storage.
+    """Swap the last two axes: transpose each matrix of a batch.
 
-    >>> bireme.matrix_transpose(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [[1, 3], [2, 4]]
+    Args:
+        x: Tensor with at least two axes.
+
+    Returns:
+        Tensor of shape ``[..., n, m]`` for ``x`` of shape ``[..., m, n]``; it shares storage with ``x``.
+
+    Examples:
+        >>> bireme.matrix_transpose(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [[1, 3], [2, 4]]
     """
     if x.ndim < 2:
         raise errors.bad("matrix_transpose(x)", "at least 2 dimensions", x)
@@ -196,11 +265,20 @@ def matrix_transpose(x: Tensor) -> Tensor:
 
 
 @composite(method=True)
-def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    """Axes at `source` moved to `destination`; the others keep their order. Shares storage.
+def moveaxis(x: Tensor, source: Attr[int | Sequence[int]], destination: Attr[int | Sequence[int]]) -> Tensor:
+    """Move axes to other positions; the other axes keep their order.
 
-    >>> bireme.moveaxis(bireme.zeros([2, 3, 4]), 0, -1).shape
-    [3, 4, 2]
+    Args:
+        x: Input tensor of any dtype.
+        source: Axis or axes to move.
+        destination: Where they go, as many as in ``source``. Negative axes count from the end.
+
+    Returns:
+        Tensor with the axes moved; it shares storage with ``x``.
+
+    Examples:
+        >>> bireme.moveaxis(bireme.zeros([2, 3, 4]), 0, -1).shape
+        [3, 4, 2]
     """
     several = (list, tuple, range, np.ndarray)
     source, destination = (list(axes) if isinstance(axes, several) and np.ndim(axes) else [axes] for axes in (source, destination))
@@ -224,32 +302,50 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
 
 @composite(method=True, inplace=True, view=True, torch=True, plain=True)
 def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
-    """Without axes of extent 1: all, or those named. Shares storage.
+    """Remove axes of size 1.
 
-    >>> bireme.squeeze(bireme.to_tensor([[1, 2]])).tolist()
-    [1, 2]
+    Args:
+        x: Input tensor of any dtype.
+        axis: Axis or axes to remove; those whose size is not 1 stay. ``None`` or an empty list means all axes of size
+            1. Default: None.
+
+    Returns:
+        Tensor with fewer axes; it shares storage with ``x``.
+
+    Examples:
+        >>> bireme.squeeze(bireme.to_tensor([[1, 2]])).tolist()
+        [1, 2]
     """
     axes = [one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)]  # an empty list means all, as in Paddle
     return reshaped(x, [n for i, n in enumerate(x.shape) if n != 1 or i not in axes])
 
 
 class Literal(tuple):
-    """A shape that is already worked out: its zeros are extents."""
+    """A shape without anything to infer: its zeros are sizes."""
 
     __slots__ = ()
 
 
 def reshaped(x: Tensor, shape: list[int]) -> Tensor:
-    """`x` in a shape that is worked out."""
+    """`x` in a shape without -1 to infer."""
     return reshape(x, Literal(shape) if 0 in shape else shape)  # a call with a list of its own kind is remembered
 
 
 @composite(method=True, inplace=True, view=True, torch=True, plain=True)
 def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
-    """With new axes of extent 1 at `axis`, in the order given. Shares storage.
+    """Insert axes of size 1.
 
-    >>> bireme.unsqueeze(bireme.to_tensor([1, 2]), 0).tolist()
-    [[1, 2]]
+    Args:
+        x: Input tensor of any dtype.
+        axis: Index or indices of the new axes. They are inserted one after the other, each counted in the shape that
+            the ones before it have left.
+
+    Returns:
+        Tensor with the new axes; it shares storage with ``x``.
+
+    Examples:
+        >>> bireme.unsqueeze(bireme.to_tensor([1, 2]), 0).tolist()
+        [[1, 2]]
     """
     shape = x.shape
     for a in axis or ():
@@ -262,10 +358,19 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
 
 @composite(method=True, inplace=True, view=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"}, plain=True)
 def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
-    """Axes from `start_axis` to `stop_axis` as one. Shares storage.
+    """Merge a range of axes into one.
 
-    >>> bireme.flatten(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [1, 2, 3, 4]
+    Args:
+        x: Input tensor of any dtype; a 0-D tensor becomes one of shape ``[1]``.
+        start_axis: First axis to merge. Default: 0.
+        stop_axis: Last axis to merge. Default: -1.
+
+    Returns:
+        Tensor with the merged axes in the place of ``start_axis``; it shares storage with ``x`` where strides allow it.
+
+    Examples:
+        >>> bireme.flatten(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 3, 4]
     """
     if x.ndim == 0:
         one_axis(start_axis, 0, "flatten(start_axis)")
@@ -279,20 +384,36 @@ def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
 
 @composite(method=True, name_arg=False)
 def ravel(input: Tensor) -> Tensor:
-    """All axes as one. Shares storage.
+    """Flatten a tensor to one axis.
 
-    >>> bireme.ravel(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [1, 2, 3, 4]
+    Args:
+        input: Input tensor of any dtype.
+
+    Returns:
+        1-D tensor of all elements in row-major order; it shares storage with ``input`` where strides allow it.
+
+    Examples:
+        >>> bireme.ravel(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 3, 4]
     """
     return reshaped(input, [input._value.sig.size])
 
 
 @composite(method=True)
-def unflatten(x: Tensor, axis: int, shape: Any) -> Tensor:
-    """One axis as several; one extent may be -1. Shares storage.
+def unflatten(x: Tensor, axis: int, shape: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:
+    """Split one axis into several.
 
-    >>> bireme.unflatten(bireme.to_tensor([1, 2, 3, 4]), 0, [2, -1]).tolist()
-    [[1, 2], [3, 4]]
+    Args:
+        x: Input tensor of any dtype.
+        axis: Axis to split.
+        shape: Sizes of the axes that it becomes, a list, a tuple or a 1-D tensor; one may be ``-1``, which is inferred.
+
+    Returns:
+        Tensor with the axes of ``shape`` in the place of ``axis``; it shares storage with ``x`` where strides allow it.
+
+    Examples:
+        >>> bireme.unflatten(bireme.to_tensor([1, 2, 3, 4]), 0, [2, -1]).tolist()
+        [[1, 2], [3, 4]]
     """
     if not -x.ndim <= axis < x.ndim:
         raise errors.bad("unflatten(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.ArgumentError)
@@ -313,10 +434,24 @@ _EXPANDS = "expand broadcast_to"
 
 @op(public=_EXPANDS, method=_EXPANDS, varargs="shape", alias={"x": "input", "shape": "size"}, numpy=lambda x, shape: np.broadcast_to(x, shape))
 def expand(x: Tensor, shape: Shape) -> Tensor:
-    """Axes of extent 1 repeated to `shape`; -1 keeps an extent.
+    """Broadcast a tensor to a larger shape: axes of size 1 are repeated.
 
-    >>> bireme.expand(bireme.to_tensor([[1], [2]]), [2, 3]).tolist()
-    [[1, 1, 1], [2, 2, 2]]
+    Unlike ``reshape`` and slices, the result does not share storage with ``x``.
+
+    Args:
+        x: Input tensor of any dtype.
+        shape: Shape to broadcast to, with at least as many axes as ``x``; ``-1`` keeps the size of an axis of ``x``. A
+            list, a tuple, a 1-D integer tensor or integers one by one.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Raises:
+        ValueError: If ``x`` does not broadcast to ``shape``.
+
+    Examples:
+        >>> bireme.expand(bireme.to_tensor([[1], [2]]), [2, 3]).tolist()
+        [[1, 1, 1], [2, 2, 2]]
     """
     return jnp.broadcast_to(x, shape)
 

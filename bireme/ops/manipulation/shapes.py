@@ -8,7 +8,8 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import PUBLIC, Tensor, composite
+from bireme.core.declare.op import Tensor, composite
+from bireme.core.declare.public import function
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import broadcast_shape as common_shape
 from bireme.ops.manipulation.reshape import expand
@@ -16,20 +17,35 @@ from bireme.ops.manipulation.reshape import expand
 
 @composite(method=True, torch=True, out="untold")
 def expand_as(x: Tensor, y: Tensor) -> Tensor:
-    """Axes of extent 1 repeated to the shape of `y`.
+    """Broadcast a tensor to the shape of another.
 
-    >>> bireme.expand_as(bireme.to_tensor([1, 2]), bireme.zeros([2, 2])).tolist()
-    [[1, 2], [1, 2]]
+    Args:
+        x: Tensor to broadcast: axes of size 1 are repeated.
+        y: Tensor whose shape is taken.
+
+    Returns:
+        Tensor of the shape of ``y`` and the dtype of ``x``.
+
+    Examples:
+        >>> bireme.expand_as(bireme.to_tensor([1, 2]), bireme.zeros([2, 2])).tolist()
+        [[1, 2], [1, 2]]
     """
     return expand(x, y.shape)
 
 
 @composite(method=True, amp="one")
 def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
-    """Tensors of one type, all in the shape that they broadcast to.
+    """Broadcast tensors against each other.
 
-    >>> [x.tolist() for x in bireme.broadcast_tensors([bireme.to_tensor([[1], [2]]), bireme.to_tensor([3, 4])])]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    Args:
+        input: List or tuple of tensors of one dtype whose shapes broadcast.
+
+    Returns:
+        List of tensors, all of the common shape.
+
+    Examples:
+        >>> [x.tolist() for x in bireme.broadcast_tensors([bireme.to_tensor([[1], [2]]), bireme.to_tensor([3, 4])])]
+        [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if not input:
         raise errors.bad("broadcast_tensors(input)", "at least one tensor", described="an empty list")
@@ -40,11 +56,22 @@ def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
     return [expand(x, list(shape)) for x in input]
 
 
+@function(method=True)
 def broadcast_shapes(*shapes: Any) -> list[int]:
-    """The shape that tensors of these shapes broadcast to; -1 is an extent that is not known.
+    """Compute the shape that tensors of the given shapes broadcast to.
 
-    >>> bireme.broadcast_shapes([2, 1], [3], [1, 1, 1])
-    [1, 2, 3]
+    Args:
+        *shapes: Shapes as lists, tuples or integer tensors; ``-1`` is an unknown size, which gives way to a known one.
+
+    Returns:
+        The common shape as a list.
+
+    Raises:
+        ValueError: If the shapes do not broadcast.
+
+    Examples:
+        >>> bireme.broadcast_shapes([2, 1], [3], [1, 1, 1])
+        [1, 2, 3]
     """
     found: list[int] = []
     for k, one in enumerate(shapes):
@@ -59,11 +86,24 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
     return found
 
 
+@function(method=True)
 def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
-    """The shape that tensors of two shapes broadcast to; -1 is an extent that is not known.
+    """Compute the shape that tensors of two shapes broadcast to.
 
-    >>> bireme.broadcast_shape([2, 1], [3])
-    [2, 3]
+    Args:
+        x_shape: Shape as a list, a tuple or an integer tensor; ``-1`` is an unknown size, which gives way to a known
+            one.
+        y_shape: The other shape.
+
+    Returns:
+        The common shape as a list.
+
+    Raises:
+        ValueError: If the shapes do not broadcast.
+
+    Examples:
+        >>> bireme.broadcast_shape([2, 1], [3])
+        [2, 3]
     """
     return broadcast_shapes(x_shape, y_shape)
 
@@ -73,19 +113,39 @@ def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
 
 @composite(name="shape_of", public="shape", name_arg=False)
 def shape_of(input: Tensor) -> Tensor:
-    """The extents, as a 1-D tensor of int64; `x.shape` is the plain list.
+    """Return the shape of a tensor as a tensor; ``x.shape`` is the plain list.
 
-    >>> bireme.shape(bireme.zeros([2, 3])).tolist()
-    [2, 3]
+    Args:
+        input: Input tensor of any dtype.
+
+    Returns:
+        1-D int64 tensor of the sizes of all axes.
+
+    Examples:
+        >>> bireme.shape(bireme.zeros([2, 3])).tolist()
+        [2, 3]
     """
     return Tensor(value_of(np.asarray(input.shape, np.int64)))
 
 
+@function()
 def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tuple | Tensor, expected_element_type: Any = int | Tensor,
                 expected_tensor_dtype: Any = ("int32", "int64")) -> None:  # fmt: skip
-    """Raise a TypeError for what cannot be a shape; `op_name` is named in it.
+    """Check that a value can be a shape.
 
-    >>> bireme.check_shape([2, 3], "zeros")
+    Args:
+        shape: Value to check.
+        op_name: Name of the function in the error message.
+        expected_shape_type: Types that the shape may have. Default: list, tuple or Tensor.
+        expected_element_type: Types that its elements may have; ``None`` skips the check. Default: int or Tensor.
+        expected_tensor_dtype: Names of the dtypes that tensors in it may have; ``None`` skips the check. Default:
+            ``("int32", "int64")``.
+
+    Raises:
+        TypeError: If it cannot be a shape.
+
+    Examples:
+        >>> bireme.check_shape([2, 3], "zeros")
     """
     where = f"{op_name}(shape)"
     if not isinstance(shape, expected_shape_type):
@@ -97,18 +157,20 @@ def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tupl
             raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", described=n.dtype.name, kind=errors.ArgumentTypeError)
 
 
+@function()
 def tolist(x: Tensor) -> Any:
-    """The values as nested lists of Python numbers.
+    """Convert a tensor to nested lists of Python numbers; waits for its values.
 
-    >>> bireme.tolist(bireme.to_tensor([[1.5]]))
-    [[1.5]]
+    Args:
+        x: Input tensor of any dtype.
+
+    Returns:
+        Nested lists as deep as ``x`` has axes; a number for a 0-D tensor.
+
+    Examples:
+        >>> bireme.tolist(bireme.to_tensor([[1.5]]))
+        [[1.5]]
     """
     if not isinstance(x, Tensor):
         raise errors.bad("tolist(x)", "a Tensor", x, kind=errors.NotATensorError)
     return x.tolist()
-
-
-for _f in (broadcast_shape, broadcast_shapes, check_shape, tolist):
-    PUBLIC[_f.__name__] = _f
-Tensor.broadcast_shape = broadcast_shape  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.broadcast_shapes = broadcast_shapes  # type: ignore[attr-defined]  # a method that Tensor gets here

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Axis, Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import same
 from bireme.ops.creation.tensors import clone
@@ -23,7 +22,7 @@ MAX_PARTS = 1 << 16  # of a tensor that has fewer elements: the rest would be em
 
 
 def spans_of(sizes: Iterable[int], axis: int) -> list[tuple[slice, ...]]:
-    """Where parts of the given sizes lie, one after the other along an axis."""
+    """Indices of consecutive parts of the given sizes along an axis."""
     ends, before = list(itertools.accumulate(sizes, initial=0)), (slice(None),) * axis
     return [(*before, slice(a, b)) for a, b in itertools.pairwise(ends)]
 
@@ -49,11 +48,26 @@ def _(g, axis):
 
 
 @composite(method=True, torch=False, plain=True)
-def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
-    """A tensor cut along an axis: into `n` equal parts, or into parts of the sizes listed (one may be -1).
+def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0) -> list[Tensor]:
+    """Split a tensor along an axis into equal parts or parts of given sizes.
 
-    >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3, 4]), 2)]
-    [[1, 2], [3, 4]]
+    The parts are copies; ``unbind`` and slices share storage.
+
+    Args:
+        x: Tensor with at least one axis.
+        num_or_sections: Number of equal parts, which must divide the size of the axis, or a list of sizes that add up
+            to it. One size may be ``-1``: it is inferred.
+        axis: Axis to split along. Default: 0.
+
+    Returns:
+        List of tensors.
+
+    Raises:
+        ValueError: If the axis cannot be split so. ``tensor_split`` takes numbers that do not divide its size.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3, 4]), 2)]
+        [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
         raise errors.bad("split(x)", "a tensor with at least 1 dimension", x)
@@ -78,20 +92,40 @@ def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
 
 @composite(method=True, torch=True, plain=True)
 def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
-    """A tensor cut along an axis into equal parts.
+    """Split a tensor along an axis into equal parts.
 
-    >>> [p.tolist() for p in bireme.chunk(bireme.to_tensor([1, 2, 3, 4]), 2)]
-    [[1, 2], [3, 4]]
+    Args:
+        x: Tensor with at least one axis.
+        chunks: Number of parts; it must divide the size of the axis.
+        axis: Axis to split along. Default: 0.
+
+    Returns:
+        List of ``chunks`` tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.chunk(bireme.to_tensor([1, 2, 3, 4]), 2)]
+        [[1, 2], [3, 4]]
     """
     return split(x, chunks, axis)
 
 
 @composite(name="split_by_size", public="compat.split", name_arg=False)
-def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """A tensor cut along an axis as torch does: into parts of a size, the last maybe smaller, or of the sizes listed.
+def split_by_size(tensor: Tensor, split_size_or_sections: Attr[int | Sequence[int]],
+                  dim: int = 0) -> tuple[Tensor, ...]:  # fmt: skip
+    """Split a tensor along an axis as PyTorch does: into parts of a given size, or of the sizes listed.
 
-    >>> [p.tolist() for p in bireme.compat.split(bireme.to_tensor([1, 2, 3]), 2)]
-    [[1, 2], [3]]
+    Args:
+        tensor: Tensor with at least one axis.
+        split_size_or_sections: Size of each part, the last of which may be smaller, or a list of sizes that add up to
+            the size of the axis.
+        dim: Axis to split along. Default: 0.
+
+    Returns:
+        Tuple of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.compat.split(bireme.to_tensor([1, 2, 3]), 2)]
+        [[1, 2], [3]]
     """
     if tensor.ndim == 0:
         raise errors.bad("split(tensor)", "a tensor with at least 1 dimension", tensor)
@@ -115,11 +149,21 @@ def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> 
 
 
 @composite(method=True)
-def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
-    """A tensor cut along an axis: into `n` parts as equal as can be, or at the indices listed.
+def tensor_split(x: Tensor, num_or_indices: Attr[int | Sequence[int]], axis: int = 0) -> list[Tensor]:
+    """Split a tensor along an axis into nearly equal parts or at given indices.
 
-    >>> [p.tolist() for p in bireme.tensor_split(bireme.to_tensor([1, 2, 3]), 2)]
-    [[1, 2], [3]]
+    Args:
+        x: Tensor with at least one axis.
+        num_or_indices: Number of parts, the first of which have one element more if it does not divide the size of the
+            axis; or a list of indices to split at: ``[1, 3]`` gives ``x[:1]``, ``x[1:3]`` and ``x[3:]``.
+        axis: Axis to split along. Default: 0.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.tensor_split(bireme.to_tensor([1, 2, 3]), 2)]
+        [[1, 2], [3]]
     """
     if x.ndim == 0:
         raise errors.bad("tensor_split(x)", "a tensor with at least 1 dimension", x)
@@ -151,31 +195,55 @@ def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
 
 
 @composite(method=True)
-def hsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
-    """A tensor cut along its second axis, a vector along its only one; see `tensor_split`.
+def hsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
+    """Split a tensor along its second axis, a vector along its only one.
 
-    >>> [p.tolist() for p in bireme.hsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
-    [[[1], [3]], [[2], [4]]]
+    Args:
+        x: Tensor with at least one axis.
+        num_or_indices: Number of parts or list of indices, as in ``tensor_split``.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.hsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
+        [[[1], [3]], [[2], [4]]]
     """
     return tensor_split(_deep(x, 1, "hsplit"), num_or_indices, 1 if x.ndim > 1 else 0)
 
 
 @composite(method=True)
-def vsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
-    """A tensor of at least two axes cut along its first one; see `tensor_split`.
+def vsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
+    """Split a tensor along its first axis.
 
-    >>> [p.tolist() for p in bireme.vsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
-    [[[1, 2]], [[3, 4]]]
+    Args:
+        x: Tensor with at least two axes.
+        num_or_indices: Number of parts or list of indices, as in ``tensor_split``.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.vsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
+        [[[1, 2]], [[3, 4]]]
     """
     return tensor_split(_deep(x, 2, "vsplit"), num_or_indices, 0)
 
 
 @composite(method=True)
-def dsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
-    """A tensor of at least three axes cut along its third one; see `tensor_split`.
+def dsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
+    """Split a tensor along its third axis.
 
-    >>> [p.tolist() for p in bireme.dsplit(bireme.to_tensor([[[1, 2], [3, 4]]]), 2)]
-    [[[[1], [3]]], [[[2], [4]]]]
+    Args:
+        x: Tensor with at least three axes.
+        num_or_indices: Number of parts or list of indices, as in ``tensor_split``.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.dsplit(bireme.to_tensor([[[1, 2], [3, 4]]]), 2)]
+        [[[[1], [3]]], [[[2], [4]]]]
     """
     return tensor_split(_deep(x, 3, "dsplit"), num_or_indices, 2)
 
@@ -188,10 +256,19 @@ def _deep(x: Tensor, ndim: int, name: str) -> Tensor:
 
 @composite(method=True, name_arg=False)
 def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
-    """The parts along an axis, without that axis, as copies; `num` may say how many there are.
+    """Split a tensor into its slices along an axis, without that axis; the inverse of ``stack``.
 
-    >>> [p.tolist() for p in bireme.unstack(bireme.to_tensor([[1, 2], [3, 4]]))]
-    [[1, 2], [3, 4]]
+    Args:
+        x: Tensor with at least one axis.
+        axis: Axis to remove. Default: 0.
+        num: The size of the axis, if it is to be checked. Default: None.
+
+    Returns:
+        List of tensors, one per index of the axis, which are copies; ``unbind`` returns slices that share storage.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.unstack(bireme.to_tensor([[1, 2], [3, 4]]))]
+        [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
         raise errors.bad("unstack(x)", "a tensor with at least 1 dimension", x)
@@ -203,10 +280,23 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
 
 @op(method=True, differentiable=False, dtypes=frozenset({dtypes.int32, dtypes.int64}), name_arg=False, numpy=True)
 def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
-    """Indices into a table as indices into one of `nshards` equal shards of it; those of other shards become `ignore_value`.
+    """Convert indices into a table to indices into one of its shards.
 
-    >>> bireme.shard_index(bireme.to_tensor([[1], [16]]), index_num=20, nshards=2, shard_id=1).tolist()
-    [[-1], [6]]
+    The table of ``index_num`` rows is cut into ``nshards`` shards of ``ceil(index_num / nshards)`` rows.
+
+    Args:
+        input: int32 or int64 tensor of indices in ``[0, index_num)``, with at least two axes.
+        index_num: Number of rows of the table.
+        nshards: Number of shards.
+        shard_id: Index of the shard, in ``[0, nshards)``.
+        ignore_value: What indices of other shards become. Default: -1.
+
+    Returns:
+        Tensor of the shape and dtype of ``input``.
+
+    Examples:
+        >>> bireme.shard_index(bireme.to_tensor([[1], [16]]), index_num=20, nshards=2, shard_id=1).tolist()
+        [[-1], [6]]
     """
     size = (index_num + nshards - 1) // nshards
     return jnp.where(input // size == shard_id, input % size, jnp.asarray(ignore_value, input.dtype))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
 from bireme.core.declare.conversion import shape as checked_shape
-from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row, layout, root_of
 from bireme.ops.creation.tensors import clone
@@ -41,11 +42,23 @@ def _sliced(name: str, x: Tensor, axes: Any, **bounds: Any) -> Tensor:
 
 
 @composite(method=True, name_arg=False)
-def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
-    """The part from `starts` to before `ends` along `axes`; both may lie outside, and negative ones count from the end. Shares storage.
+def slice(input: Tensor, axes: Attr[Sequence[int]], starts: Attr[Sequence[int | Tensor] | Tensor],
+          ends: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:  # fmt: skip
+    """Slice a tensor along axes: ``x[start:end]`` for each of them.
 
-    >>> bireme.slice(bireme.to_tensor([1, 2, 3, 4]), [0], [1], [-1]).tolist()
-    [2, 3]
+    Args:
+        input: Tensor with at least one axis.
+        axes: List or tuple of axes to slice along.
+        starts: First index along each axis; a list, a tuple or an integer tensor. Negative ones count from the end, and
+            those out of range are limited to it.
+        ends: Index after the last one along each axis, likewise.
+
+    Returns:
+        Tensor with as many axes as ``input``; it shares storage with it.
+
+    Examples:
+        >>> bireme.slice(bireme.to_tensor([1, 2, 3, 4]), [0], [1], [-1]).tolist()
+        [2, 3]
     """
     if not isinstance(axes, (list, tuple)) or not axes:
         raise errors.bad("slice(axes)", "a non-empty list of axes", axes)
@@ -53,21 +66,48 @@ def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
 
 
 @composite(method=True)
-def strided_slice(x: Tensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Tensor:
-    """The elements from `starts` to before `ends` along `axes`, `strides` apart; negative strides go backwards. Shares storage.
+def strided_slice(x: Tensor, axes: Attr[Sequence[int]], starts: Attr[Sequence[int | Tensor] | Tensor],
+                  ends: Attr[Sequence[int | Tensor] | Tensor],
+                  strides: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:  # fmt: skip
+    """Slice a tensor along axes with steps: ``x[start:end:stride]`` for each of them.
 
-    >>> bireme.strided_slice(bireme.to_tensor([1, 2, 3, 4]), [0], [3], [0], [-2]).tolist()
-    [4, 2]
+    Args:
+        x: Tensor with at least one axis.
+        axes: Axes to slice along.
+        starts: First index along each axis; a list, a tuple or an integer tensor. Negative ones count from the end, and
+            those out of range are limited to it.
+        ends: Index after the last one along each axis, likewise.
+        strides: Step along each axis; not 0. A negative one goes backwards, from ``starts`` to before ``ends``.
+
+    Returns:
+        Tensor with as many axes as ``x``; it shares storage with it.
+
+    Examples:
+        >>> bireme.strided_slice(bireme.to_tensor([1, 2, 3, 4]), [0], [3], [0], [-2]).tolist()
+        [4, 2]
     """
     return _sliced("strided_slice", x, axes, starts=starts, ends=ends, strides=strides)
 
 
 @composite(method=True, name_arg=False)
-def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
-    """`length` slices along an axis from `start` on. Shares storage.
+def narrow(input: Tensor, dim: int, start: Attr[int | Tensor], length: Attr[int | Tensor]) -> Tensor:
+    """Take a range of indices along one axis: ``x[start:start + length]``.
 
-    >>> bireme.narrow(bireme.to_tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
-    [2, 3]
+    Args:
+        input: Tensor with at least one axis.
+        dim: Axis to narrow.
+        start: First index, in ``[-n, n]`` for an axis of size ``n``; an integer or a 0-D integer tensor.
+        length: Number of indices; must not go beyond the end.
+
+    Returns:
+        Tensor of size ``length`` along ``dim``; it shares storage with ``input``.
+
+    Raises:
+        ValueError: If the range is not within the axis.
+
+    Examples:
+        >>> bireme.narrow(bireme.to_tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
+        [2, 3]
     """
     if input.ndim == 0:
         raise errors.bad("narrow(input)", "a tensor with at least 1 dimension", input, kind=errors.ArgumentError)
@@ -87,11 +127,25 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
 
 
 @composite()
-def crop(x: Tensor, shape: Any = None, offsets: Any = None) -> Tensor:
-    """The part of `shape` that starts at `offsets`, as a copy; -1 goes to the end of an axis.
+def crop(x: Tensor, shape: Attr[Sequence[int | Tensor] | Tensor] = None,
+         offsets: Attr[Sequence[int | Tensor] | Tensor] = None) -> Tensor:  # fmt: skip
+    """Crop a tensor to a box given by its shape and its first corner.
 
-    >>> bireme.crop(bireme.to_tensor([1, 2, 3, 4]), [2], [1]).tolist()
-    [2, 3]
+    Args:
+        x: Input tensor of any dtype.
+        shape: Sizes of the box, one for each axis; ``-1`` goes to the end of the axis. ``None`` means the shape of
+            ``x``. Default: None.
+        offsets: First index along each axis; ``None`` means zeros. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, which is a copy.
+
+    Raises:
+        ValueError: If the box is not within ``x``.
+
+    Examples:
+        >>> bireme.crop(bireme.to_tensor([1, 2, 3, 4]), [2], [1]).tolist()
+        [2, 3]
     """
     dims = x.shape
     size = dims if shape is None else list(ints(shape, 0, "crop(shape)") or ())
@@ -121,12 +175,23 @@ def _unfold_numpy(x, axis, size, step):
     return np.moveaxis(np.take(x, _windows(x.shape[axis], size, step), axis), axis + 1, -1)
 
 
-@op(method=True, public="unfold", view=True, numpy=_unfold_numpy)
+@op(method=True, public="unfold", view=True, numpy=_unfold_numpy, upcast="grad")
 def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
-    """Windows of `size` along an axis, `step` apart, their elements along a new last axis. Shares storage.
+    """Extract sliding windows along an axis.
 
-    >>> bireme.unfold(bireme.to_tensor([1, 2, 3, 4]), 0, 2, 1).tolist()
-    [[1, 2], [2, 3], [3, 4]]
+    Args:
+        x: Input tensor of any dtype.
+        axis: Axis to slide along.
+        size: Size of a window.
+        step: Distance from one window to the next, above 0.
+
+    Returns:
+        Tensor of size ``(n - size) // step + 1`` along ``axis``, with the elements of the windows along a new last axis
+        of size ``size``. It shares storage with ``x``; windows may overlap.
+
+    Examples:
+        >>> bireme.unfold(bireme.to_tensor([1, 2, 3, 4]), 0, 2, 1).tolist()
+        [[1, 2], [2, 3], [3, 4]]
     """
     if not x.ndim or not x.size:
         return x.reshape(size) if x.size else jnp.zeros(_windowed(x.shape, axis, size, step), x.dtype)
@@ -195,7 +260,7 @@ def _places(shape, strides, first):
     return at
 
 
-@op(view=True, numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
+@op(view=True, upcast="grad", numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
 def strided_view(x: Tensor, shape: Ints, strides: Ints, first: int) -> Tensor:
     """Elements of the flat tensor by strides; use `as_strided`.
 
@@ -221,7 +286,7 @@ def _(g, strides, first, sigs):
 
 @op(numpy=lambda x, part, strides, first: _put_numpy(x, part, strides, first))
 def strided_put(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
-    """A tensor with elements by strides replaced; for what is written into the result of `as_strided`.
+    """A tensor with elements at strides replaced: writes into the result of `as_strided`.
 
     >>> x = bireme.zeros([4]); x.as_strided([2], [2])[1] = 5.0; x.tolist()
     [0.0, 0.0, 5.0, 0.0]
@@ -248,9 +313,9 @@ def _put_grad_numpy(g, strides, first, shape):
     return _put_numpy(g, np.zeros(shape, g.dtype), strides, first), g.reshape(-1)[_places(shape, strides, first)]
 
 
-@op(numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
+@op(upcast="grad", numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
 def strided_merge(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
-    """The same where an element is seen several times: what was written is what is not as it was.
+    """`strided_put` for overlapping strides: an element was written where any copy of it has changed.
 
     >>> x = bireme.zeros([3]); x.unfold(0, 2, 1)[0] = 5.0; x.tolist()
     [5.0, 5.0, 0.0]
@@ -267,14 +332,14 @@ def _merge_numpy(x, part, strides, first):
 
 
 def _differs(part, old):
-    return (part != old) & ((part == part) | (old == old))  # NaN is as it was where it was NaN
+    return (part != old) & ((part == part) | (old == old))  # NaN counts as unchanged where it was NaN
 
 
 strided_merge.infer(lambda x: x)
 
 
 def _merge_grad(g, out, x, part, strides, first, xp, count):
-    """To what was written, shared among the times an element was; elsewhere to x."""
+    """Gradient to what was written, shared among the copies of an element; elsewhere to x."""
     flat, at = g.reshape(-1), _places(part.shape, strides, first)
     hit = _differs(part, x.reshape(-1)[at]) & (part == out.reshape(-1)[at])
     times = count(at, hit, flat)
@@ -307,7 +372,7 @@ strided_view.layout(lambda sig, strides, first, bound, numbers: bound.attrs[1:])
 
 @strided_view.path
 def _(sig, shape, strides, first, shapes):
-    """A slice of the tensor as it is, in a row, or in a shape on the way, with its axes in any order; or raw strides."""
+    """A slice of the tensor in its own shape, flat, or in a shape on the way, with permuted axes; else raw strides."""
     for dims in dict.fromkeys((sig.shape, (sig.size,), *shapes)):
         found = _as_slice(sig.shape, dims, shape, strides, first) if 0 not in shape else None
         if found is not None:
@@ -316,7 +381,7 @@ def _(sig, shape, strides, first, shapes):
 
 
 def _as_slice(own, dims, shape, strides, first):
-    """The steps through a slice of a tensor that was reshaped to `dims`; None if the elements are no slice of that."""
+    """The operators for a slice of the tensor reshaped to `dims`; None if the elements are no slice of that."""
     rows = in_a_row(dims)
     starts = [first // step % n for n, step in zip(dims, rows)]
     taken: dict[int, tuple[int, int]] = {}  # by axis of `dims`, the axis that it becomes, and the step
@@ -344,10 +409,27 @@ def _as_slice(own, dims, shape, strides, first):
 
 @composite(method=True)
 def as_strided(x: Tensor, shape: Ints, stride: Ints, offset: int = 0) -> Tensor:
-    """A look at the storage of `x` by strides, from `offset` bytes on; a view's own place in it does not count. Shares storage.
+    """View the storage of a tensor with given strides.
 
-    >>> bireme.as_strided(bireme.to_tensor([1, 2, 3, 4]), [2, 2], [1, 2]).tolist()
-    [[1, 3], [2, 4]]
+    The whole storage is seen: if ``x`` is itself a slice of a tensor, ``offset`` counts from the start of that tensor's
+    storage, not from the first element of ``x``.
+
+    Args:
+        x: Tensor whose storage is viewed.
+        shape: Shape of the view.
+        stride: Strides in elements, one for each axis; negative ones and 0 are allowed.
+        offset: Bytes from the start of the storage to the first element, a multiple of the size of an element. Default:
+            0.
+
+    Returns:
+        Tensor of shape ``shape`` that shares storage with ``x``.
+
+    Raises:
+        ValueError: If an element would be outside of the storage.
+
+    Examples:
+        >>> bireme.as_strided(bireme.to_tensor([1, 2, 3, 4]), [2, 2], [1, 2]).tolist()
+        [[1, 3], [2, 4]]
     """
     return strided_on("as_strided", x, shape, stride, offset)
 
@@ -361,7 +443,7 @@ def strided_on(name: str, x: Tensor, dims: Any, strides: Any, offset: int) -> Te
         raise errors.bad(f"{name}(offset)", f"a multiple of the itemsize {x.itemsize}", offset)
     whole, first = root_of(x), offset // x.itemsize
     if whole.dtype is not x.dtype:
-        whole = x  # storage of another type: only what x shows of it
+        whole = x  # storage of another dtype: only what x shows of it
     reach = [(n - 1) * step for n, step in zip(dims, strides)]
     low, high = first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0)
     if 0 not in dims and not 0 <= low <= high < whole._value.sig.size:

@@ -1,4 +1,4 @@
-"""What a tensor is and where: questions about its type, size and layout, and the methods that change type or place."""
+"""Attributes of a tensor: questions about its dtype, size and layout, and the methods that change dtype or device."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.keywords import renamed
 from bireme.core.declare.op import Tensor
+from bireme.core.declare.public import function
 from bireme.core.tensor.inplace import assign_inplace
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.creation.tensors import full
@@ -24,72 +25,135 @@ def _tensor(x: Any, where: str) -> Tensor:
     return x
 
 
+@function(method=True)
 def is_floating_point(x: Tensor) -> bool:
-    """Whether the type of `x` is a floating one.
+    """Tell whether the dtype of a tensor is a floating-point one.
 
-    >>> bireme.is_floating_point(bireme.to_tensor([1.0]))
-    True
+    Args:
+        x: Input tensor.
+
+    Returns:
+        True or False.
+
+    Examples:
+        >>> bireme.is_floating_point(bireme.to_tensor([1.0]))
+        True
     """
     return _tensor(x, "is_floating_point(x)").dtype.is_floating
 
 
+@function(method=True)
 def is_integer(x: Tensor) -> bool:
-    """Whether the type of `x` is an integer one; bool is none.
+    """Tell whether the dtype of a tensor is an integer one; bool is not.
 
-    >>> bireme.is_integer(bireme.to_tensor([1]))
-    True
+    Args:
+        x: Input tensor.
+
+    Returns:
+        True or False.
+
+    Examples:
+        >>> bireme.is_integer(bireme.to_tensor([1]))
+        True
     """
     return _tensor(x, "is_integer(x)").dtype.is_integer
 
 
+@function(method=True)
 @renamed(x="input")
 def is_complex(x: Tensor) -> bool:
-    """Whether the type of `x` is a complex one.
+    """Tell whether the dtype of a tensor is a complex one.
 
-    >>> bireme.is_complex(bireme.to_tensor([1j]))
-    True
+    Args:
+        x: Input tensor.
+
+    Returns:
+        True or False.
+
+    Examples:
+        >>> bireme.is_complex(bireme.to_tensor([1j]))
+        True
     """
     return _tensor(x, "is_complex(x)").dtype.is_complex
 
 
+@function(method=True)
 def is_empty(x: Tensor, name: str | None = None) -> Tensor:
-    """Whether `x` has no elements, as a 0-d tensor.
+    """Tell whether a tensor has no elements.
 
-    >>> bireme.is_empty(bireme.zeros([0, 3])).item()
-    True
+    Args:
+        x: Input tensor.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        0-D bool tensor.
+
+    Examples:
+        >>> bireme.is_empty(bireme.zeros([0, 3])).item()
+        True
     """
     return Tensor(value_of(_tensor(x, "is_empty(x)")._value.sig.size == 0))
 
 
+@function(method=True)
 def numel(x: Tensor, name: str | None = None) -> Tensor:
-    """The number of elements, as a 0-d tensor; `x.size` is the plain number.
+    """Count the elements of a tensor; ``x.size`` is the plain integer.
 
-    >>> bireme.numel(bireme.zeros([2, 3])).item()
-    6
+    Args:
+        x: Input tensor.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        0-D int64 tensor.
+
+    Examples:
+        >>> bireme.numel(bireme.zeros([2, 3])).item()
+        6
     """
     return Tensor(value_of(_tensor(x, "numel(x)")._value.sig.size))
 
 
+@function(method=True)
 def rank(input: Tensor) -> Tensor:
-    """The number of axes, as a 0-d int32 tensor; `x.ndim` is the plain number.
+    """Count the axes of a tensor; ``x.ndim`` is the plain integer.
 
-    >>> bireme.rank(bireme.zeros([2, 3])).item()
-    2
+    Args:
+        input: Input tensor.
+
+    Returns:
+        0-D int32 tensor.
+
+    Examples:
+        >>> bireme.rank(bireme.zeros([2, 3])).item()
+        2
     """
     return Tensor(value_of(_tensor(input, "rank(input)").ndim, dtypes.int32))
 
 
 @errors.named
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The tensor in another type, on another device, or both: `to(dtype)`, `to(device, dtype)`, `to(other)`; itself if nothing changes.
+    """Convert the tensor to another dtype, move it to another device, or both.
 
-    >>> bireme.to_tensor([1.7]).to("int64").tolist()
-    [1]
+    Forms: ``x.to(dtype)``, ``x.to(device)``, ``x.to(device, dtype)`` and ``x.to(other)``, which takes device and dtype
+    of another tensor; each also takes ``blocking``, and all by keyword.
+
+    Args:
+        *args: ``dtype``, ``device`` or ``other``, as above. A device is a place or its name, as ``'cpu'`` or
+            ``'gpu:0'``.
+        **kwargs: The same by keyword: ``device``, ``dtype``, ``blocking``, ``other``. ``blocking`` has no effect:
+            values are complete whenever they are read.
+
+    Returns:
+        Converted tensor; the tensor itself if nothing changes, except that a dtype given as a string always copies.
+
+    Examples:
+        >>> bireme.to_tensor([1.7]).to("int64").tolist()
+        [1]
     """
     device, dtype, blocking = _destination(args, kwargs)
     del blocking  # a copy is always complete when its values are asked for
     out = self if device is None else self._to_device(devices.parse(device, "to(device)"))
-    # a type that is given by its name makes a copy in any case, as in Paddle
+    # a dtype that is given by its name makes a copy in any case, as in Paddle
     return cast(out, dtype) if isinstance(dtype, str) else out if dtype is None else astype(out, dtype)
 
 
@@ -119,10 +183,17 @@ def _names_dtype(x: Any) -> bool:
 
 
 def fill_(self: Tensor, value: float) -> Tensor:
-    """Set every element to a number.
+    """Set every element to a number, in place.
 
-    >>> bireme.to_tensor([1.0, 2.0]).fill_(3).tolist()
-    [3.0, 3.0]
+    Args:
+        value: A Python number.
+
+    Returns:
+        The tensor itself.
+
+    Examples:
+        >>> bireme.to_tensor([1.0, 2.0]).fill_(3).tolist()
+        [3.0, 3.0]
     """
     if not isinstance(value, (int, float)):
         raise errors.bad("fill_(value)", "a number", value, kind=errors.ArgumentTypeError)
@@ -130,42 +201,64 @@ def fill_(self: Tensor, value: float) -> Tensor:
 
 
 def _filled(x: Tensor, new: Tensor, name: str) -> Tensor:
-    """Put constants in the place of `x`; what it was computed from has the gradient 0, not none, as in Paddle."""
+    """Replace the values of `x` by constants; what it was computed from gets the gradient 0, not None, as in Paddle."""
     return assign_inplace(x, new if x.stop_gradient else where(full([], True, "bool"), new, x), name)
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Set every element to zero.
+    """Set every element to zero, in place, and return the tensor.
 
-    >>> bireme.to_tensor([1.0, 2.0]).zero_().tolist()
-    [0.0, 0.0]
+    Examples:
+        >>> bireme.to_tensor([1.0, 2.0]).zero_().tolist()
+        [0.0, 0.0]
     """
     return _filled(self, full(self.shape, 0, self.dtype), "zero_")
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the type of another.
+    """Convert the tensor to the dtype of another.
 
-    >>> bireme.to_tensor([1.7]).type_as(bireme.to_tensor([1])).tolist()
-    [1]
+    Args:
+        other: Tensor whose dtype is taken.
+
+    Returns:
+        Converted tensor; the tensor itself if it has that dtype.
+
+    Examples:
+        >>> bireme.to_tensor([1.7]).type_as(bireme.to_tensor([1])).tolist()
+        [1]
     """
     return astype(self, _tensor(other, "type_as(other)").dtype)
 
 
 def is_same_shape(self: Tensor, y: Tensor, /) -> bool:
-    """Whether another tensor has the same shape.
+    """Tell whether another tensor has the same shape.
 
-    >>> bireme.zeros([2]).is_same_shape(bireme.ones([2]))
-    True
+    Args:
+        y: The other tensor.
+
+    Returns:
+        True or False.
+
+    Examples:
+        >>> bireme.zeros([2]).is_same_shape(bireme.ones([2]))
+        True
     """
     return self.shape == _tensor(y, "is_same_shape(y)").shape
 
 
 def astype(self: Tensor, dtype: Any) -> Tensor:
-    """The same numbers in another type; the tensor itself if it has that type.
+    """Convert the tensor to another dtype.
 
-    >>> x = bireme.to_tensor([1.7]); x.astype("int32").tolist(), x.astype(x.dtype) is x
-    ([1], True)
+    Args:
+        dtype: New dtype, as ``bireme.float32`` or ``'float32'``.
+
+    Returns:
+        Converted tensor; the tensor itself if it has that dtype.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.7]); x.astype("int32").tolist(), x.astype(x.dtype) is x
+        ([1], True)
     """
     return self if dtype is not None and dtypes.of(dtype, "astype(dtype)") is self.dtype else cast(self, dtype)
 
@@ -175,7 +268,8 @@ def _casts(name: str, dtype: dtypes.DType) -> Any:
         return astype(self, dtype)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"The tensor in {dtype.name}.\n\n>>> bireme.zeros([1]).{name}().dtype\nbireme.{dtype.name}"
+    example = f"    >>> bireme.zeros([1]).{name}().dtype\n    bireme.{dtype.name}"
+    method.__doc__ = f"The tensor converted to {dtype.name}.\n\nExamples:\n{example}"
     return method
 
 
@@ -189,7 +283,7 @@ def _answers(name: str, answer: Any, doc: str) -> Any:
 
 
 def _install() -> None:
-    for f in (is_floating_point, is_integer, is_complex, is_empty, numel, rank, to, fill_, zero_, type_as, is_same_shape, astype):
+    for f in (to, fill_, zero_, type_as, is_same_shape, astype):
         setattr(Tensor, f.__name__, f)
     kinds = {d.name: d for d in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16,
                                  dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)}  # fmt: skip
@@ -210,10 +304,11 @@ def _install() -> None:
         setattr(Tensor, name, _casts(name, dtype))
     for name, answer in (("is_tensor", True), ("is_dense", True), ("is_dist", False), ("is_sparse", False),
                          ("is_sparse_coo", False), ("is_sparse_csr", False), ("is_selected_rows", False)):  # fmt: skip
-        doc = f"{answer}, of every tensor here.\n\n>>> bireme.zeros([1]).{name}()\n{answer}"
+        doc = f"{answer} for every dense tensor.\n\nExamples:\n    >>> bireme.zeros([1]).{name}()\n    {answer}"
         setattr(Tensor, name, _answers(name, answer, doc))
     for name in ("value", "get_tensor"):
-        setattr(Tensor, name, _answers(name, None, f"The tensor itself.\n\n>>> bireme.ones([1]).{name}().tolist()\n[1.0]"))
+        doc = f"The tensor itself.\n\nExamples:\n    >>> bireme.ones([1]).{name}().tolist()\n    [1.0]"
+        setattr(Tensor, name, _answers(name, None, doc))
 
 
 _install()

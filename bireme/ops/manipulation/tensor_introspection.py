@@ -1,4 +1,4 @@
-"""What a tensor can be asked about its storage and its history, address and gradient node, and functions applied to it."""
+"""Introspection of a tensor: its address, storage and gradient node, and functions applied to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bireme.ops.creation.tensors import full
 
 
 class GradNode:
-    """A step of the backward pass, to be looked at: `name()` and, in `next_functions`, where its gradients go."""
+    """A node of the backward graph: its `name()` and, in `next_functions`, where its gradients go."""
 
     __slots__ = ("_target",)
 
@@ -40,7 +40,7 @@ class GradNode:
 
     @property
     def next_functions(self) -> list[GradNode | None]:
-        """The steps that its gradients go to, one per operand that takes any."""
+        """The nodes that its gradients go to, one for each operand that requires any."""
         if isinstance(self._target, Tensor):
             return [None]
         return [GradNode(target) for target in self._target[0].inputs or () if target is not None]
@@ -59,17 +59,18 @@ class GradNode:
 
 
 def _grad_fn(self: Tensor) -> GradNode | None:
-    """The step of the backward pass that starts here, or None if there is none."""
+    """The node of the backward graph that computed the tensor, or None if there is none."""
     read(self)  # a view may have been written through another handle
     target = target_of(self)
     return None if target is None else GradNode(target)
 
 
 def data_ptr(self: Tensor) -> int:
-    """Address of the elements on their device; runs what is pending.
+    """Address of the elements in the memory of their device; runs pending operators.
 
-    >>> bireme.ones([2]).data_ptr() != 0
-    True
+    Examples:
+        >>> bireme.ones([2]).data_ptr() != 0
+        True
     """
     return 0 if self.size == 0 else self._exported().unsafe_buffer_pointer()
 
@@ -80,7 +81,7 @@ def _is_initialized(self: Tensor) -> bool:
 
 
 def _numel(self: Tensor) -> int:
-    """Number of elements as a Python number."""
+    """Number of elements as a Python integer."""
     return self.size
 
 
@@ -105,7 +106,7 @@ def _set_grad_ivar(self: Tensor, value: Tensor, /) -> None:
 
 
 def _offset(self: Tensor) -> int:
-    """Where the first element lies in the storage, in bytes."""
+    """Offset of the first element in the storage, in bytes."""
     return layout(self)[1] * self.element_size()
 
 
@@ -115,7 +116,7 @@ def _zero_grads(self: Tensor) -> None:
 
 
 def _copy_to(self: Tensor, place: Any, blocking: bool = True, /) -> Tensor:
-    """A copy on `place`, without history."""
+    """A copy on the device `place`, without autograd history."""
     with no_grad():
         made = self.clone().to(place)
     made.persistable = self.persistable
@@ -123,7 +124,7 @@ def _copy_to(self: Tensor, place: Any, blocking: bool = True, /) -> Tensor:
 
 
 def _to(self: Tensor, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Tensor:
-    """The tensor on another device or in another type."""
+    """The tensor on another device or in another dtype."""
     if blocking is not None and not isinstance(blocking, bool):
         raise errors.bad("_to(blocking)", "True, False or None", blocking, kind=errors.ArgumentTypeError)
     if device is not None and not isinstance(device, (str, Place)):
@@ -138,7 +139,7 @@ def _bump_inplace_version(self: Tensor) -> None:
 
 
 def _clear(self: Tensor) -> None:
-    """Let go of the elements."""
+    """Release the elements: the tensor becomes empty."""
     adopt(self, full([0], 0, self.dtype))
 
 
@@ -149,7 +150,7 @@ def _reset_grad_inplace_version(self: Tensor, set_to_zero: bool = False, /) -> N
 
 
 def _share_buffer_to(self: Tensor, other: Tensor, /) -> None:
-    """Let another tensor become this one's storage under another name."""
+    """Let another tensor share the storage of this one."""
     adopt(other, self.detach())  # type: ignore[attr-defined]  # installed by core.view
 
 
@@ -159,10 +160,15 @@ def _copy_gradient_from(self: Tensor, other: Tensor, /) -> None:
 
 
 def _set(self: Tensor, value: Any, place: Any = None, /) -> None:
-    """Become a tensor of these values, without history.
+    """Replace the tensor by one made from other values, without autograd history.
 
-    >>> x = bireme.zeros([1]); x.set([1.0, 2.0]); x.tolist()
-    [1.0, 2.0]
+    Args:
+        value: What the values are made from: a NumPy array, a tensor, a list.
+        place: Device to put them on; ``None`` means the current one. Default: None.
+
+    Examples:
+        >>> x = bireme.zeros([1]); x.set([1.0, 2.0]); x.tolist()
+        [1.0, 2.0]
     """
     _become(self, Tensor(value, place=place), "set")
 
@@ -183,37 +189,59 @@ def _slice(self: Tensor, begin: int, end: int, /) -> Tensor:
 
 
 def sparse_dim(self: Tensor) -> int:
-    """Number of sparse axes: none, of a dense tensor.
+    """Number of sparse axes; a dense tensor has none.
 
-    >>> bireme.zeros([2, 3]).sparse_dim()
-    0
+    Examples:
+        >>> bireme.zeros([2, 3]).sparse_dim()
+        0
     """
     return 0
 
 
 def dense_dim(self: Tensor) -> int:
-    """Number of dense axes: all, of a dense tensor.
+    """Number of dense axes: all of them, for a dense tensor.
 
-    >>> bireme.zeros([2, 3]).dense_dim()
-    2
+    Examples:
+        >>> bireme.zeros([2, 3]).dense_dim()
+        2
     """
     return self.ndim
 
 
 def apply(self: Tensor, func: Callable) -> Tensor:
-    """What a function makes of the tensor, which must not require gradients.
+    """Apply a function to the tensor, which must not require gradients.
 
-    >>> bireme.to_tensor([1.0, 2.0]).apply(lambda x: x * 2).tolist()
-    [2.0, 4.0]
+    Args:
+        func: Function that takes a Tensor and returns one.
+
+    Returns:
+        What the function returns.
+
+    Raises:
+        RuntimeError: If the tensor requires gradients.
+
+    Examples:
+        >>> bireme.to_tensor([1.0, 2.0]).apply(lambda x: x * 2).tolist()
+        [2.0, 4.0]
     """
     return _applied(self, func, "apply")
 
 
 def apply_(self: Tensor, func: Callable) -> Tensor:
-    """In-place form of `apply`: changes the tensor and returns it.
+    """Apply a function to the tensor in place: its result is assigned to the tensor, which must not require gradients.
 
-    >>> bireme.to_tensor([1.0, 2.0]).apply_(lambda x: x * 2).tolist()
-    [2.0, 4.0]
+    Args:
+        func: Function that takes a Tensor and returns one.
+
+    Returns:
+        The tensor itself.
+
+    Raises:
+        RuntimeError: If the tensor requires gradients.
+
+    Examples:
+        >>> bireme.to_tensor([1.0, 2.0]).apply_(lambda x: x * 2).tolist()
+        [2.0, 4.0]
     """
     return assign_inplace(self, _applied(self, func, "apply_"), "apply_")
 
@@ -254,10 +282,18 @@ class VarType(enum.Enum):
 
 
 def create_tensor(self: Tensor, name: str | None = None, persistable: bool = False) -> Tensor:
-    """A new 0-d tensor of this one's type, still to be filled.
+    """Create a 0-D tensor of zero with the dtype of this one, to be filled later.
 
-    >>> bireme.ones([2], "int32").create_tensor(name="count").dtype
-    bireme.int32
+    Args:
+        name: Name of the new tensor. Default: None.
+        persistable: Whether programs keep it between their runs. Default: False.
+
+    Returns:
+        The new tensor.
+
+    Examples:
+        >>> bireme.ones([2], "int32").create_tensor(name="count").dtype
+        bireme.int32
     """
     made = full([], 0, self.dtype)
     made.persistable = persistable
@@ -267,19 +303,27 @@ def create_tensor(self: Tensor, name: str | None = None, persistable: bool = Fal
 
 
 def reconstruct_from_(self: Tensor, other: Tensor) -> None:
-    """Become another tensor: its values, shape and type, without its history.
+    """Take over values, shape and dtype of another tensor, without its autograd history.
 
-    >>> x = bireme.zeros([1]); x.reconstruct_from_(bireme.ones([2])); x.tolist()
-    [1.0, 1.0]
+    Args:
+        other: Tensor to take from.
+
+    Examples:
+        >>> x = bireme.zeros([1]); x.reconstruct_from_(bireme.ones([2])); x.tolist()
+        [1.0, 1.0]
     """
     _become(self, other, "reconstruct_from_")
 
 
 def set_tensor(self: Tensor, other: Tensor) -> None:
-    """Become another tensor: its values, shape and type, without its history.
+    """Take over values, shape and dtype of another tensor, without its autograd history.
 
-    >>> x = bireme.zeros([1]); x.set_tensor(bireme.ones([2])); x.tolist()
-    [1.0, 1.0]
+    Args:
+        other: Tensor to take from.
+
+    Examples:
+        >>> x = bireme.zeros([1]); x.set_tensor(bireme.ones([2])); x.tolist()
+        [1.0, 1.0]
     """
     _become(self, other, "set_tensor")
 
@@ -319,13 +363,13 @@ def _install() -> None:
         setattr(Tensor, name, same)
     facts = {
         "grad_fn": property(_grad_fn, doc=_grad_fn.__doc__),
-        "_place_str": property(lambda self: str(self.place), doc="The place as text."),
-        "grad_": property(lambda self: self.grad, _set_grad, doc="The gradient, as `grad` is."),
+        "_place_str": property(lambda self: str(self.place), doc="The device as a string."),
+        "grad_": property(lambda self: self.grad, _set_grad, doc="The gradient: the same as `grad`."),
         "type": property(lambda self: VarType.DENSE_TENSOR, doc="The kind of variable: a dense tensor."),
-        "layout": property(lambda self: "NCHW", doc="Order of the axes in memory: as they are written."),
-        "num_shard": property(lambda self: None, doc="Number of shards; None of a tensor that is whole."),
-        "placements": property(lambda self: None, doc="How it is spread over devices; None of a tensor that is whole."),
-        "process_mesh": property(lambda self: None, doc="Devices that it is spread over; None of a tensor that is whole."),
+        "layout": property(lambda self: "NCHW", doc="Memory layout: always row-major in the order of the axes."),
+        "num_shard": property(lambda self: None, doc="Number of shards; None for a tensor that is not distributed."),
+        "placements": property(lambda self: None, doc="Placements; None for a tensor that is not distributed."),
+        "process_mesh": property(lambda self: None, doc="Mesh of devices; None for a tensor that is not distributed."),
     }
     for name, fact in facts.items():
         setattr(Tensor, name, fact)

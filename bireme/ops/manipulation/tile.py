@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import MAX_ELEMENTS, ints, one_axis
-from bireme.core.declare.op import Axes, Axis, Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axes, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.indexing.gather import index_select
@@ -19,10 +19,19 @@ from bireme.ops.manipulation.reshape import ravel, transpose
 
 @op(method=True, numpy=np.tile)
 def tile(x: Tensor, repeat_times: Ints) -> Tensor:
-    """The tensor repeated along each axis.
+    """Repeat a tensor along each axis.
 
-    >>> bireme.tile(bireme.to_tensor([1, 2]), [2]).tolist()
-    [1, 2, 1, 2]
+    Args:
+        x: Input tensor of any dtype.
+        repeat_times: Number of repetitions for each axis, aligned to the last one: a list, a tuple, an integer or a 1-D
+            tensor. Axes that it lacks are repeated once; if it has more, ``x`` gets new axes in front.
+
+    Returns:
+        Tensor whose size along each axis is multiplied by its repetitions.
+
+    Examples:
+        >>> bireme.tile(bireme.to_tensor([1, 2]), [2]).tolist()
+        [1, 2, 1, 2]
     """
     return jnp.tile(x, repeat_times)
 
@@ -54,12 +63,19 @@ def _(g, repeat_times, sigs):
     return jnp.reshape(g, pairs).sum(axis=tuple(range(0, 2 * rank, 2))).reshape(sigs[0].shape)
 
 
-@composite(method=True, varargs="repeats", pack=list, name_arg=False)
+@composite(method=True, varargs="repeats", name_arg=False)
 def repeat(x: Tensor, repeats: Ints) -> Tensor:
-    """The tensor repeated along each axis, with counts as a list or one by one.
+    """Repeat a tensor along each axis, as ``tile`` does.
 
-    >>> bireme.to_tensor([1, 2]).repeat(2, 1).tolist()
-    [[1, 2], [1, 2]]
+    Args:
+        repeats: Number of repetitions for each axis, aligned to the last one; as a list or one by one.
+
+    Returns:
+        Tensor whose size along each axis is multiplied by its repetitions.
+
+    Examples:
+        >>> bireme.to_tensor([1, 2]).repeat(2, 1).tolist()
+        [[1, 2], [1, 2]]
     """
     if repeats is None:
         raise errors.bad("repeat(repeats)", "integers", repeats, kind=errors.ArgumentTypeError)
@@ -86,11 +102,24 @@ def _(g, repeats, axis, sigs):
 
 
 @composite(method=True, torch=True)
-def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = None, *, output_size: int | None = None) -> Tensor:
-    """Every slice along `axis` several times in a row, a number of times or one number for each; without an axis, of the flat tensor.
+def repeat_interleave(x: Tensor, repeats: Attr[int | Tensor], axis: Attr[int] = None, name: Attr[str] = None, *,
+                      output_size: int | None = None) -> Tensor:  # fmt: skip
+    """Repeat each slice along an axis several times in a row.
 
-    >>> bireme.repeat_interleave(bireme.to_tensor([5, 6]), bireme.to_tensor([1, 2])).tolist()
-    [5, 6, 6]
+    Args:
+        x: Input tensor of any dtype.
+        repeats: A positive integer, or a tensor with one count for each slice (int32 or int64, non-negative), whose
+            values are waited for.
+        axis: Axis to repeat along; ``None`` flattens ``x`` first. Default: None.
+        name: Not used; kept for Paddle's signature.
+        output_size: Size of the result along ``axis``, if it is to be checked. Default: None.
+
+    Returns:
+        Tensor whose size along ``axis`` is the sum of the counts.
+
+    Examples:
+        >>> bireme.repeat_interleave(bireme.to_tensor([5, 6]), bireme.to_tensor([1, 2])).tolist()
+        [5, 6, 6]
     """
     if axis is None:
         x, axis = ravel(x), 0
@@ -135,10 +164,18 @@ _FLIPS = "flip reverse"
 
 @op(public=_FLIPS, method=_FLIPS, numpy=True)
 def flip(x: Tensor, axis: Axes) -> Tensor:
-    """Elements in reverse order along axes.
+    """Reverse the order of elements along axes.
 
-    >>> bireme.flip(bireme.to_tensor([1, 2, 3]), 0).tolist()
-    [3, 2, 1]
+    Args:
+        x: Input tensor of any dtype.
+        axis: Axis or axes to reverse.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``, which is a copy.
+
+    Examples:
+        >>> bireme.flip(bireme.to_tensor([1, 2, 3]), 0).tolist()
+        [3, 2, 1]
     """
     return jnp.flip(x, axis)
 
@@ -155,11 +192,21 @@ flip.grad(lambda g, axis: jnp.flip(g, axis), numpy=True)
 
 
 @composite(method=True)
-def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  # Paddle's default, never changed
-    """Turned by 90 degrees `k` times, from the first of two axes to the second.
+def rot90(x: Tensor, k: Attr[int] = 1, axes: Attr[Sequence[int]] = [0, 1]) -> Tensor:  # noqa: B006  # Paddle's default, never changed
+    """Rotate a tensor by 90 degrees in the plane of two axes.
 
-    >>> bireme.rot90(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [[2, 4], [1, 3]]
+    Args:
+        x: Tensor with at least two axes.
+        k: Number of rotations, from the first of ``axes`` towards the second; negative ones go the other way. Default:
+            1.
+        axes: The two axes of the plane. Default: ``[0, 1]``.
+
+    Returns:
+        The rotated tensor; ``x`` itself if ``k`` is a multiple of 4.
+
+    Examples:
+        >>> bireme.rot90(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [[2, 4], [1, 3]]
     """
     if x.ndim < 2:
         raise errors.bad("rot90(x)", "at least 2 dimensions", x)
@@ -183,11 +230,20 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
 
 
 @op(method=True, alias={"x": "input", "axis": "dims"}, numpy=True)
-def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
-    """Shift elements cyclically along `axis`, or along the flattened tensor.
+def roll(x: Tensor, shifts: Ints, axis: Attr[int | Sequence[int]] = None) -> Tensor:
+    """Shift elements cyclically along axes.
 
-    >>> bireme.roll(bireme.to_tensor([1, 2, 3]), shifts=1, axis=0).tolist()
-    [3, 1, 2]
+    Args:
+        x: Input tensor of any dtype.
+        shifts: By how many positions, one integer for each axis; elements beyond the end come back at the start.
+        axis: Axis or axes to shift along; ``None`` shifts the flattened tensor and restores its shape. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.roll(bireme.to_tensor([1, 2, 3]), shifts=1, axis=0).tolist()
+        [3, 1, 2]
     """
     return jnp.roll(x, shifts if axis is not None else shifts[0], axis=axis)
 

@@ -1,8 +1,9 @@
-"""A tensor's storage seen otherwise: in another shape or type, changed for another, and where the elements lie in it."""
+"""Views of a tensor's storage in another shape or dtype, changes of storage, and strides."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,10 +12,10 @@ from jax import lax
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import DType
+from bireme.core.base.dtype import DType, DTypeLike
 from bireme.core.declare.conversion import ints
 from bireme.core.declare.conversion import shape as checked_shape
-from bireme.core.declare.op import DTypeArg, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import grad_mode
 from bireme.core.tensor.inplace import adopt
@@ -29,7 +30,7 @@ from bireme.ops.manipulation.strided import strided_on
 
 
 def _bits(x, dtype):
-    """The same bytes along the last axis in another type."""
+    """The same bytes along the last axis in another dtype."""
     if x.dtype == dtype:
         return x
     if x.dtype == bool:
@@ -52,7 +53,7 @@ def _bits(x, dtype):
 
 @op(view=True)
 def view_dtype(x: Tensor, dtype: DTypeArg) -> Tensor:
-    """The same bytes as numbers of another type; use `view`.
+    """The same bytes as numbers of another dtype; use `view`.
 
     >>> bireme.view(bireme.to_tensor([1.0]), "int32").tolist()
     [1065353216]
@@ -99,11 +100,26 @@ _NO_VIEW = "x.reshape(...) copies where it must"
 
 
 @composite(method=True, varargs="shape_or_dtype", alias={"shape_or_dtype": ["dtype", "size"]})
-def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
-    """The same storage in another shape, or its bytes as another type. Always shares it: refused where that cannot be.
+def view(x: Tensor, shape_or_dtype: Attr[Sequence[int] | DTypeLike]) -> Tensor:
+    """View the storage of a tensor in another shape, or its bytes as another dtype.
 
-    >>> bireme.view(bireme.to_tensor([[1, 2], [3, 4]]), [4]).tolist()
-    [1, 2, 3, 4]
+    Always shares storage. Where the strides do not allow the shape, use ``reshape``, which copies.
+
+    Args:
+        x: Input tensor of any dtype.
+        shape_or_dtype: New shape (one size may be ``-1``, which is inferred), as a list or integers one by one; or a
+            dtype. With a dtype of another item size the last axis shrinks or grows, and its elements must be adjacent
+            in memory.
+
+    Returns:
+        Tensor that shares storage with ``x``.
+
+    Raises:
+        ValueError: If the elements do not lie in memory as the view needs them.
+
+    Examples:
+        >>> bireme.view(bireme.to_tensor([[1, 2], [3, 4]]), [4]).tolist()
+        [1, 2, 3, 4]
     """
     own, _ = layout(x)
     if isinstance(shape_or_dtype, (str, DType, np.dtype, type)):
@@ -134,10 +150,18 @@ def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
 
 @composite(method=True)
 def view_as(x: Tensor, other: Tensor) -> Tensor:
-    """The same storage in the shape of another tensor.
+    """View the storage of a tensor in the shape of another.
 
-    >>> bireme.view_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.zeros([4])).tolist()
-    [1, 2, 3, 4]
+    Args:
+        x: Input tensor of any dtype.
+        other: Tensor whose shape is taken.
+
+    Returns:
+        Tensor of the shape of ``other`` that shares storage with ``x``.
+
+    Examples:
+        >>> bireme.view_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.zeros([4])).tolist()
+        [1, 2, 3, 4]
     """
     return view(x, other.shape)
 
@@ -156,10 +180,24 @@ def _free(x: Tensor, name: str) -> None:
 
 @errors.named
 def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None = None) -> Tensor:
-    """Give the tensor another number of elements: the first ones stay, new ones are zeros.
+    """Change the shape and the number of elements of a tensor in place.
 
-    >>> bireme.to_tensor([1, 2, 3]).resize_([2, 2]).tolist()
-    [[1, 2], [3, 0]]
+    The first elements in row-major order stay; new ones are zeros. The tensor gets storage of its own.
+
+    Args:
+        shape: New shape, a list or tuple.
+        fill_zero: New elements are zeros in either case. Default: False.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        The tensor itself.
+
+    Raises:
+        ValueError: If it is a leaf that requires gradients, outside of ``no_grad()``.
+
+    Examples:
+        >>> bireme.to_tensor([1, 2, 3]).resize_([2, 2]).tolist()
+        [[1, 2], [3, 0]]
     """
     if not isinstance(shape, (list, tuple)):
         raise errors.bad("resize_(shape)", "a list of integers", shape)
@@ -173,10 +211,25 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
 
 @errors.named
 def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: Any = None, offset: int = 0, name: str | None = None) -> Tensor:
-    """Let the tensor look at the storage of another, by strides from `offset` bytes on; at nothing without a source.
+    """Let the tensor view the storage of another in place.
 
-    >>> bireme.to_tensor([1.0]).set_(bireme.to_tensor([2.0, 3.0, 4.0]), [2], [2]).tolist()
-    [2.0, 4.0]
+    Args:
+        source: Tensor of the same dtype to view; ``None`` leaves the tensor without elements. Default: None.
+        shape: Shape of the view; ``None`` means that of ``source``. Default: None.
+        stride: Strides in elements; ``None`` means those of ``source``, or contiguous ones if ``shape`` is given.
+            Default: None.
+        offset: Bytes from the start of the storage to the first element. Default: 0.
+        name: Not used; kept for Paddle's signature.
+
+    Returns:
+        The tensor itself, now of shape ``shape``.
+
+    Raises:
+        ValueError: If it is a leaf that requires gradients, outside of ``no_grad()``.
+
+    Examples:
+        >>> bireme.to_tensor([1.0]).set_(bireme.to_tensor([2.0, 3.0, 4.0]), [2], [2]).tolist()
+        [2.0, 4.0]
     """
     _free(self, "set_")
     if source is None:
@@ -197,33 +250,36 @@ def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: 
 
 
 def get_strides(self: Tensor) -> list[int]:
-    """Elements of the storage from one index to the next along each axis.
+    """Strides in elements: how far apart in the storage neighbours along each axis are.
 
-    >>> bireme.zeros([2, 3]).T.get_strides()
-    [1, 3]
+    Examples:
+        >>> bireme.zeros([2, 3]).T.get_strides()
+        [1, 3]
     """
     return list(layout(self)[0])
 
 
 def _offset(self: Tensor) -> int:
-    """Bytes from the start of the storage to the first element."""
+    """Offset of the first element in the storage, in bytes."""
     return layout(self)[1] * self.itemsize
 
 
 def is_contiguous(self: Tensor) -> bool:
-    """Whether the elements lie in their order, without gaps.
+    """Whether the elements lie in memory in row-major order without gaps.
 
-    >>> bireme.zeros([2, 3]).T.is_contiguous()
-    False
+    Examples:
+        >>> bireme.zeros([2, 3]).T.is_contiguous()
+        False
     """
     return not self._value.sig.size or layout(self)[0] == in_a_row(self._value.sig.shape)
 
 
 def contiguous(self: Tensor) -> Tensor:
-    """The tensor itself if its elements lie in their order, and otherwise a copy whose elements do.
+    """The tensor itself if it is contiguous, otherwise a contiguous copy.
 
-    >>> bireme.zeros([2, 3]).T.contiguous().is_contiguous()
-    True
+    Examples:
+        >>> bireme.zeros([2, 3]).T.contiguous().is_contiguous()
+        True
     """
     return self if is_contiguous(self) else clone(self)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,6 @@ from bireme.core.base import errors, registry
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
 from bireme.core.base.host_arrays import convert
 from bireme.core.declare.op import Const, DTypeArg, Extra, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.record import guards
 from bireme.core.tensor.grad_mode import no_grad
@@ -54,6 +55,14 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     return x.astype(dtype.np)
 
 
+@cast.on("cpu")
+def _(x, dtype):
+    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of it
+    if x.dtype == jnp.bfloat16 and dtype.kind in "fc" and dtype.itemsize >= 4:
+        x = lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16, jnp.float32)
+    return cast.body(x, dtype)
+
+
 @cast.prepare
 def _(arguments):
     if arguments["dtype"] is None:
@@ -75,7 +84,7 @@ def _(g, sigs):
 
 
 @op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True)
-def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
+def add(x: Tensor, y: Tensor | float, *, alpha: Extra[float] = 1) -> Tensor:
     """Elementwise sum ``x + alpha * y`` with broadcasting.
 
     Two floating-point dtypes promote to the wider one, and a real dtype beside a complex one to complex. Other dtypes
@@ -282,18 +291,23 @@ remainder.infer(elementwise("remainder"))
 remainder.on("cpu")(vectorized_math.single(vectorized_math.remainder, remainder.body))
 
 
-def _remainder_grad_numpy(g, x, y, sigs, platform):
+def _remainder_grad_numpy(g, x, y, sigs):
     if np.iscomplexobj(x):
         return sum_to(g, sigs[0]), sum_to(-g * np.conj(_nearest_numpy(x / y)), sigs[1])
     return sum_to(g, sigs[0]), sum_to(-g * np.floor_divide(x, y), sigs[1])
 
 
 @remainder.grad(numpy=_remainder_grad_numpy)
-def _(g, x, y, sigs, platform):
-    if jnp.iscomplexobj(x):
-        return sum_to(g, sigs[0]), sum_to(-g * jnp.conj(_nearest(x / y)), sigs[1])
-    divide = vectorized_math.floor_divide if platform == "cpu" and x.dtype == jnp.float32 else jnp.floor_divide
-    return sum_to(g, sigs[0]), sum_to(-g * divide(x, y), sigs[1])
+def _remainder_grad(g, x, y, sigs):
+    quotient = jnp.conj(_nearest(x / y)) if jnp.iscomplexobj(x) else jnp.floor_divide(x, y)
+    return sum_to(g, sigs[0]), sum_to(-g * quotient, sigs[1])
+
+
+@remainder.grad(on="cpu")
+def _(g, x, y, sigs):
+    if x.dtype != jnp.float32:
+        return _remainder_grad(g, x, y, sigs)
+    return sum_to(g, sigs[0]), sum_to(-g * vectorized_math.floor_divide(x, y), sigs[1])
 
 
 def _no_zero_divisor(name: str):
@@ -304,17 +318,20 @@ def _no_zero_divisor(name: str):
         kinds = [v.dtype if isinstance(v, Tensor) else dtypes.of_number(v) for v in (x, y)]
         if isinstance(y, float) or not all(k.kind in "bi" for k in kinds):
             return
-        value = read(y) if isinstance(y, Tensor) else None
-        if value is not None and (value.array is None or not value.device.is_cpu):
-            if value.sig.size and not segment.local.segment.symbolic:
-                zero = registry.find("any")(registry.find("equal")(y, 0))
-                guards.guard(
-                    zero._value, f"{name}(y): expected nonzero divisors for integers, got 0", ZeroDivisionError
-                )
+        expected = "nonzero divisors for integers"
+        if not isinstance(y, Tensor):
+            if not np.all(y):
+                raise errors.bad(f"{name}(y)", expected, 0, kind=ZeroDivisionError)
             return
-        host = np.asarray(y if value is None else value.array)
-        if host.size and not host.all():
-            raise errors.bad(f"{name}(y)", "nonzero divisors for integers", 0, kind=ZeroDivisionError)
+        guards.require(
+            read(y),
+            f"{name}(y)",
+            expected,
+            host=lambda array: not array.all(),
+            device=lambda: registry.find("any")(registry.find("equal")(y, 0)),
+            got="0",
+            kind=ZeroDivisionError,
+        )
 
     return prepare
 
@@ -518,7 +535,7 @@ sum_of.grad(lambda g, sigs: tuple([g if s.shape == g.shape else g.reshape(s.shap
 
 
 @composite(method=True, amp="one")
-def add_n(inputs: Extra) -> Tensor:
+def add_n(inputs: Extra[Tensor | Sequence[Tensor]]) -> Tensor:
     """Sum of several tensors of the same shape.
 
     Args:
@@ -568,6 +585,23 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
 # ---------------------------------------------------------------- divisors
 
 
+def _size(x):
+    """The absolute value as an unsigned integer: that of the smallest integer fits into no other."""
+    kind = np.dtype(f"u{x.dtype.name.lstrip('u')}")
+    return jnp.where(x < 0, -x.astype(kind), x.astype(kind))
+
+
+def _divisor(x, y):
+    """Euclid's algorithm; of unsigned integers each remainder is smaller than the last, so it ends."""
+
+    def step(pair):
+        x, y = pair
+        some = y != 0
+        return jnp.where(some, y, x), jnp.where(some, lax.rem(x, jnp.where(some, y, jnp.ones_like(y))), y)
+
+    return lax.while_loop(lambda pair: jnp.any(pair[1] != 0), step, tuple(jnp.broadcast_arrays(x, y)))[0]
+
+
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.gcd)
 def gcd(x: Tensor, y: Tensor) -> Tensor:
     """Elementwise greatest common divisor with broadcasting; that of two zeros is 0.
@@ -583,7 +617,7 @@ def gcd(x: Tensor, y: Tensor) -> Tensor:
         >>> bireme.gcd(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
         [4, 5]
     """
-    return jnp.gcd(x, y)
+    return _divisor(_size(x), _size(y)).astype(x.dtype)
 
 
 @op(method=True, inplace=True, writes=4, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.lcm)
@@ -601,7 +635,9 @@ def lcm(x: Tensor, y: Tensor) -> Tensor:
         >>> bireme.lcm(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
         [60, 0]
     """
-    return jnp.lcm(x, y)
+    a, b = _size(x), _size(y)
+    shared = _divisor(a, b)
+    return (a // jnp.where(shared == 0, jnp.ones_like(shared), shared) * b).astype(x.dtype)
 
 
 gcd.infer(elementwise("gcd"))

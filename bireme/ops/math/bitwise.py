@@ -13,7 +13,7 @@ from bireme.ops._shared.broadcast import elementwise, same
 
 
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_and)
-def bitwise_and(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
+def bitwise_and(x: Tensor, y: Tensor | int, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise bitwise AND of integers, or logical AND of bools, with broadcasting.
 
     Args:
@@ -32,7 +32,7 @@ def bitwise_and(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
 
 
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True)
-def bitwise_or(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
+def bitwise_or(x: Tensor, y: Tensor | int, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise bitwise OR of integers, or logical OR of bools, with broadcasting.
 
     Args:
@@ -51,7 +51,7 @@ def bitwise_or(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
 
 
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_xor)
-def bitwise_xor(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
+def bitwise_xor(x: Tensor, y: Tensor | int, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise bitwise exclusive OR of integers, or logical one of bools, with broadcasting.
 
     Args:
@@ -71,7 +71,7 @@ def bitwise_xor(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
 
 @op(public="bitwise_not bitwise_invert", method="bitwise_not bitwise_invert", inplace="bitwise_not_ bitwise_invert_",
     dtypes=INT | BOOL, differentiable=False, numpy=np.invert)  # fmt: skip
-def bitwise_not(x: Tensor, out: Extra = None) -> Tensor:
+def bitwise_not(x: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise inversion of all bits; of bools, logical NOT.
 
     Args:
@@ -108,7 +108,8 @@ def _right_numpy(x, y, is_arithmetic):
 
 
 @op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=_left_numpy)
-def bitwise_left_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
+def bitwise_left_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True,
+                       out: Extra[Tensor] = None) -> Tensor:  # fmt: skip
     """Shift the bits of integers to the left, with zeros shifted in.
 
     A shift by a negative count, or by at least the number of bits of the dtype, gives 0.
@@ -131,7 +132,8 @@ def bitwise_left_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = T
 
 
 @op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=_right_numpy)
-def bitwise_right_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
+def bitwise_right_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True,
+                        out: Extra[Tensor] = None) -> Tensor:  # fmt: skip
     """Shift the bits of integers to the right.
 
     A shift by a negative count, or by at least the number of bits of the dtype, leaves only what is shifted in.
@@ -163,7 +165,7 @@ bitwise_not.infer(same)
 
 
 @composite(method=True)
-def bitwise_left_shift_(x: Tensor, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
+def bitwise_left_shift_(x: Tensor, y: Tensor | int, is_arithmetic: bool = True, out: Extra[Tensor] = None) -> Tensor:
     """In-place form of ``bitwise_left_shift``: changes ``x`` and returns it.
 
     Args:
@@ -183,7 +185,7 @@ def bitwise_left_shift_(x: Tensor, y: Tensor | int, is_arithmetic: bool = True, 
 
 
 @composite(method=True)
-def bitwise_right_shift_(x: Tensor, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
+def bitwise_right_shift_(x: Tensor, y: Tensor | int, is_arithmetic: bool = True, out: Extra[Tensor] = None) -> Tensor:
     """In-place form of ``bitwise_right_shift``: changes ``x`` and returns it.
 
     Args:

@@ -273,7 +273,7 @@ def _(g, x, sigs):
     return tuple(grads + [None] * (len(sigs) - 1))
 
 
-@op(amp="high")
+@op(amp="high", upcast=True)
 def renorm_of(x: Tensor, max_norm: Tensor | float, p: float, axis: Axis) -> Tensor:
     """Slices along an axis scaled down to a norm; use `renorm`."""
     others = tuple([i for i in range(x.ndim) if i != axis])

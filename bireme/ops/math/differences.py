@@ -42,7 +42,7 @@ def diff(x: Tensor, n: int = 1, axis: Axis = -1, prepend: Tensor | None = None, 
         [3, 5]
     """
     if n < 1:
-        raise errors.bad("diff(n)", "a positive integer", n)
+        raise errors.bad("diff(n)", "a positive integer", n, kind=errors.for_integer(n))
     if x.ndim == 0:
         raise errors.bad("diff(x)", "at least 1 dimension", x, kind=errors.OutOfRangeError)
     for name, t in (("prepend", prepend), ("append", append)):

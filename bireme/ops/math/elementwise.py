@@ -487,7 +487,8 @@ def _beside(number, x):
 
 
 @op(method=True, inplace=True, wide=True, numpy=True, scales="x")
-def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True, act: Extra = None) -> Tensor:
+def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True,
+          act: Extra[str] = None) -> Tensor:  # fmt: skip
     """Scale and shift each element: ``x * scale + bias``, or ``(x + bias) * scale``.
 
     The dtype stays: for integers, the scale and the bias are truncated to integers first.

@@ -137,7 +137,7 @@ for _op in (equal, not_equal, less_than, less_equal, greater_than, greater_equal
 
 
 @op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_and, torch=True)
-def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
+def logical_and(x: Tensor, y: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical AND with broadcasting; nonzero elements count as true.
 
     Args:
@@ -156,7 +156,7 @@ def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
 
 
 @op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_or, torch=True)
-def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
+def logical_or(x: Tensor, y: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical OR with broadcasting; nonzero elements count as true.
 
     Args:
@@ -175,7 +175,7 @@ def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
 
 
 @op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_xor, torch=True)
-def logical_xor(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
+def logical_xor(x: Tensor, y: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical exclusive OR with broadcasting; nonzero elements count as true.
 
     Args:
@@ -194,7 +194,7 @@ def logical_xor(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
 
 
 @op(method=True, inplace=True, retype=True, differentiable=False, numpy=np.logical_not, torch=True)
-def logical_not(x: Tensor, out: Extra = None) -> Tensor:
+def logical_not(x: Tensor, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise logical NOT; nonzero elements count as true.
 
     Args:

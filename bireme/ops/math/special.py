@@ -14,7 +14,6 @@ from scipy import special
 from bireme.core.base import errors, registry
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import elementwise, same, sum_to
@@ -324,17 +323,15 @@ def _incomplete(name, f, x, y):
 
 
 def not_negative(where, t):
-    """Raise for a negative number: host values are checked now, others by a flag of the program."""
-    value = read(t)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if host.size and (host < 0).any():
-            raise errors.bad(where, "non-negative numbers", float(np.nanmin(host)))
-    elif value.sig.size and not segment.local.segment.symbolic:
-        below = registry.find("any")(registry.find("less_than")(t, 0.0))
-        guards.guard(
-            below._value, f"{where}: expected non-negative numbers, got a negative number", errors.ArgumentError
-        )
+    """Raise for a negative number."""
+    guards.require(
+        read(t),
+        where,
+        "non-negative numbers",
+        host=lambda array: float(np.nanmin(array)) if (array < 0).any() else None,
+        device=lambda: registry.find("any")(registry.find("less_than")(t, 0.0)),
+        got="a negative number",
+    )
 
 
 @composite(method=True, inplace=True, writes=3)

@@ -15,12 +15,12 @@ from bireme.ops._shared.broadcast import conj_of, elementwise, same, sum_to
 from bireme.ops.math.arithmetic import cast
 
 
-def _sin(x, platform):
-    return vectorized_math.sin(x) if platform == "cpu" and x.dtype == jnp.float32 else jnp.sin(x)
+def _sin_cpu(x):
+    return vectorized_math.sin(x) if x.dtype == jnp.float32 else jnp.sin(x)
 
 
-def _cos(x, platform):
-    return vectorized_math.cos(x) if platform == "cpu" and x.dtype == jnp.float32 else jnp.cos(x)
+def _cos_cpu(x):
+    return vectorized_math.cos(x) if x.dtype == jnp.float32 else jnp.cos(x)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.sin, torch=True, out=True)
@@ -41,7 +41,8 @@ def sin(x: Tensor) -> Tensor:
 
 
 sin.infer(same)
-sin.grad(lambda g, x, platform: g * conj_of(_cos(x, platform)), numpy=True)
+sin.grad(lambda g, x: g * conj_of(jnp.cos(x)), numpy=True)
+sin.grad(lambda g, x: g * conj_of(_cos_cpu(x)), on="cpu")
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.cos, torch=True, out=True)
@@ -62,7 +63,8 @@ def cos(x: Tensor) -> Tensor:
 
 
 cos.infer(same)
-cos.grad(lambda g, x, platform: -g * conj_of(_sin(x, platform)), numpy=True)
+cos.grad(lambda g, x: -g * conj_of(jnp.sin(x)), numpy=True)
+cos.grad(lambda g, x: -g * conj_of(_sin_cpu(x)), on="cpu")
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.tan, amp="high")

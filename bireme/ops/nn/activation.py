@@ -13,16 +13,19 @@ from scipy import special
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import assign_inplace
 from bireme.ops._shared.broadcast import conj_of, same, sum_to
 from bireme.ops._shared.compiler_hints import fresh
+from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation.split import split
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import sigmoid
-from bireme.ops.random.generators import unit
+from bireme.ops.random.distributions import exponential_of
 
 _HALF_ROOT = math.sqrt(0.5)
 _ROOT_2_PI = math.sqrt(2 / math.pi)
@@ -153,20 +156,25 @@ def _(x, approximate):
     return (wide * _gate(wide)).astype(x.dtype)
 
 
-@gelu.grad(numpy=lambda g, x, approximate, platform: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
-def _(g, x, approximate, platform):
-    x = fresh(x, platform)
-    wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-    if platform == "cuda" and approximate and x.dtype.itemsize <= 4:
-        s = _gate(wide)
-        slope = s + s * (1 - s) * (wide * (2 * _ROOT_2_PI + 6 * 0.044715 * _ROOT_2_PI * (wide * wide)))
-        # the product in the narrow type: in the wide one, XLA would write it out for the bias that sums it up
-        return g * slope.astype(x.dtype)
-    return g * _gelu_slope(wide, approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
+@gelu.grad(numpy=lambda g, x, approximate: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
+def _gelu_grad(g, x, approximate):
+    return g * _gelu_slope(widen(x), approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
+
+
+@gelu.grad(on="cuda")
+def _(g, x, approximate):
+    x = fresh(x)
+    if not approximate or x.dtype.itemsize > 4:
+        return _gelu_grad(g, x, approximate)
+    wide = widen(x)
+    s = _gate(wide)
+    slope = s + s * (1 - s) * (wide * (2 * _ROOT_2_PI + 6 * 0.044715 * _ROOT_2_PI * (wide * wide)))
+    # the product in the narrow type: in the wide one, XLA would write it out for the bias that sums it up
+    return g * slope.astype(x.dtype)
 
 
 @op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
-def silu(x: Tensor, inplace: Extra = False) -> Tensor:
+def silu(x: Tensor, inplace: Extra[bool] = False) -> Tensor:
     """Sigmoid linear unit, also known as swish: ``x * sigmoid(x)``.
 
     Args:
@@ -252,7 +260,10 @@ def _(beta, threshold):
 def _logistic(x):
     if jnp.iscomplexobj(x):
         return 1 / (1 + jnp.exp(-x))
-    return special.expit(x) if isinstance(x, (np.ndarray, np.generic)) else lax.logistic(x)
+    return _real_logistic(x)
+
+
+_real_logistic = dual(special.expit)(lax.logistic)
 
 
 @softplus.grad(numpy=True)
@@ -291,7 +302,7 @@ def _softmax_grad_numpy(g, out, axis):
     return d
 
 
-@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high")
+@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high", upcast=True)
 def softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """exp(x) divided by its sum along an axis; use `softmax`."""
     return _softmax(x, axis)
@@ -354,21 +365,12 @@ def torch_softmax(input: Tensor, dim: int | None = None, dtype: DTypeArg = None)
     return softmax_of(input if dtype is None or dtype is input.dtype else cast(input, dtype), axis)
 
 
-def _without_level(plain: Any) -> Any:
-    """torch's third argument tells it where to warn; it is taken, and means nothing."""
-
-    @functools.wraps(plain)
-    def softmax(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > 2 and type(args[2]) is int:
-            args = (*args[:2], *args[3:])
-        kwargs.pop("_stacklevel", None)
-        return plain(*args, **kwargs)
-
-    return softmax
-
-
-torch_softmax.public = PUBLIC["torch_softmax"] = _without_level(torch_softmax.public)
-Tensor.softmax = torch_softmax.public  # type: ignore[attr-defined]  # a method that Tensor gets here
+@torch_softmax.rewrite
+def _(args, kwargs):
+    # torch's third argument tells it where to warn; it is taken, and means nothing
+    if len(args) > 2 and type(args[2]) is int:
+        args = (*args[:2], *args[3:])
+    return args, {name: x for name, x in kwargs.items() if name != "_stacklevel"}
 
 
 def _log_softmax(x, axis):
@@ -386,7 +388,7 @@ def _log_softmax_numpy(x, axis):
     return z
 
 
-@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high")
+@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high", upcast=True)
 def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """Logarithm of the softmax; use `log_softmax`."""
     return _log_softmax(x, axis)
@@ -623,8 +625,7 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
 def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Samples of the Gumbel distribution; use `gumbel_softmax`."""
     wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
-    # a middle of each step of the uniform numbers: neither logarithm meets a 0
-    return (-jnp.log(-jnp.log(unit(key, shape, wide) + np.asarray(2.0**-25, wide)))).astype(dtype.np)
+    return (-jnp.log(exponential_of(key, shape, wide))).astype(dtype.np)
 
 
 gumbel_of.infer(lambda shape, dtype: sig_of(shape, dtype))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,11 +12,12 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.declare.op import Attr, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
-from bireme.ops.nn.max_pool import max_pool_of, max_pool_places, scattered, wide
+from bireme.ops.nn.max_pool import max_pool_of, max_pool_places, scattered
 from bireme.ops.random.generators import rand
 
 
@@ -45,7 +47,7 @@ def _mean(x, output_size, data_format):
     last = data_format[-1] == "C"
     if not all(window_args.spatial(x.shape, last)):  # the mean of nothing
         return jnp.full(_sized(x, output_size, last), np.nan, x.dtype)
-    image = wide(move(x, last))
+    image = widen(move(x, last))
     whole = [n % size == 0 if size else False for n, size in zip(image.shape[1:-1], output_size)]
     shape, axes = [image.shape[0]], []
     for n, size, even in zip(image.shape[1:-1], output_size, whole):
@@ -70,7 +72,7 @@ def _mean_grad(g, sigs, output_size, data_format):
     last = data_format[-1] == "C"
     if not all(window_args.spatial(sigs[0].shape, last)):
         return jnp.zeros(sigs[0].shape, g.dtype)
-    image = wide(move(g, last))
+    image = widen(move(g, last))
     for i, (n, size) in enumerate(zip(window_args.spatial(sigs[0].shape, last), output_size)):
         if size and n % size == 0:
             image = jnp.repeat(image * np.asarray(size / n, image.dtype), n // size, axis=i + 1)
@@ -90,7 +92,7 @@ def _complete(name: str, n: int) -> Any:
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool1d(x: Tensor, output_size: Attr) -> Tensor:
+def adaptive_avg_pool1d(x: Tensor, output_size: Sizes) -> Tensor:
     """Adaptive average pooling of sequences: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -111,7 +113,7 @@ def adaptive_avg_pool1d(x: Tensor, output_size: Attr) -> Tensor:
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool2d(x: Tensor, output_size: Attr, data_format: str = "NCHW") -> Tensor:
+def adaptive_avg_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]], data_format: str = "NCHW") -> Tensor:
     """Adaptive average pooling of images: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -134,7 +136,7 @@ def adaptive_avg_pool2d(x: Tensor, output_size: Attr, data_format: str = "NCHW")
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool3d(x: Tensor, output_size: Attr, data_format: str = "NCDHW") -> Tensor:
+def adaptive_avg_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]], data_format: str = "NCDHW") -> Tensor:
     """Adaptive average pooling of volumes: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -194,7 +196,7 @@ def _grad(g, out, sigs):
     """Each gradient goes to the element that was the maximum."""
     if not all(sigs[0].shape[2:]):
         return jnp.zeros(sigs[0].shape, g[0].dtype)
-    found = scattered(move(wide(g[0]), False), move(out[1], False), sigs[0].shape[2:])
+    found = scattered(move(widen(g[0]), False), move(out[1], False), sigs[0].shape[2:])
     return back(found.astype(g[0].dtype), False)
 
 
@@ -243,7 +245,7 @@ def _adaptive_max(name: str, n: int, x: Tensor, output_size: Any, return_mask: b
 
 
 @composite(plain=True)
-def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool1d(x: Tensor, output_size: Sizes, return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Adaptive max pooling of sequences: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -266,7 +268,8 @@ def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False) 
 
 
 @composite(plain=True)
-def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]],
+                        return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive max pooling of images: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -290,7 +293,8 @@ def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False) 
 
 
 @composite(plain=True)
-def adaptive_max_pool3d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]],
+                        return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive max pooling of volumes: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -363,7 +367,9 @@ def _fractional(name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any
 
 
 @composite()
-def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
+def fractional_max_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]], kernel_size: Sizes = None,
+                          random_u: float | None = None,
+                          return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Fractional max pooling of images: the maximum of each window, at random positions.
 
     Sizes may shrink by any factor, not only by integers.
@@ -393,7 +399,9 @@ def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = None, 
 
 
 @composite()
-def fractional_max_pool3d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
+def fractional_max_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]], kernel_size: Sizes = None,
+                          random_u: float | None = None,
+                          return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Fractional max pooling of volumes: the maximum of each window, at random positions.
 
     Sizes may shrink by any factor, not only by integers.

@@ -13,11 +13,11 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT
-from bireme.core.declare.op import Const, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
-from bireme.ops.random.generators import randint, unit
+from bireme.ops.random.generators import chance, randint
 
 BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come one after another
 
@@ -26,9 +26,9 @@ def _scores(q, k, mask, bounds, start, shift, scale, softcap):
     """Masked scaled products of q and k, [batch, heads, rows, keys]; `start` is the index of the first row."""
     b, h, rows, d = q.shape
     shared = h // k.shape[1]  # heads of the query that have one head of the keys in common
-    s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k) * np.asarray(scale, q.dtype)
-    s = s.reshape(b, h, rows, k.shape[2])
+    s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k).reshape(b, h, rows, k.shape[2])
     s = s.astype(jnp.float32) if s.dtype.itemsize < 4 else s
+    s = s * np.asarray(scale, s.dtype)
     least = np.asarray(-np.inf, s.dtype)
     if softcap:
         s = jnp.tanh(s / softcap) * softcap
@@ -59,8 +59,8 @@ def _part(q, k, v, mask, bounds, drop, start, shift, scale, softcap):
     p, lse = _weights(_scores(q, k, mask, bounds, start, shift, scale, softcap))
     if drop is not None:
         rate, k0, k1 = drop
-        # another stream for each block; the hash tells neighbouring keys apart
-        keep = unit((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, jnp.float32) >= rate
+        # another stream for each block
+        keep = ~chance((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, rate)
         keep = lax.optimization_barrier(keep)  # once: fused into each of its uses, the bits would be made over and over
         p = jnp.where(keep, p * jnp.where(rate < 1, 1 / (1 - rate), 0).astype(p.dtype), np.asarray(0, p.dtype))
     b, h, rows, n = p.shape
@@ -197,18 +197,18 @@ class _Steps:
             return None
         rate, k0, k1 = self.drop
         key = (k0 ^ np.uint32(rows.start * 0x9E3779B9 & 0xFFFFFFFF), k1)
-        keep = _unit_numpy(key, (self.b, self.h, self.size, self.n), np.dtype(np.float32))[:, :, : rows.stop - rows.start] >= rate
+        keep = ~_chance_numpy(key, (self.b, self.h, self.size, self.n), rate)[:, :, : rows.stop - rows.start]
         return (keep * np.asarray(1 / (1 - rate) if rate < 1 else 0, self.wide)).reshape(shape)
 
 
-_unit_numpy = on_numpy(unit)
+_chance_numpy = on_numpy(chance)
 
 
 def _attention_numpy(query, key, value, mask, causal):
     return _rows_numpy(query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)[0]
 
 
-def _attention_grad_numpy(g, query, key, value, mask, causal, platform):
+def _attention_grad_numpy(g, query, key, value, mask, causal):
     found = _rows_grad_numpy((g, None), query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)
     return found[: 3 if mask is None else 4]
 
@@ -289,15 +289,20 @@ def _(query, key, value, mask, causal):
 
 
 @attention.grad(numpy=_attention_grad_numpy)
-def _(g, query, key, value, mask, causal, platform):
-    fused = _fused(query, key, value, mask, causal) if platform == "cuda" else None
-    if fused is not None:
-        return jax.vjp(fused, query, key, value)[1](g)
+def _attention_grad(g, query, key, value, mask, causal):
     shift = 0 if causal else None
     if mask is None or mask.dtype == jnp.bool_:
         grads = jax.vjp(lambda q, k, v: attend(q, k, v, mask, shift=shift)[0], query, key, value)[1](g)
         return (*grads, None)[: 3 if mask is None else 4]
     return jax.vjp(lambda q, k, v, m: attend(q, k, v, m, shift=shift)[0], query, key, value, mask)[1](g)
+
+
+@attention.grad(on="cuda")
+def _(g, query, key, value, mask, causal):
+    fused = _fused(query, key, value, mask, causal)
+    if fused is None:
+        return _attention_grad(g, query, key, value, mask, causal)
+    return jax.vjp(fused, query, key, value)[1](g)
 
 
 @op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
@@ -373,9 +378,9 @@ def check_rate(where: str, rate: Any) -> None:
 
 
 @composite(plain=True)
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, training: bool = True, name: Extra = None,
-                                 backend: Any = None) -> Tensor:  # fmt: skip
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, training: bool = True,
+                                 name: Extra[str] = None, backend: Attr[str] = None) -> Tensor:  # fmt: skip
     """Attention: ``softmax(query @ key.T / sqrt(D) + mask) @ value`` for each head.
 
     Heads are axis 2, after the sequence. Keys and values may have fewer heads, each of which consecutive heads of the
@@ -391,7 +396,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         dropout_p: Probability in ``[0, 1]`` of dropping a weight in training. Default: 0.0.
         is_causal: Whether query ``i`` attends to the keys 0 to ``i`` only. Default: False.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         backend: Not used: the kernel follows from device, dtype and shapes. Default: None.
 
     Returns:

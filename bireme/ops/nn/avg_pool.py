@@ -13,11 +13,12 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Padding, Sizes, Tensor, composite, op
 from bireme.core.numpy_exec.convolution import taps
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
-from bireme.ops.nn.max_pool import MAX_SLICED_SIZE, axis_slices, axis_windows, fitted, max_pool_of, pooled, wide, windows
+from bireme.ops.nn.max_pool import MAX_SLICED_SIZE, axis_slices, axis_windows, fitted, max_pool_of, pooled, windows
 from bireme.ops.nn.window_args import Windows
 
 
@@ -89,7 +90,7 @@ def _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_overrid
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
-    image = wide(move(x, last))
+    image = widen(move(x, last))
     out = _sums(fitted(image, at, 0), at) / _divisor(at, exclusive, image.dtype)
     if divisor_override is not None:  # as Paddle has it: of the mean, not of the sum
         out = out * np.asarray(math.prod(kernel_size) / divisor_override, image.dtype)
@@ -114,7 +115,8 @@ def _mean1d_numpy(x, kernel_size, stride, padding, exclusive, ceil_mode):
 
 
 @op(dtypes=FLOAT, numpy=_mean1d_numpy)
-def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, exclusive: bool = True, ceil_mode: bool = False) -> Tensor:
+def avg_pool1d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, exclusive: bool = True,
+               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Average pooling of sequences: the mean of each window.
 
     Args:
@@ -138,8 +140,9 @@ def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
-def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: Const = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def avg_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, ceil_mode: bool = False,
+               exclusive: bool = True, divisor_override: Const = None,
+               data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Average pooling of images: the mean of each window.
 
     Args:
@@ -169,8 +172,9 @@ def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
-def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: Const = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def avg_pool3d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, ceil_mode: bool = False,
+               exclusive: bool = True, divisor_override: Const = None,
+               data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Average pooling of volumes: the mean of each window.
 
     Args:
@@ -234,7 +238,7 @@ def lp_pool_of(x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, pad
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
     seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]  # no gradient of a power that no window has
-    image = _power(wide(move(x, last))[:, *seen], norm_type)
+    image = _power(widen(move(x, last))[:, *seen], norm_type)
     fitted = lax.pad(image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)])
     total = _sums(fitted, at)
     out = jnp.sqrt(total) if norm_type == 2 else _power(total, 1 / norm_type)
@@ -255,8 +259,8 @@ def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> 
 
 
 @composite(plain=True)
-def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCL") -> Tensor:  # fmt: skip
+def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0,
+              ceil_mode: bool = False, data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Power-average pooling of sequences: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
     Args:
@@ -282,8 +286,8 @@ def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
 
 
 @composite(plain=True)
-def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0,
+              ceil_mode: bool = False, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Power-average pooling of images: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
     Args:

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.declare.op import Padding, Sizes, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import convolution
 from bireme.core.numpy_exec.convolution import places
-from bireme.ops.nn import conv_lowering, window_args
+from bireme.ops._shared.precision import widen
+from bireme.ops.nn import conv_cudnn, conv_lowering, window_args
 
 # ---------------------------------------------------------------- both kinds, by NumPy's or XLA's three functions
 
@@ -23,9 +22,9 @@ def _last(data_format: str) -> bool:
     return data_format[-1] == "C"
 
 
-def _wide(x: Any, platform: str = "cpu") -> Any:
-    """Half precision is added up in float32: by cuDNN itself, on CPU here."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and platform != "cuda" else x
+def _as_is(x: Any) -> Any:
+    """Operands for cuDNN, which adds half precision up in float32 itself."""
+    return x
 
 
 def _finished(out: Any, bias: Any, dtype: Any, last: bool) -> Any:
@@ -42,33 +41,33 @@ def _bias_grad(g: Any, sigs: tuple, needs: tuple, last: bool) -> Any:
     return total if sigs[2].size == total.size else total.sum(keepdims=True)
 
 
-def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=conv_lowering, **on):
+def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    out = by.forward(_wide(x, **on), _wide(weight, **on), stride, padding, dilation, groups, last, **on)
+    out = by.forward(widen(x), widen(weight), stride, padding, dilation, groups, last)
     return _finished(out, bias, x.dtype, last)
 
 
-def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, **on):
+def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
-    dx = by.input_grad(g, w, window_args.spatial(x.shape, last), *rest, **on) if needs[0] else None
-    dw = by.weight_grad(x, g, w.shape[2:], *rest, **on) if needs[1] else None
+    dx = by.input_grad(g, w, window_args.spatial(x.shape, last), *rest) if needs[0] else None
+    dw = by.weight_grad(x, g, w.shape[2:], *rest) if needs[1] else None
     return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
-def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, **on):
+def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    out = by.input_grad(_wide(x, **on), _wide(weight, **on), output_size, stride, padding, dilation, groups, last, **on)
+    out = by.input_grad(widen(x), widen(weight), output_size, stride, padding, dilation, groups, last)
     return _finished(out, bias, x.dtype, last)
 
 
-def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, **on):
+def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
-    dx = by.forward(g, w, *rest, **on) if needs[0] else None
-    dw = by.weight_grad(g, x, w.shape[2:], *rest, **on) if needs[1] else None
+    dx = by.forward(g, w, *rest) if needs[0] else None
+    dw = by.weight_grad(g, x, w.shape[2:], *rest) if needs[1] else None
     return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
@@ -134,7 +133,7 @@ def _check(name: str, transposed: bool = False) -> Callable:
         last = _last(data_format)
         channels = x.shape[-1 if last else 1]
         if groups < 1:
-            raise errors.bad(f"{name}(groups)", "a positive integer", groups)
+            raise errors.bad(f"{name}(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         wanted = weight.shape[0] if transposed else weight.shape[1] * groups
         if channels != wanted:
             raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
@@ -213,16 +212,20 @@ def _conv_numpy(x, weight, bias, stride, padding, dilation, groups, data_format)
     return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=convolution)
 
 
-def _conv_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+def _conv_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
     return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
 
 
-def _conv_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
-    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+def _conv_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs)
+
+
+def _conv_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is)
 
 
 def _on_cuda(x, weight, bias, stride, padding, dilation, groups, data_format):
-    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, platform="cuda")
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, conv_cudnn, _as_is)
 
 
 def _complete_conv(made: Any, n: int) -> None:
@@ -232,12 +235,13 @@ def _complete_conv(made: Any, n: int) -> None:
     made.flops(_flops)
     made.effort(_effort)
     made.grad(_conv_grad_jax, numpy=_conv_grad_numpy)
+    made.grad(_conv_grad_cuda, on="cuda")
     made.on("cuda")(_on_cuda)
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCL") -> Tensor:  # fmt: skip
+def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Convolution of sequences with kernels of shape ``[C_out, C_in / groups, length]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -270,8 +274,8 @@ def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Convolution of images with kernels of shape ``[C_out, C_in / groups, height, width]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -305,8 +309,8 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Convolution of volumes with kernels of shape ``[C_out, C_in / groups, depth, height, width]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -354,16 +358,20 @@ def _transposed_numpy(x, weight, bias, stride, padding, output_padding, dilation
     return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=convolution)
 
 
-def _transposed_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+def _transposed_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
     return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
 
 
-def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
-    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs)
+
+
+def _transposed_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is)
 
 
 def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
-    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, platform="cuda")
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, conv_cudnn, _as_is)
 
 
 def _complete_transposed(made: Any, n: int) -> None:
@@ -373,12 +381,14 @@ def _complete_transposed(made: Any, n: int) -> None:
     made.flops(_flops)
     made.effort(_transposed_effort)
     made.grad(_transposed_grad_jax, numpy=_transposed_grad_numpy)
+    made.grad(_transposed_grad_cuda, on="cuda")
     made.on("cuda")(_transposed_on_cuda)
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
-def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCL") -> Tensor:  # fmt: skip
+def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, output_size: Sizes = None,
+                     data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Transposed convolution of sequences with kernels of shape ``[C_in, C_out / groups, length]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
@@ -413,8 +423,9 @@ def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_transposed_numpy)
-def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     dilation: Attr = 1, groups: int = 1, output_size: Attr = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, output_size: Sizes = None,
+                     data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Transposed convolution of images with kernels of shape ``[C_in, C_out / groups, height, width]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
@@ -454,8 +465,9 @@ def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
-def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, output_size: Sizes = None,
+                     data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Transposed convolution of volumes with kernels of shape ``[C_in, C_out / groups, depth, height, width]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of

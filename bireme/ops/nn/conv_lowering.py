@@ -135,10 +135,9 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
     return form(x, w, stride, pads, dilation, groups, last)
 
 
-def _convolve(x, w, stride, pads, dilation, groups, last, of, platform):
-    if platform == "cuda":
-        return _operator(x, w, stride, pads, dilation, groups, last)
-    return _on_cpu(x, w, stride, pads, dilation, groups, last, of)
+def by_operator(x, w, stride, pads, dilation, groups, last, of):
+    """XLA's own operator whatever the shapes: what cuDNN is fastest at."""
+    return _operator(x, w, stride, pads, dilation, groups, last)
 
 
 # ---------------------------------------------------------------- the three functions
@@ -148,35 +147,35 @@ def _shaped(batch, channels, dims, last):
     return (batch, *dims, channels) if last else (batch, channels, *dims)
 
 
-def forward(x, w, stride, pads, dilation, groups, last, platform="cpu"):
+def forward(x, w, stride, pads, dilation, groups, last, convolve=_on_cpu):
     """The convolution of an image with a kernel."""
     shape = _shaped(x.shape[0], w.shape[0], _count(x, w, stride, pads, dilation, last), last)
     if not (x.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, x.dtype)
-    return _convolve(x, w, stride, pads, dilation, groups, last, "out", platform)
+    return convolve(x, w, stride, pads, dilation, groups, last, "out")
 
 
-def input_grad(g, w, dims, stride, pads, dilation, groups, last, platform="cpu"):
+def input_grad(g, w, dims, stride, pads, dilation, groups, last, convolve=_on_cpu):
     """The gradient of an image of sizes `dims`."""
     shape = _shaped(g.shape[0], w.shape[1] * groups, dims, last)
     if not (g.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, g.dtype)
-    if platform != "cuda" and w.shape[1] == 1 and w.shape[0] == groups > 1:
+    if convolve is _on_cpu and w.shape[1] == 1 and w.shape[0] == groups > 1:
         return _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last)
-    fixed = (w, stride, pads, dilation, groups, last, "x", platform)
-    return jax.linear_transpose(lambda x: _convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+    fixed = (w, stride, pads, dilation, groups, last, "x")
+    return jax.linear_transpose(lambda x: convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
 
 
-def weight_grad(x, g, window, stride, pads, dilation, groups, last, platform="cpu"):
+def weight_grad(x, g, window, stride, pads, dilation, groups, last, convolve=_on_cpu):
     """The gradient of a kernel over `window`."""
     axis = -1 if last else 1
     shape = (g.shape[axis], x.shape[axis] // groups, *window)
     if not (x.size and g.size):
         return jnp.zeros(shape, g.dtype)
-    if platform != "cuda" and shape[1] == 1 and shape[0] == groups > 1:
+    if convolve is _on_cpu and shape[1] == 1 and shape[0] == groups > 1:
         return _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last)
-    fixed = (stride, pads, dilation, groups, last, "w", platform)
-    return jax.linear_transpose(lambda w: _convolve(x, w, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+    fixed = (stride, pads, dilation, groups, last, "w")
+    return jax.linear_transpose(lambda w: convolve(x, w, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
 
 
 def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last):

@@ -10,7 +10,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
-from bireme.ops.random.generators import dropout, unit
+from bireme.ops.random.generators import chance, dropout
 
 LEAST = -1.7580993408473766  # where SELU ends: minus the product of its two constants
 
@@ -26,7 +26,7 @@ def _channels(name: str, x: Any, count: int, data_format: Any) -> list[int]:
 
 
 @composite(name_arg=False)
-def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout1d(input: Tensor, p: Attr[float] = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set whole channels of sequences to zero with probability ``p`` in training.
 
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
@@ -54,7 +54,7 @@ def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool 
 
 
 @composite()
-def dropout2d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str = "NCHW") -> Tensor:
+def dropout2d(x: Tensor, p: Attr[float] = 0.5, training: bool = True, data_format: str = "NCHW") -> Tensor:
     """Set whole channels of images to zero with probability ``p`` in training.
 
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
@@ -76,7 +76,7 @@ def dropout2d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str =
 
 
 @composite()
-def dropout3d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str = "NCDHW") -> Tensor:
+def dropout3d(x: Tensor, p: Attr[float] = 0.5, training: bool = True, data_format: str = "NCDHW") -> Tensor:
     """Set whole channels of volumes to zero with probability ``p`` in training.
 
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
@@ -101,7 +101,7 @@ def _kept(sig, p, whole, key):
     """Which elements stay, and by how much they are scaled so that the variance stays."""
     shape = sig.shape[:2] + (1,) * (len(sig.shape) - 2) if whole else sig.shape
     p = p.astype(jnp.float32)
-    return unit(key, shape, jnp.float32) >= p, 1 / jnp.sqrt((1 - p) * (1 + p * (LEAST * LEAST)))
+    return ~chance(key, shape, p), 1 / jnp.sqrt((1 - p) * (1 + p * (LEAST * LEAST)))
 
 
 @op(dtypes=FLOAT, numpy=True)
@@ -135,7 +135,7 @@ def _alpha(name: str, x: Any, p: Any, training: bool, whole: bool) -> Tensor:
 
 
 @composite()
-def alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
+def alpha_dropout(x: Tensor, p: Attr[float] = 0.5, training: bool = True) -> Tensor:
     """Dropout for networks with SELU: dropped elements take the least value of SELU, and all are scaled and shifted.
 
     Mean 0 and variance 1 of the input are kept.
@@ -156,7 +156,7 @@ def alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
 
 
 @composite()
-def feature_alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
+def feature_alpha_dropout(x: Tensor, p: Attr[float] = 0.5, training: bool = True) -> Tensor:
     """``alpha_dropout`` of whole channels, which are axis 1.
 
     Args:

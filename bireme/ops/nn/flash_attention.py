@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.declare.op import Extra, Tensor, composite
+from bireme.core.declare.op import Attr, Extra, Tensor, composite
 from bireme.ops.creation.tensors import arange, full
 from bireme.ops.manipulation.join import stack
 from bireme.ops.math.clip import clip, minimum
@@ -27,9 +28,10 @@ def _seed(fixed: Tensor | None, rate: float, training: bool, where: str) -> Tens
 
 
 @composite(public="nn.functional.flash_attention.flash_attention")
-def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False, return_softmax: bool = False, *,
-                    fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None,
-                    softmax_scale: Any = None) -> Any:  # fmt: skip
+def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False,
+                    return_softmax: bool = False, *, fixed_seed_offset: Tensor | None = None, rng_name: str = "",
+                    training: bool = True, name: Extra[str] = None,
+                    softmax_scale: Any = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention, and its weights if asked for: ``softmax(query @ key.T * scale) @ value`` for each head.
 
     It differs from ``scaled_dot_product_attention`` in what it returns, and in that a causal mask is aligned to the
@@ -45,7 +47,7 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         softmax_scale: Factor of the scores; ``None`` means ``1 / sqrt(D)``. Default: None.
 
     Returns:
@@ -82,7 +84,8 @@ def _unpack(where: str, qkv: Tensor, ndim: int) -> tuple[Tensor, Tensor, Tensor]
 
 @composite()
 def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False, return_softmax: bool = False, *,
-                         fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None) -> Any:  # fmt: skip
+                         fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True,
+                         name: Extra[str] = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention on queries, keys and values that are packed in one tensor.
 
     Args:
@@ -94,7 +97,7 @@ def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[N, L, H, D]`` and the weights of shape ``[N, H, L, L]``, or ``None`` in their
@@ -184,9 +187,11 @@ def _varlen(where: str, query: Tensor, key: Tensor, value: Tensor, cu_q: Tensor,
 
 
 @composite(public="nn.functional.flash_attention.flash_attn_unpadded")
-def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: Any, max_seqlen_k: Any,
-                        scale: float, dropout: float = 0.0, causal: bool = False, return_softmax: bool = False,
-                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
+                        max_seqlen_q: Attr[int | Tensor], max_seqlen_k: Attr[int | Tensor], scale: float,
+                        dropout: float = 0.0, causal: bool = False, return_softmax: bool = False,
+                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True,
+                        name: Extra[str] = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention within each of several sequences that are packed one after another, without padding.
 
     Args:
@@ -206,7 +211,7 @@ def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q:
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[tokens, H, Dv]`` and the weights of shape
@@ -225,9 +230,12 @@ def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q:
 
 
 @composite()
-def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: Any, max_seqlen_k: Any, scale: float,
-                                dropout: float = 0.0, causal: bool = False, return_softmax: bool = False, fixed_seed_offset: Tensor | None = None,
-                                rng_name: str = "", varlen_padded: bool = True, training: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
+                                max_seqlen_q: Attr[int | Tensor], max_seqlen_k: Attr[int | Tensor], scale: float,
+                                dropout: float = 0.0, causal: bool = False, return_softmax: bool = False,
+                                fixed_seed_offset: Tensor | None = None, rng_name: str = "", varlen_padded: bool = True,
+                                training: bool = True,
+                                name: Extra[str] = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention within each of several sequences, with queries, keys and values packed in one tensor.
 
     Args:
@@ -247,7 +255,7 @@ def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k:
         varlen_padded: Whether each sequence begins at a multiple of the longest one's length, with padding behind it,
             for which the result is 0; ``False`` means they follow each other directly. Default: True.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[tokens, H, D]`` and the weights of shape
@@ -267,11 +275,14 @@ def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k:
 
 
 @composite(name_arg=False)
-def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: Any,
-                              max_seqlen_k: Any, seqused_q: Tensor | None = None, seqused_k: Tensor | None = None, softmax_scale: Any = None,
-                              causal: bool = False, qv: Any = None, q_descale: Tensor | None = None, k_descale: Tensor | None = None,
-                              v_descale: Tensor | None = None, window_size: Any = (-1, -1), softcap: float = 0.0, num_splits: int = 1,
-                              pack_gqa: Any = None, sm_margin: int = 0) -> Any:  # fmt: skip
+def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
+                              max_seqlen_q: Attr[int | Tensor], max_seqlen_k: Attr[int | Tensor],
+                              seqused_q: Tensor | None = None, seqused_k: Tensor | None = None,
+                              softmax_scale: Attr[float] = None, causal: bool = False, qv: Attr[Tensor] = None,
+                              q_descale: Tensor | None = None, k_descale: Tensor | None = None,
+                              v_descale: Tensor | None = None, window_size: Attr[Sequence[int]] = (-1, -1),
+                              softcap: float = 0.0, num_splits: int = 1, pack_gqa: Attr[bool] = None,
+                              sm_margin: int = 0) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Attention within each of several packed sequences, with a window and a soft limit of the scores.
 
     Args:
@@ -339,10 +350,12 @@ def _bounds(rows: Tensor, causal: bool) -> Tensor:
 
 
 @composite()
-def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_indices: Tensor | None = None, *, dropout: float = 0.0,
-                        causal: bool = False, window_size: Any = None, return_softmax_lse: bool = False, return_seed_offset: bool = False,
-                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True, name: Extra = None,
-                        softmax_scale: Any = None) -> Any:  # fmt: skip
+def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_indices: Tensor | None = None, *,
+                        dropout: float = 0.0, causal: bool = False, window_size: Attr[int | Sequence[int]] = None,
+                        return_softmax_lse: bool = False, return_seed_offset: bool = False,
+                        fixed_seed_offset: Tensor | None = None, rng_name: str = "", training: bool = True,
+                        name: Extra[str] = None,
+                        softmax_scale: Attr[float] = None) -> Tensor | list[Tensor]:  # fmt: skip
     """Attention with a mask that says for each key which rows of queries do not see it.
 
     ``startend_row_indices`` holds in its last axis, for each key:
@@ -368,7 +381,7 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         softmax_scale: Factor of the scores; ``None`` means ``1 / sqrt(D)``. Default: None.
 
     Returns:

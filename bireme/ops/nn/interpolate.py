@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -71,14 +72,14 @@ def _matrix(taps, n, dtype):
     return found.astype(dtype)
 
 
-def _wide(x):
+def _as_float(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 @op(dtypes=FLOAT | INT, amp="wide", numpy=True)
 def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
     """Interpolated along some axes; use `interpolate`."""
-    y = _wide(x) if mode != "nearest" else x
+    y = _as_float(x) if mode != "nearest" else x
     for axis, times, taps in _plans(x.shape, axes, sizes, scales, mode, align_corners, align_mode):
         if taps is None:
             if times > 1:
@@ -117,7 +118,7 @@ def _(x, axes, sizes):
 @resize_of.grad(numpy=True)
 def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
     # products with the transposed weights: a scatter of the taps is slower
-    y, shape = _wide(g), sigs[0].shape
+    y, shape = _as_float(g), sigs[0].shape
     if not y.size:
         return jnp.zeros(shape, g.dtype)
     for axis, times, taps in _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
@@ -166,8 +167,10 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
 
 
 @composite(plain=True)
-def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
-                data_format: str | None = None, recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
+def interpolate(x: Tensor, size: Attr[int | Sequence[int | Tensor] | Tensor] = None,
+                scale_factor: Attr[float | Sequence[float] | Tensor] = None, mode: str = "nearest",
+                align_corners: Attr[bool] = False, align_mode: int = 0, data_format: str | None = None,
+                recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
     """Resize sequences, images or volumes to a given size or by a factor.
 
     Exactly one of ``size`` and ``scale_factor`` is given. The modes are:
@@ -208,7 +211,9 @@ def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str
 
 
 @composite(plain=True)
-def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
+def upsample(x: Tensor, size: Attr[int | Sequence[int | Tensor] | Tensor] = None,
+             scale_factor: Attr[float | Sequence[float] | Tensor] = None, mode: str = "nearest",
+             align_corners: Attr[bool] = False, align_mode: int = 0,
              data_format: str | None = None) -> Tensor:  # fmt: skip
     """Resize sequences, images or volumes to a given size or by a factor; the same function as ``interpolate``.
 

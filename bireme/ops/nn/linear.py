@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +14,20 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import PUBLIC, Attr, Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.primitives import scatter_add_rows
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.ops.creation.tensors import ones, zeros
-from bireme.ops.indexing.along_axis import add_rows
+from bireme.ops.indexing.along_axis import add_at, add_rows
 from bireme.ops.indexing.masks import where
 from bireme.ops.indexing.scatter import index_add
 from bireme.ops.manipulation import reshape
 from bireme.ops.math.clip import renorm
 from bireme.ops.nn.window_args import FORMATS
+from bireme.ops.optimizer.updates import unless_invalid
 
 
 @composite(alias={"x": "input"}, plain=True)
@@ -59,7 +61,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@op(numpy=True, amp="wide")
+@op(numpy=True, amp="wide", upcast="grad")
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: bool = False) -> Tensor:
     """Rows of a table; use `embedding`."""
     rows = jnp.take(weight, x, axis=0, mode="clip")
@@ -83,8 +85,17 @@ embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 
-@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs, platform: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
-def _(g, x, padding_idx, by_count, sigs, platform):
+@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
+def _(g, x, padding_idx, by_count, sigs):
+    return _table_grad(g, x, padding_idx, by_count, sigs, add_at)
+
+
+@embedding_of.grad(on="cpu")
+def _(g, x, padding_idx, by_count, sigs):
+    return _table_grad(g, x, padding_idx, by_count, sigs, add_rows)
+
+
+def _table_grad(g, x, padding_idx, by_count, sigs, add):
     rows, width = sigs[1].shape
     flat = g.reshape(x.size, width)
     if by_count:
@@ -92,7 +103,7 @@ def _(g, x, padding_idx, by_count, sigs, platform):
         flat = flat / jnp.zeros(rows, g.dtype).at[at].add(1, mode="promise_in_bounds")[at][:, None]
     if padding_idx is not None:
         flat = jnp.where((x == padding_idx).reshape(-1, 1), 0, flat)
-    return None, add_rows(jnp.zeros((rows, width), g.dtype), x.reshape(-1), flat, platform=platform)
+    return None, add(jnp.zeros((rows, width), g.dtype), x.reshape(-1), flat)
 
 
 def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
@@ -168,7 +179,8 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
         segment.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = reshape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
-    weight._assign_value(where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight))
+    scaled = where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight)
+    weight._assign_value(unless_invalid([weight], [scaled])[0])
     return weight
 
 
@@ -210,7 +222,7 @@ one_hot.index(lambda s: [("x", 0, s["num_classes"])])
 one_hot.infer(lambda x, num_classes: sig_of((*x.shape, num_classes), dtypes.float32))
 
 
-@op(numpy=True)
+@op(numpy=True, upcast="grad")
 def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
     """A tensor padded at its edges; use `pad`."""
     if mode == "constant":
@@ -249,7 +261,8 @@ pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.sh
 
 
 @composite(alias={"x": "input"}, plain=True)
-def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:
+def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constant", value: float = 0.0,
+        data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:  # fmt: skip
     """Pad a tensor at the ends of its axes.
 
     ``pad`` holds two numbers for each axis: how many elements come before and after. With ``2 * x.ndim`` numbers and
@@ -329,7 +342,7 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
 
 
 @composite(plain=True)
-def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
+def zeropad2d(x: Tensor, padding: Attr[int | Sequence[int] | Tensor], data_format: str = "NCHW") -> Tensor:
     """Pad images with zeros.
 
     Args:

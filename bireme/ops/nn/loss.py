@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,6 +11,7 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
+from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation import reshape
 from bireme.ops.math import logic
 from bireme.ops.math.arithmetic import cast
@@ -21,13 +20,10 @@ from bireme.ops.nn.activation import log_softmax, softmax
 from bireme.ops.reduction import reductions
 
 
-def _wide(x):
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-
-
 def _lse(x):
+    """Log-sum-exp as two numbers, the largest logit and the rest: their sum would lose the rest's digits if the logits are large."""
     top = jnp.max(x, axis=-1, keepdims=True)
-    return jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True)) + top
+    return top, jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True))
 
 
 def _picked(x, label):
@@ -42,19 +38,19 @@ def _labelled(x, label, ignore_index):
 
 def _nll_numpy(x, label, ignore_index):
     valid, at = _labelled(x, label, ignore_index)
-    top = np.maximum.reduce(x, -1, None, None, True)
-    lse = np.log(np.add.reduce(np.exp(x - top), -1, None, None, True)) + top
-    loss = lse[..., 0] - x.reshape(-1)[at].reshape(label.shape)
+    x = np.subtract(x, np.maximum.reduce(x, -1, None, None, True), order="C")
+    loss = np.log(np.add.reduce(np.exp(x), -1)) - x.reshape(-1)[at].reshape(label.shape)
     return np.where(valid, loss, np.zeros((), x.dtype))
 
 
 @op(dtypes=FLOAT, of_the_past=True, numpy=_nll_numpy, amp="high")
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """Log-sum-exp minus the labelled logit, along the last axis; 0 where the label is ignored. Use `cross_entropy`."""
-    wide = _wide(x)
+    wide = widen(x)
+    top, rest = _lse(wide)
     valid = label != ignore_index
     safe = jnp.where(valid, label, 0)
-    loss = _lse(wide)[..., 0] - _picked(wide, safe)[..., 0]
+    loss = (rest - (_picked(wide, safe) - top))[..., 0]
     return jnp.where(valid, loss, 0).astype(x.dtype)
 
 
@@ -62,12 +58,13 @@ nll_of_logits.infer(lambda x, label: sig_of(label.shape, x.dtype))
 
 
 def _nll_grad(g, x, label, ignore_index):
-    """exp(x - lse) - one_hot, never a scatter; only x and the labels are kept."""
-    wide = _wide(x)
-    p = jnp.exp(wide - _lse(wide))
+    """Probabilities - one_hot, never a scatter; only x and the labels are kept."""
+    wide = widen(x)
+    top, rest = _lse(wide)
+    p = jnp.exp((wide - top) - rest)
     valid = label != ignore_index
     hot = jnp.arange(x.shape[-1], dtype=jnp.int32) == label.astype(jnp.int32)[..., None]
-    scale = jnp.where(valid, _wide(g), 0)[..., None]
+    scale = jnp.where(valid, widen(g), 0)[..., None]
     return ((p - hot) * scale).astype(x.dtype), None
 
 
@@ -103,7 +100,7 @@ def _(g, label, ignore_index, sigs):
     return jnp.where(hot & (label != ignore_index)[..., None], -g[..., None], 0).astype(g.dtype), None
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, upcast="grad")
 def class_weights(weight: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """The weight of each label's class; 0 where the label is ignored."""
     valid = label != ignore_index
@@ -177,10 +174,16 @@ nll_of_soft.infer(lambda logs, soft: sig_of(logs.shape[:-1], logs.dtype))
 nll_of_soft.grad(lambda g, soft: (-g[..., None] * soft, None), numpy=True)
 
 
-def _per(total: Tensor, weights: Tensor) -> Tensor:
-    """A total divided by the sum of weights; zero where nothing has weight."""
-    count = reductions.sum(weights)
-    return total / (count + cast(logic.equal(count, 0), count.dtype))
+def _per(loss: Tensor, weights: Tensor) -> Tensor:
+    """The sum of losses divided by the sum of weights; zero where nothing has weight."""
+    count = reductions.sum(reductions.single(weights))
+    return reductions.rounded_as(loss, reductions.sum(reductions.single(loss)) / (count + cast(logic.equal(count, 0), count.dtype)))
+
+
+def _per_label(loss: Tensor, label: Tensor, ignore_index: int) -> Tensor:
+    """The sum of losses divided by the count of labels that are not ignored."""
+    total = reductions.sum(reductions.single(loss))
+    return reductions.rounded_as(loss, total / count_valid(label, ignore_index, total))
 
 
 @composite(plain=True)
@@ -271,14 +274,18 @@ def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int
 
 def _weighed(loss: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, axis: int | None) -> Tensor:
     """Losses of labels times the weights of their classes, reduced; the mean is one of what has weight."""
-    per = None if weight is None else class_weights(weight, label, ignore_index)
-    loss = loss if per is None else loss * per
+    like, per = loss, None
+    if weight is not None:
+        like = loss if weight.dtype in dtypes.NARROW else weight
+        per = class_weights(reductions.single(weight), label, ignore_index)
+        loss = reductions.single(loss) * per
     if reduction == "mean":
-        total = reductions.sum(loss)
-        return total / count_valid(label, ignore_index, loss) if per is None else _per(total, per)
-    if reduction == "none" and axis is not None:
-        return reshape.unsqueeze(loss, axis)
-    return reduced(loss, reduction, "cross_entropy")
+        found = _per_label(loss, label, ignore_index) if per is None else _per(loss, per)
+    elif reduction == "none" and axis is not None:
+        found = reshape.unsqueeze(loss, axis)
+    else:
+        found = reduced(loss, reduction, "cross_entropy")
+    return reductions.rounded_as(like, found)
 
 
 def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool,
@@ -286,21 +293,29 @@ def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | No
     """Losses of probabilities; rows whose label is ignored, where they were made from labels, count for nothing."""
     logs = log_softmax(input) if use_softmax else log(input)
     loss = nll_of_soft(logs, soft)
-    per = None if weight is None else reductions.sum(cast(soft, weight.dtype) * weight, axis=-1)
-    loss = loss if per is None else loss * per
+    like, per = loss, None
+    if weight is not None:
+        like = loss if weight.dtype in dtypes.NARROW else weight
+        wide = reductions.single(weight)
+        per = reductions.sum(cast(soft, wide.dtype) * wide, axis=-1)
+        loss = reductions.single(loss) * per
     if label is not None:
         valid = logic.not_equal(label, ignore_index)
         loss, per = only_where(loss, valid), None if per is None else only_where(per, valid)
     if reduction == "mean":
         if per is not None:
-            return _per(reductions.sum(loss), per)
-        return reductions.mean(loss) if label is None else reductions.sum(loss) / count_valid(label, ignore_index, loss)
-    return reshape.unsqueeze(loss, axis) if reduction == "none" else reduced(loss, reduction, "cross_entropy")
+            found = _per(loss, per)
+        else:
+            found = reductions.mean(loss) if label is None else _per_label(loss, label, ignore_index)
+    else:
+        found = reshape.unsqueeze(loss, axis) if reduction == "none" else reduced(loss, reduction, "cross_entropy")
+    return reductions.rounded_as(like, found)
 
 
 @composite(plain=True, name_arg=False)
-def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100, numeric_stable_mode: bool = True,
-                               return_softmax: bool = False, axis: Axis = -1) -> Any:  # fmt: skip
+def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100,
+                               numeric_stable_mode: bool = True, return_softmax: bool = False,
+                               axis: Axis = -1) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Cross entropy of each sample, without reduction; the axis of the classes is kept with size 1.
 
     Args:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from bireme.core.base import errors
-from bireme.core.base.dtype import FLOAT, float16, float32
-from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.base.dtype import FLOAT, NARROW
+from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.linalg.matmul import matmul
 from bireme.ops.linalg.norms import norm
@@ -42,19 +41,17 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     """
     ndim = max(x1.ndim, x2.ndim)
     if not -ndim <= axis < ndim:
-        raise errors.bad(
-            "cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=errors.OutOfRangeError
-        )
-    narrow = x1.dtype is float16 and x2.dtype is float16
+        raise errors.bad("cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=IndexError)
+    narrow = x1.dtype if x1.dtype is x2.dtype and x1.dtype in NARROW else None
     # float16 ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
-    x1, x2 = [cast(x, float32) if x.dtype is float16 else x for x in (x1, x2)]
+    x1, x2 = reductions.single(x1), reductions.single(x2)
     if x1.shape != x2.shape:  # a vector that is repeated along the axis is as long as what it is repeated for
         shape = shapes.broadcast_shape(x1.shape, x2.shape)
         x1, x2 = shapes.expand(x1, shape), shapes.expand(x2, shape)
     both = reductions.sum(x1 * x2, axis=axis)
     sizes = reductions.sum(x1 * x1, axis=axis) * reductions.sum(x2 * x2, axis=axis)
     found = both / sqrt(clip.clip_number(sizes, eps * eps))
-    return cast(found, float16) if narrow else found
+    return found if narrow is None else found.astype(narrow)
 
 
 @composite(plain=True)
@@ -107,13 +104,14 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
     if input1.shape != input2.shape:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:
-        raise errors.bad(f"{where}(input1)", "a 1-D or 2-D tensor", input1)
-    product = reductions.sum(input1 * input2, axis=-1)
-    sizes = (reductions.sum(input1.square(), axis=-1) + 1e-12) * (reductions.sum(input2.square(), axis=-1) + 1e-12)
+        raise errors.bad(f"{where}(input1)", "one or two axes", input1)
+    first, second = reductions.single(input1), reductions.single(input2)
+    product = reductions.sum(first * second, axis=-1)
+    sizes = (reductions.sum(first.square(), axis=-1) + 1e-12) * (reductions.sum(second.square(), axis=-1) + 1e-12)
     cosine = product / sqrt(sizes)
     near = only_where(1 - cosine, logic.equal(label, 1))
     far = only_where(clip.clip_number(cosine - margin, 0.0), logic.equal(label, -1))
-    return reduced(near + far, reduction, where)
+    return reduced(reductions.rounded_as(input1, near + far), reduction, where)
 
 
 @composite(plain=True)
@@ -157,8 +155,10 @@ def triplet_margin_loss(input: Tensor, positive: Tensor, negative: Tensor, margi
 
 
 @composite()
-def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative: Tensor, distance_function: Any = None, margin: float = 1.0,
-                                      swap: bool = False, reduction: str = "mean") -> Tensor:  # fmt: skip
+def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative: Tensor,
+                                      distance_function: Attr[Callable[[Tensor, Tensor], Tensor]] = None,
+                                      margin: float = 1.0, swap: bool = False,
+                                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """Triplet loss with any distance: ``max(0, d(input, positive) - d(input, negative) + margin)``.
 
     Args:
@@ -231,15 +231,16 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     rows = reshape.reshape(labels, [n, 1])
     same = cast(logic.equal(rows, reshape.transpose(rows, [1, 0])), anchor.dtype)
     same = same / reductions.sum(same, axis=1, keepdim=True)
-    sizes = reductions.mean(reductions.sum(anchor.square(), axis=1)) + reductions.mean(reductions.sum(positive.square(), axis=1))
+    parts = [reductions.mean(reductions.sum(reductions.single(x).square(), axis=1)) for x in (anchor, positive)]
     products = matmul(anchor, positive, transpose_y=True)
-    return cross_entropy(products, same, soft_label=True) + sizes * (0.25 * l2_reg)
+    sizes = reductions.rounded_as(anchor, (parts[0] + parts[1]) * (0.25 * l2_reg))
+    return cross_entropy(products, same, soft_label=True) + sizes
 
 
 # ---------------------------------------------------------------- margins between classes
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast=True)
 def multi_margin_of(input: Tensor, label: Tensor, weight: Tensor | None, p: float, margin: float) -> Tensor:
     """What the labelled score lacks to exceed the others by the margin, to the power p; use `multi_margin_loss`."""
     hot = lax.broadcasted_iota(label.dtype, input.shape, 1) == label[:, None]
@@ -280,14 +281,14 @@ def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float 
     if input.ndim != 2:
         raise errors.bad("multi_margin_loss(input)", "shape [batch, classes]", input)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad("multi_margin_loss(label)", f"an integer tensor of shape {input.shape[:1]}", label)
+        raise errors.bad("multi_margin_loss(label)", f"an integer tensor of shape {input.shape[:1]}", label, kind=errors.for_integer(label))
     if weight is not None and weight.shape != input.shape[1:]:
         raise errors.bad("multi_margin_loss(weight)", f"shape {input.shape[1:]}, one weight for each class", weight)
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label
     return reduced(multi_margin_of(input, label, weight, float(p), margin), reduction, "multi_margin_loss")
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast=True)
 def multi_label_margin_of(input: Tensor, label: Tensor) -> Tensor:
     """What each labelled score lacks to exceed each other one by 1; use `multi_label_margin_loss`."""
     classes = input.shape[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +32,7 @@ def _steps(input, weight, bias, table):
     return jnp.where(table >= 0, limited, 0)
 
 
-@op(dtypes=FLOAT, amp="high")
+@op(dtypes=FLOAT, amp="high", upcast=True)
 def hsigmoid_of(input: Tensor, weight: Tensor, bias: Tensor | None, table: Tensor, code: Tensor) -> Tensor:
     """Sum of the binary cross entropies along each leaf's path in a tree of classes; use `hsigmoid_loss`."""
     pre = _steps(input, weight, bias, table)
@@ -93,7 +94,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
     """
     where = "hsigmoid_loss"
     if num_classes < 2:
-        raise errors.bad(f"{where}(num_classes)", "an integer greater than 1", num_classes)
+        raise errors.bad(f"{where}(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes))
     if input.ndim != 2 or weight.ndim != 2 or weight.shape[1] != input.shape[1]:
         got = f"shapes {input.shape} and {weight.shape}"
         raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", described=got)
@@ -101,7 +102,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         if t is not None and t.dtype.is_complex:
             raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.DtypeError)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[input.shape[0], 1]}", label)
+        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[input.shape[0], 1]}", label, kind=errors.for_integer(label))
     if bias is not None and bias._value.sig.size != weight.shape[0]:
         raise errors.bad(f"{where}(bias)", f"{weight.shape[0]} elements, one for each node", bias)
     if (path_table is None) != (path_code is None):
@@ -119,7 +120,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
 # ---------------------------------------------------------------- margins of angles
 
 
-@op(dtypes=FLOAT, amp="high")
+@op(dtypes=FLOAT, amp="high", upcast=True)
 def angle_margin_of(logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float) -> Tensor:
     """Cosines with a margin at the labelled class, times the scale; use `margin_cross_entropy`."""
     hot = jnp.arange(logits.shape[1], dtype=label.dtype) == label[:, None]
@@ -134,8 +135,9 @@ angle_margin_of.index(lambda s: [("label", 0, s["logits"].shape[1])], "margin_cr
 
 
 @composite(plain=True, name_arg=False)
-def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, margin2: float = 0.5, margin3: float = 0.0, scale: float = 64.0,
-                         group: Any = None, return_softmax: bool = False, reduction: Any = "mean") -> Any:  # fmt: skip
+def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, margin2: float = 0.5,
+                         margin3: float = 0.0, scale: float = 64.0, group: Any = None, return_softmax: bool = False,
+                         reduction: Attr[str] = "mean") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Cross entropy of cosines with a margin at the labelled class, as in ArcFace and CosFace.
 
     The cosine of the labelled class becomes ``cos(margin1 * angle + margin2) - margin3``; then all are multiplied by
@@ -170,7 +172,7 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, ma
     if logits.ndim != 2:
         raise errors.bad(f"{where}(logits)", "shape [N, classes]", logits)
     if label.shape not in ([logits.shape[0]], [logits.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label)
+        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label, kind=errors.for_integer(label))
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label
     held = angle_margin_of(logits, label, margin1, margin2, margin3, scale)
     loss = reshape.unsqueeze(nll_of_logits(held, label, -100), -1)
@@ -197,7 +199,8 @@ cluster_of.index(lambda s: [("label", 0, s["cutoffs"][-1])], "adaptive_log_softm
 
 
 @composite()
-def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Tensor, tail_weights: Any, cutoffs: Any,
+def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Tensor,
+                                   tail_weights: Attr[Sequence[Sequence[Tensor]]], cutoffs: Attr[Sequence[int]],
                                    head_bias: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive softmax: log-probabilities of labels, with rare classes in clusters behind smaller maps.
 

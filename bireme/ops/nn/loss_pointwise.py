@@ -304,13 +304,12 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
             "dice_loss(input)", "a floating-point dtype", described=input.dtype.name, kind=errors.ArgumentTypeError
         )
     if label.dtype.kind != "i":
-        raise errors.bad(
-            "dice_loss(label)", "an integer dtype", described=label.dtype.name, kind=errors.ArgumentTypeError
-        )
-    hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), input.dtype)
-    axes = list(range(1, input.ndim))
-    both = reductions.sum(input * hot, axis=axes)
-    return reductions.mean(1 - both * 2 / (reductions.sum(input, axis=axes) + reductions.sum(hot, axis=axes) + epsilon))
+        raise errors.bad("dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError)
+    wide, axes = reductions.single(input), list(range(1, input.ndim))
+    hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), wide.dtype)
+    both = reductions.sum(wide * hot, axis=axes)
+    found = reductions.mean(1 - both * 2 / (reductions.sum(wide, axis=axes) + reductions.sum(hot, axis=axes) + epsilon))
+    return reductions.rounded_as(input, found)
 
 
 # ---------------------------------------------------------------- distributions
@@ -364,8 +363,8 @@ def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
     _same_shape("kl_div(label)", "input", input, label)
     loss = kl_of_logs(input, label) if log_target else kl_of(input, label)
     if reduction == "batchmean":
-        total = reductions.sum(loss)
-        return total / input.shape[0] if input.ndim and input.shape[0] else total
+        total = reductions.sum(reductions.single(loss))
+        return reductions.rounded_as(loss, total / input.shape[0] if input.ndim and input.shape[0] else total)
     return reduced(loss, reduction, "kl_div")
 
 

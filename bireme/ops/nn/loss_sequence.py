@@ -187,10 +187,10 @@ def ctc_loss(log_probs: Tensor, labels: Tensor, input_lengths: Tensor, label_len
     if not 0 <= blank < classes:
         raise errors.bad("ctc_loss(blank)", f"a class in [0, {classes - 1}]", blank)
     if labels.ndim != 2 or labels.shape[0] != batch or labels.dtype.kind != "i":
-        raise errors.bad("ctc_loss(labels)", f"an integer tensor of shape [{batch}, longest label]", labels)
+        raise errors.bad("ctc_loss(labels)", f"an integer tensor of shape [{batch}, longest label]", labels, kind=errors.for_integer(labels))
     for name, t in (("input_lengths", input_lengths), ("label_lengths", label_lengths)):
         if t.shape != [batch] or t.dtype.kind != "i":
-            raise errors.bad(f"ctc_loss({name})", f"an integer tensor of shape [{batch}]", t)
+            raise errors.bad(f"ctc_loss({name})", f"an integer tensor of shape [{batch}]", t, kind=errors.for_integer(t))
     loss = ctc_of(log_probs, labels, input_lengths, label_lengths, blank, norm_by_times)
     if reduction == "mean":
         return reductions.mean(loss / cast(label_lengths, loss.dtype))
@@ -270,8 +270,8 @@ def rnnt_loss(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths
     if not 0 <= blank < classes:
         raise errors.bad("rnnt_loss(blank)", f"a class in [0, {classes - 1}]", blank)
     if label.shape != [batch, labels - 1] or label.dtype.kind != "i":
-        raise errors.bad("rnnt_loss(label)", f"an integer tensor of shape {[batch, labels - 1]}", label)
+        raise errors.bad("rnnt_loss(label)", f"an integer tensor of shape {[batch, labels - 1]}", label, kind=errors.for_integer(label))
     for name, t in (("input_lengths", input_lengths), ("label_lengths", label_lengths)):
         if t.shape != [batch] or t.dtype.kind != "i":
-            raise errors.bad(f"rnnt_loss({name})", f"an integer tensor of shape [{batch}]", t)
+            raise errors.bad(f"rnnt_loss({name})", f"an integer tensor of shape [{batch}]", t, kind=errors.for_integer(t))
     return reduced(rnnt_of(input, label, input_lengths, label_lengths, blank, fastemit_lambda), reduction, "rnnt_loss")

@@ -14,20 +14,16 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.declare.op import Attr, Padding, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.numpy_exec.convolution import taps
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
 from bireme.ops.nn.window_args import Windows
 
 _UNROLLED = 25  # elements of a window that are compared one by one
 MAX_SLICED_SIZE = 16  # elements along one axis up to which it is cut into slices
-
-
-def wide(x: Any) -> Any:
-    """Half precision is added up in float32."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 @functools.lru_cache(maxsize=1024)
@@ -167,7 +163,7 @@ def _(g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     at = windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
     if not g[0].size:
         return jnp.zeros(sigs[0].shape, g[0].dtype)
-    gs, tap = wide(move(g[0], last)), move(out[1], last)
+    gs, tap = widen(move(g[0], last)), move(out[1], last)
     found = _gathered(gs, tap, at) if math.prod(at.size) <= _UNROLLED else scattered(gs, places_of(tap, at), at.dims)
     return back(found.astype(g[0].dtype), last)
 
@@ -256,7 +252,8 @@ def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -
 
 
 @composite(plain=True)
-def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False) -> Any:
+def max_pool1d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of sequences: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.
@@ -284,8 +281,8 @@ def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 
 
 @composite(plain=True)
-def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
-               data_format: str = "NCHW") -> Any:  # fmt: skip
+def max_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False, data_format: str = "NCHW") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of images: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.
@@ -317,8 +314,8 @@ def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 
 
 @composite(plain=True)
-def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
-               data_format: str = "NCDHW") -> Any:  # fmt: skip
+def max_pool3d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False, data_format: str = "NCDHW") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of volumes: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.

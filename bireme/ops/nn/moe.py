@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT, INT
-from bireme.core.declare.op import Extra, Ints, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, Extra, Ints, Key, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.random.generators import bits
 
@@ -45,15 +46,16 @@ def moe_permute_of(hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: 
 def _check_routes(where: str, routes: Tensor, experts: int) -> None:
     if routes.ndim != 2 or routes.dtype.kind != "i":
         raise errors.bad(
-            f"{where}(expert_routemap_topk)", "an integer tensor of shape [tokens, experts per token]", routes
+            f"{where}(expert_routemap_topk)", "an integer tensor of shape [tokens, experts per token]", routes, kind=errors.for_integer(routes)
         )
     if not isinstance(experts, int) or experts < 1:
         raise errors.bad(f"{where}(num_experts)", "a positive integer", experts, kind=errors.for_integer(experts))
 
 
 @composite()
-def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor, num_experts: int,
-                tokens_per_expert: Any, padding_alignment: int, do_gather: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor,
+                num_experts: int, tokens_per_expert: Attr[Sequence[int]], padding_alignment: int,
+                do_gather: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Sort the tokens of a mixture of experts by expert.
 
     Rows of the same expert follow each other, in the order of the tokens, padded with zeros to a multiple of
@@ -68,7 +70,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
         tokens_per_expert: List with the number of tokens of each expert.
         padding_alignment: Number that the rows of each expert are padded to a multiple of.
         do_gather: Whether to fill the rows in; ``False`` leaves zeros and computes the rest. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tuple of four tensors: the sorted rows, of shape ``[rows, width]``; the row of each token for each expert or -1,
@@ -98,12 +100,12 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
     if len(counts) != num_experts or any(int(n) < 0 for n in counts):
         raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} elements, the tokens per expert", counts)
     if padding_alignment < 1:
-        raise errors.bad(f"{where}(padding_alignment)", "a positive integer", padding_alignment)
+        raise errors.bad(f"{where}(padding_alignment)", "a positive integer", padding_alignment, kind=errors.for_integer(padding_alignment))
     places = [-(-int(n) // padding_alignment) * padding_alignment for n in counts]
     return moe_permute_of(hidden_states, scale, expert_routemap_topk, expert_prob_topk, places, do_gather)
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast="grad")
 def moe_unpermute_of(rows: Tensor, rowmap: Tensor, routes: Tensor, probs: Tensor, wide: bool) -> tuple[Tensor, Tensor]:
     """Sums of each token's rows, and its weights; use `moe_unpermute`."""
     kind = jnp.promote_types(rows.dtype, jnp.float32) if wide else rows.dtype
@@ -120,8 +122,9 @@ def _(rows, rowmap, routes, probs):
 
 
 @composite()
-def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor, token_prob_unzipped: Tensor,
-                  total_zipped_tokens: int, num_experts: int, use_mix_precision: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor,
+                  token_prob_unzipped: Tensor, total_zipped_tokens: int, num_experts: int,
+                  use_mix_precision: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Bring tokens that ``moe_permute`` sorted by expert back into their order, the rows of each token summed.
 
     Args:
@@ -133,7 +136,7 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
         total_zipped_tokens: Number of tokens.
         num_experts: Number of experts.
         use_mix_precision: Whether to sum half precision in float32. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of the tokens, of shape ``[tokens, width]``, and their weights, of shape ``[tokens, k]``; rows are summed
@@ -187,7 +190,7 @@ class_centers.infer(lambda label, num_classes: (label, sig_of((num_classes,), la
 
 
 @composite(name_arg=False)
-def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> Any:
+def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> tuple[Tensor, Tensor]:
     """Sample classes for a partial softmax: all classes among the labels, and random others.
 
     Args:
@@ -218,6 +221,6 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group
         raise errors.bad(f"{where}(label)", "int32 or int64", described=label.dtype.name, kind=errors.DtypeError)
     num_classes, num_samples = int(num_classes), int(num_samples)
     if not 0 < num_samples <= num_classes:
-        raise errors.bad(f"{where}(num_samples)", f"an integer in [1, {num_classes}]", num_samples)
+        raise errors.bad(f"{where}(num_samples)", f"an integer in [1, {num_classes}]", num_samples, kind=errors.for_integer(num_samples))
     places, order, count = class_centers(label, num_classes)
     return places, order[: max(num_samples, int(count))]

@@ -11,14 +11,12 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.core.declare.op import Ints, Sizes, Tensor, composite, op
 from bireme.ops._shared.barrier import tie
 from bireme.ops._shared.compiler_hints import fresh, in_rows
+from bireme.ops._shared.precision import widen
 from bireme.ops.linalg.norms import norm
-
-
-def _wide(x):
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+from bireme.ops.optimizer.updates import unless_invalid
 
 
 def _moments(x, axes, epsilon, one_pass):
@@ -34,7 +32,7 @@ def _moments(x, axes, epsilon, one_pass):
         variance = jnp.maximum(jnp.mean(row * row, axis=axes, keepdims=True) - mean * mean, 0).astype(kind)
         mean = mean.astype(kind)
     else:
-        x = _wide(x)
+        x = widen(x)
         mean = jnp.mean(x, axis=axes, keepdims=True)
         variance = jnp.mean(jnp.square(x - mean), axis=axes, keepdims=True)
     return mean, 1 / jnp.sqrt(variance + epsilon.astype(kind))
@@ -43,15 +41,15 @@ def _moments(x, axes, epsilon, one_pass):
 def _normalised(x, axes, epsilon, one_pass=False):
     """(x - mean) / deviation, and 1 / deviation."""
     mean, inv = _moments(x, axes, epsilon, one_pass)
-    return (_wide(x) - mean) * inv, inv
+    return (widen(x) - mean) * inv, inv
 
 
 def _forward(x, weight, bias, epsilon, axes, one_pass=False):
     y, _ = _normalised(x, axes, epsilon, one_pass)
     if weight is not None:
-        y = y * _wide(weight)
+        y = y * widen(weight)
     if bias is not None:
-        y = y + _wide(bias)
+        y = y + widen(bias)
     return y.astype(x.dtype)
 
 
@@ -83,17 +81,31 @@ layer_norm_of.infer(lambda x: x)
 
 @layer_norm_of.on("cuda")
 def _(x, weight, bias, epsilon, axes):
-    return _forward(in_rows(x, "cuda"), weight, bias, epsilon, axes, one_pass=True)
+    return _forward(in_rows(x), weight, bias, epsilon, axes, one_pass=True)
 
 
-def _backward(g, x, weight, bias, epsilon, axes, platform):
-    x, g = in_rows(x, platform), in_rows(g, platform)
-    mean, inv = _moments(x, axes, epsilon, platform == "cuda")  # as in forward, so that XLA computes them once
-    y = (_wide(fresh(x, platform)) - mean) * inv
-    wide = _wide(g)
-    d = wide if weight is None else wide * _wide(weight)
-    # one number a row is kept: to weigh recomputing it in every reader takes XLA half of a compile on a GPU
-    average, dot = fresh((jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)), platform)
+@layer_norm_of.grad(numpy=True)
+def _(g, x, weight, bias, epsilon, axes):
+    y, inv = _normalised(x, axes, epsilon)  # as in forward, so that XLA computes it once
+    d = widen(g) if weight is None else widen(g) * widen(weight)
+    rows = jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)
+    return _norm_grads(g, x, weight, bias, axes, y, inv, d, *rows)
+
+
+@layer_norm_of.grad(on="cuda")
+def _(g, x, weight, bias, epsilon, axes):
+    x, g = in_rows(x), in_rows(g)
+    mean, inv = _moments(x, axes, epsilon, one_pass=True)  # as in forward, so that XLA computes them once
+    y = (widen(fresh(x)) - mean) * inv
+    d = widen(g) if weight is None else widen(g) * widen(weight)
+    # one number a row is kept: to weigh recomputing it in every reader takes XLA half of a compile
+    rows = fresh((jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)))
+    return _norm_grads(g, x, weight, bias, axes, y, inv, d, *rows)
+
+
+def _norm_grads(g, x, weight, bias, axes, y, inv, d, average, dot):
+    """Gradients of operands, weight and bias: `d` is that of the normalized rows `y`, `average` and `dot` its two means."""
+    wide = widen(g)
     grads = [((d - average - y * dot) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
     if weight is not None:
@@ -103,11 +115,9 @@ def _backward(g, x, weight, bias, epsilon, axes, platform):
     return (*grads, None)
 
 
-layer_norm_of.grad(_backward, numpy=True)
-
-
 @composite(plain=True)
-def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, epsilon: float = 1e-05) -> Tensor:
+def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None,
+               epsilon: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalize over the last axes to mean 0 and variance 1, then scale and shift.
 
     The result is ``(x - mean) / sqrt(variance + epsilon) * weight + bias``, with the biased variance; statistics of
@@ -183,7 +193,7 @@ def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
 
 def _of_channels(v, like, axis):
     """A number for each channel, in a shape that broadcasts."""
-    return _wide(v).astype(_wide(like).dtype).reshape([-1 if i == axis else 1 for i in range(like.ndim)])
+    return widen(v).astype(widen(like).dtype).reshape([-1 if i == axis else 1 for i in range(like.ndim)])
 
 
 def _channel_sum(x, axis):
@@ -195,7 +205,7 @@ def _channel_sum(x, axis):
 
 def _over_batch(x, epsilon, axis, one_pass):
     """(x - mean) / deviation, and for each channel 1 / deviation, mean and variance."""
-    x = _wide(x)
+    x = widen(x)
     part = 1 / max(1, x.size // max(1, x.shape[axis]))
     first = x[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])] if one_pass and x.size else None
     d = x if first is None else x - first
@@ -218,7 +228,7 @@ def _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon
     if bias is not None:
         y = y + _of_channels(bias, x, axis)
     old = momentum.astype(mean.dtype)
-    kept = [(_wide(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype) for r, now in ((running_mean, mean), (running_var, variance))]
+    kept = [(widen(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype) for r, now in ((running_mean, mean), (running_var, variance))]
     return [y.astype(x.dtype), *kept]
 
 
@@ -238,13 +248,22 @@ batch_norm_of.infer(lambda x, running_mean, running_var: [x, running_mean, runni
 
 
 @batch_norm_of.grad(numpy=True)
-def _(g, x, weight, bias, momentum, epsilon, axis, sigs, platform):
-    y, inv, _, _ = _over_batch(x, epsilon, axis, platform == "cuda")  # as in forward, so that XLA computes it once
-    wide, count = _wide(g[0]), max(1, x.size // max(1, x.shape[axis]))
+def _(g, x, weight, bias, momentum, epsilon, axis, sigs):
+    return _batch_grads(g, x, weight, bias, momentum, epsilon, axis, sigs)
+
+
+@batch_norm_of.grad(on="cuda")
+def _(g, x, weight, bias, momentum, epsilon, axis, sigs):
+    return _batch_grads(g, x, weight, bias, momentum, epsilon, axis, sigs, one_pass=True)
+
+
+def _batch_grads(g, x, weight, bias, momentum, epsilon, axis, sigs, one_pass=False):
+    y, inv, _, _ = _over_batch(x, epsilon, axis, one_pass)  # as in forward, so that XLA computes it once
+    wide, count = widen(g[0]), max(1, x.size // max(1, x.shape[axis]))
     old = momentum.astype(y.dtype)
-    mean_grad, variance_grad = [_wide(t).astype(y.dtype) for t in g[1:]]
+    mean_grad, variance_grad = [widen(t).astype(y.dtype) for t in g[1:]]
     total, dot = _channel_sum(wide, axis), _channel_sum(wide * y, axis)
-    scale = inv if weight is None else inv * _wide(weight).astype(y.dtype)
+    scale = inv if weight is None else inv * widen(weight).astype(y.dtype)
     level = (scale * total - mean_grad * (1 - old)) / count
     slope = (scale * dot - variance_grad * (1 - old) * 2 / inv) / count
     found = wide * _of_channels(scale, x, axis) - _of_channels(level, x, axis) - y * _of_channels(slope, x, axis)
@@ -261,10 +280,10 @@ def normalised_by(
     x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axis: int
 ) -> Tensor:
     """Normalized with statistics that are given; use `batch_norm`."""
-    scale = 1 / jnp.sqrt(_of_channels(variance, x, axis) + epsilon.astype(_wide(x).dtype))
+    scale = 1 / jnp.sqrt(_of_channels(variance, x, axis) + epsilon.astype(widen(x).dtype))
     if weight is not None:
         scale = scale * _of_channels(weight, x, axis)
-    y = (_wide(x) - _of_channels(mean, x, axis)) * scale
+    y = (widen(x) - _of_channels(mean, x, axis)) * scale
     return (y if bias is None else y + _of_channels(bias, x, axis)).astype(x.dtype)
 
 
@@ -315,6 +334,7 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
         return y
     y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
     if x._value.sig.size:
+        mean, variance = unless_invalid([running_mean, running_var], [mean, variance])
         running_mean._assign_value(mean)
         running_var._assign_value(variance)
     return y
@@ -335,9 +355,9 @@ def _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=False):
     cut, axes, numbers = _grouped(x.shape, groups, axis)
     y, _ = _normalised(x.reshape(cut), axes, epsilon, one_pass)
     if weight is not None:
-        y = y * _wide(weight).reshape(numbers)
+        y = y * widen(weight).reshape(numbers)
     if bias is not None:
-        y = y + _wide(bias).reshape(numbers)
+        y = y + widen(bias).reshape(numbers)
     return y.reshape(x.shape).astype(x.dtype)
 
 
@@ -356,11 +376,20 @@ def _(x, weight, bias, epsilon, groups, axis):
 
 
 @group_norm_of.grad(numpy=True)
-def _(g, x, weight, bias, epsilon, groups, axis, platform):
+def _(g, x, weight, bias, epsilon, groups, axis):
+    return _group_grads(g, x, weight, bias, epsilon, groups, axis)
+
+
+@group_norm_of.grad(on="cuda")
+def _(g, x, weight, bias, epsilon, groups, axis):
+    return _group_grads(g, x, weight, bias, epsilon, groups, axis, one_pass=True)
+
+
+def _group_grads(g, x, weight, bias, epsilon, groups, axis, one_pass=False):
     cut, axes, numbers = _grouped(x.shape, groups, axis)
-    y, inv = _normalised(x.reshape(cut), axes, epsilon, platform == "cuda")
-    wide = _wide(g).reshape(cut)
-    d = wide if weight is None else wide * _wide(weight).reshape(numbers)
+    y, inv = _normalised(x.reshape(cut), axes, epsilon, one_pass)
+    wide = widen(g).reshape(cut)
+    d = wide if weight is None else wide * widen(weight).reshape(numbers)
     mean, dot = jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)
     grads = [((d - mean - y * dot) * inv).reshape(x.shape).astype(x.dtype)]
     if weight is not None:
@@ -436,7 +465,7 @@ def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Te
 @op(dtypes=FLOAT, numpy=True, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
 def local_response_norm_of(x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int) -> Tensor:
     """Divided by a power of the mean square of neighbouring channels; use `local_response_norm`."""
-    wide = _wide(x)
+    wide = widen(x)
     alpha, beta, k = [t.astype(wide.dtype) for t in (alpha, beta, k)]
     return (wide * (k + alpha * (_neighbours(wide * wide, size, size // 2, axis) / size)) ** -beta).astype(x.dtype)
 
@@ -453,7 +482,7 @@ local_response_norm_of.infer(lambda x: x)
 
 @local_response_norm_of.grad(numpy=True)
 def _(g, x, alpha, beta, k, size, axis):
-    kind, x, g = g.dtype, _wide(x), _wide(g)
+    kind, x, g = g.dtype, widen(x), widen(g)
     alpha, beta, k = [t.astype(x.dtype) for t in (alpha, beta, k)]
     base = k + alpha * (_neighbours(x * x, size, size // 2, axis) / size)
     share = g * x * base ** (-beta - 1)

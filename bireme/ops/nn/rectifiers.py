@@ -9,7 +9,7 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
 from bireme.ops.manipulation import reshape
@@ -338,7 +338,7 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW") -> Tensor:
 
 
 @composite()
-def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: bool = True) -> Tensor:
+def rrelu(x: Tensor, lower: Attr[float] = 1.0 / 8.0, upper: Attr[float] = 1.0 / 3.0, training: bool = True) -> Tensor:
     """Rectified linear unit with random slopes for negative elements: ``x`` where ``x >= 0``, else ``slope * x``.
 
     In training the slope of each element is drawn from the uniform distribution on ``[lower, upper]``; otherwise it is

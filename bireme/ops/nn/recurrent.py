@@ -17,18 +17,20 @@ from bireme.ops.nn import recurrent_numpy
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-def _wide(x):
+def _state_dtype(x):
     """The dtype that states are carried in: half precision would lose digits at every step."""
     return jnp.float32 if x.dtype.itemsize < 4 else x.dtype
 
 
-def _times(x, weight):
-    return jnp.matmul(x.astype(weight.dtype), weight.T, preferred_element_type=_wide(weight))
+def _times(x, weight, kind):
+    """A product in the type `kind`; a wider weight is rounded to it here, so that its gradient adds up in its own type."""
+    wide = jnp.float32 if kind.itemsize < 4 else kind
+    return jnp.matmul(x.astype(kind), weight.T.astype(kind), preferred_element_type=wide)
 
 
-def _hidden(h, weight_hh, bias_hh):
+def _hidden(h, weight_hh, bias_hh, kind):
     """The state's part of the gates."""
-    made = _times(h, weight_hh)
+    made = _times(h, weight_hh, kind)
     return made if bias_hh is None else made + bias_hh.astype(made.dtype)
 
 
@@ -54,13 +56,13 @@ def _rule(mode):
     return {"LSTM": lstm, "GRU": gru}.get(mode, simple)
 
 
-def _stepper(mode, weight_hh, bias_hh, weight_ho):
+def _stepper(mode, weight_hh, bias_hh, weight_ho, kind):
     """The function (states, input's part of the gates) -> states."""
     rule = _rule(mode)
 
     def step(states, given):
-        h, *rest = rule(states, given, _hidden(states[0], weight_hh, bias_hh))
-        return (h if weight_ho is None else _times(h, weight_ho.T), *rest)
+        h, *rest = rule(states, given, _hidden(states[0], weight_hh, bias_hh, kind))
+        return (h if weight_ho is None else _times(h, weight_ho.T, kind), *rest)
 
     return step
 
@@ -70,10 +72,10 @@ def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, wei
                   weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
                   masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
     """One step, or a sequence whose states are projected, with the gradient that jax derives; use `recurrence`."""
-    kind, wide = x.dtype, _wide(x)
-    step = _stepper(mode, weight_hh, bias_hh, weight_ho)
+    kind, wide = x.dtype, _state_dtype(x)
+    step = _stepper(mode, weight_hh, bias_hh, weight_ho, kind)
     # the product with the inputs does not depend on the states: one large product instead of many small ones
-    given = _times(x, weight_ih)
+    given = _times(x, weight_ih, kind)
     given = given if bias_ih is None else given + bias_ih.astype(wide)
     states = tuple([s.astype(wide) for s in (h, c) if s is not None])
     if x.ndim == 2:
@@ -102,8 +104,12 @@ def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, wei
 def _(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked):
     """The one that jax derives; said here, for the interpreter has its own."""
     operands = {
-        "x": x, "h": h, "c": c, "weight_ih": weight_ih, "weight_hh": weight_hh, "bias_ih": bias_ih, "bias_hh": bias_hh, "weight_ho": weight_ho,
+        "x": x, "h": h, "c": c, "weight_ih": weight_ih, "weight_hh": weight_hh, "bias_ih": bias_ih, "bias_hh": bias_hh,
+        "weight_ho": weight_ho,
     }  # fmt: skip
+    for name, a in operands.items():
+        if a is not None and name not in ("x", "h", "c"):  # each step adds to their gradients: half precision would stop growing
+            operands[name] = a.astype(_state_dtype(a))
     given = {name: a for name, a in operands.items() if a is not None}
     fixed = {**operands, "lengths": lengths, "mode": mode, "reverse": reverse, "time_major": time_major, "masked": masked}
     outs, pull = jax.vjp(lambda *parts: recurrence_of.body(**{**fixed, **dict(zip(given, parts, strict=True))}), *given.values())
@@ -161,7 +167,7 @@ def _sequence(x, time_major):
 def _given(x, weight_ih, bias_ih, time_major):
     """The inputs' part of the gates, [steps, batch, gates]: independent of the states, so one large product."""
     batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
-    made = _times(_sequence(x, time_major), weight_ih)
+    made = _times(_sequence(x, time_major), weight_ih, x.dtype)
     return (made if bias_ih is None else made + bias_ih.astype(made.dtype)).reshape(steps, batch, -1)
 
 
@@ -175,7 +181,7 @@ def sequence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weigh
                 lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
                 masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
     """Outputs and last states, the states before each step and their part of the gates; use `recurrence`."""
-    kind, wide, rule = x.dtype, _wide(x), _rule(mode)
+    kind, wide, rule = x.dtype, _state_dtype(x), _rule(mode)
     given = _given(x, weight_ih, bias_ih, time_major)
     inside = None if lengths is None else _within(lengths, len(given))
     turned = lax.optimization_barrier(weight_hh.T)  # once, and not in each step
@@ -217,7 +223,7 @@ def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, time_major
 @sequence_of.grad(numpy=recurrent_numpy.sequence_backward)
 def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
     """Step by step only what depends on the step after; all products of weights with whole sequences are one each."""
-    kind, wide, rule, count = x.dtype, _wide(x), _rule(mode), 1 if c is None else 2
+    kind, wide, rule, count = x.dtype, _state_dtype(x), _rule(mode), 1 if c is None else 2
     before, own = tuple(out[1 + count : -1]), out[-1]
     more, last, more_before, more_own = g[0], g[1 : 1 + count], tuple(g[1 + count : -1]), g[-1]
     more = (more if time_major else jnp.swapaxes(more, 0, 1)).astype(wide)
@@ -271,7 +277,7 @@ def _halves(units, dtype):
 def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
             reverse: bool = False, time_major: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """Outputs and last states of an LSTM, and the gates and cells of every step; use `recurrence`."""
-    kind, wide = x.dtype, _wide(x)
+    kind, wide = x.dtype, _state_dtype(x)
     # one tanh for all gates: sigmoid(z) = tanh(z / 2) / 2 + 1 / 2; z is halved before the loop, which is exact
     half, shift = _halves(h.shape[1], wide)
     given = _given(x, weight_ih, bias_ih, time_major)
@@ -310,7 +316,7 @@ def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, time_major):
 @lstm_of.grad(numpy=recurrent_numpy.lstm_backward)
 def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """Step by step only what depends on the step after; all products of weights with whole sequences are one each."""
-    kind, wide = x.dtype, _wide(x)
+    kind, wide = x.dtype, _state_dtype(x)
     outs, _, _, gates, cells = out
     more, last_h, last_c, more_gates, more_cells = g
     if not time_major:

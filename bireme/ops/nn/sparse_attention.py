@@ -97,7 +97,7 @@ def _slopes(by, g, query, key, value, offset, columns, padding, mask):
     return [x.reshape(query.shape) for x in found]
 
 
-@op(dtypes=FLOAT, promote="query key value", numpy=lambda *operands: _attend(_Numpy, *operands))
+@op(dtypes=FLOAT, promote="query key value", upcast=True, numpy=lambda *operands: _attend(_Numpy, *operands))
 def sparse_attention(query: Tensor, key: Tensor, value: Tensor, sparse_csr_offset: Tensor, sparse_csr_columns: Tensor,
                      key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Attention over the pairs of queries and keys that a sparse layout in CSR form lists.

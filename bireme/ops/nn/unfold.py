@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
-from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.declare.op import Attr, Sizes, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.convolution import places, taps
 from bireme.ops.nn import window_args
@@ -83,7 +83,8 @@ def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
 
 
 @op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold", numpy=_columns_numpy)
-def unfold_columns(x: Tensor, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
+def unfold_columns(x: Tensor, kernel_sizes: Sizes, strides: Sizes = 1, paddings: Sizes = 0,
+                   dilations: Sizes = 1) -> Tensor:  # fmt: skip
     """Extract windows of images as columns (im2col).
 
     Args:
@@ -132,7 +133,8 @@ def _(arguments):
 
 
 @op(dtypes=FLOAT | COMPLEX, numpy=_sum_of_columns_numpy)
-def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
+def fold(x: Tensor, output_sizes: Sizes, kernel_sizes: Sizes, strides: Sizes = 1, paddings: Sizes = 0,
+         dilations: Sizes = 1) -> Tensor:  # fmt: skip
     """Sum columns into images (col2im): the transpose of ``unfold``.
 
     Args:
@@ -261,8 +263,8 @@ def _complete_unpool(made: Any, n: int) -> None:
 
 
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
-def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCL",
-                 output_size: Attr = None) -> Tensor:  # fmt: skip
+def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
+                 data_format: str = "NCL", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool1d`` but for the elements that were not maxima, which are 0.
 
     Args:
@@ -291,8 +293,8 @@ def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 
 
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
-def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCHW",
-                 output_size: Attr = None) -> Tensor:  # fmt: skip
+def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
+                 data_format: str = "NCHW", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool2d`` but for the elements that were not maxima, which are 0.
 
     Args:
@@ -321,8 +323,8 @@ def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 
 
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
-def max_unpool3d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCDHW",
-                 output_size: Attr = None) -> Tensor:  # fmt: skip
+def max_unpool3d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
+                 data_format: str = "NCDHW", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool3d`` but for the elements that were not maxima, which are 0.
 
     Args:

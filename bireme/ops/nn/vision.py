@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,7 +38,7 @@ def _factor(name: str, which: str, n: Any) -> int:
 
 
 @composite(plain=True)
-def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> Tensor:
+def pixel_shuffle(x: Tensor, upscale_factor: Attr[int], data_format: str = "NCHW") -> Tensor:
     """Rearrange channels into pixels: ``[N, C * r * r, H, W]`` to ``[N, C, H * r, W * r]``.
 
     Args:
@@ -68,7 +69,7 @@ def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> 
 
 
 @composite(plain=True)
-def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW") -> Tensor:
+def pixel_unshuffle(x: Tensor, downscale_factor: Attr[int], data_format: str = "NCHW") -> Tensor:
     """Rearrange pixels into channels: ``[N, C, H * r, W * r]`` to ``[N, C * r * r, H, W]``, the inverse of
     ``pixel_shuffle``.
 
@@ -100,7 +101,7 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW")
 
 
 @composite(plain=True)
-def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor:
+def channel_shuffle(x: Tensor, groups: Attr[int], data_format: str = "NCHW") -> Tensor:
     """Interleave the channels of several groups: the first of each group, then the second of each, and so on.
 
     Args:
@@ -126,7 +127,8 @@ def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor
 
 
 @op(dtypes=FLOAT, numpy=True)
-def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any = None, data_format: str = "NCHW") -> Tensor:
+def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Attr[str] = None,
+                   data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Shift some channels by one frame forward and as many by one frame back, within clips.
 
     Of ``C`` channels the first ``C * shift_ratio`` take their values from the frame before, the next as many from the
@@ -136,7 +138,7 @@ def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any
         x: Frames of shape ``[N * seg_num, C, H, W]``, of a floating-point dtype.
         seg_num: Number of frames in a clip.
         shift_ratio: Share of the channels that moves in either direction, between 0 and 0.5. Default: 0.25.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
 
     Returns:
@@ -373,7 +375,7 @@ affine_grid_of.infer(lambda theta, dims: sig_of((theta.shape[0], *dims, len(dims
 
 
 @composite(plain=True)
-def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Tensor:
+def affine_grid(theta: Tensor, out_shape: Attr[Sequence[int] | Tensor], align_corners: bool = True) -> Tensor:
     """Positions for ``grid_sample`` that an affine map gives the pixels of its result.
 
     Args:
@@ -405,7 +407,7 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Te
 
 
 @composite()
-def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> Tensor:
+def sequence_mask(x: Tensor, maxlen: Attr[int | Tensor] = None, dtype: DTypeArg = "int64") -> Tensor:
     """Mask of sequences from their lengths: 1 where ``index < length`` along a new last axis, else 0.
 
     Args:

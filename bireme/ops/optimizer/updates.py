@@ -11,6 +11,9 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Attr, DTypeArg, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import traced_once
+from bireme.core.record import guards
+from bireme.core.tensor.tensor import wrap
+from bireme.ops.math.logic import logical_or
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
@@ -113,7 +116,12 @@ def clip_by_global_norm(grads: list[Tensor], clip_norm: Tensor | float, wide: DT
     limit = clip_norm.astype(wide.np)
     # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
     factor = limit / jnp.maximum(jnp.sqrt(total), limit)
-    return [g * factor.astype(g.dtype) for g in grads]
+    return [_scaled(g, factor) for g in grads]
+
+
+def _scaled(g, factor):
+    """In the factor's type: one that is small is less than half precision holds."""
+    return (g.astype(factor.dtype) * factor).astype(g.dtype)
 
 
 clip_by_global_norm.infer(lambda grads: grads)
@@ -126,7 +134,7 @@ def clip_to_norm(grads: list[Tensor], clip_norm: Tensor | float, order: float, w
     # the norm of the norms, which is that of all elements unless the order is 0
     total = _norm(jnp.stack(norms), order)
     factor = jnp.minimum(clip_norm.astype(wide.np) / (total + jnp.asarray(1e-6, wide.np)), jnp.ones_like(total))
-    return [*(g * factor.astype(g.dtype) for g in grads), total]
+    return [*[_scaled(g, factor) for g in grads], total]
 
 
 def _norm(x, order):
@@ -156,6 +164,19 @@ def _(flag, old, new):
         raise errors.bad("keep_unless(flag)", "one bool", flag)
     if len(old) != len(new) or any(a is not b for a, b in zip(old, new)):
         raise errors.bad("keep_unless(new)", "tensors of the shapes and dtypes of old", new)
+
+
+def invalid_so_far(skip: Tensor | None = None) -> Tensor | None:
+    """`skip`, or whether a guard of the pending program fails; None where there is neither."""
+    for flag in guards.open_guards():
+        skip = wrap(flag) if skip is None else logical_or(skip, wrap(flag))
+    return skip
+
+
+def unless_invalid(old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
+    """What is written into state: `old` where a guard of the pending program fails, as for an index out of range."""
+    invalid = invalid_so_far()
+    return new if invalid is None else keep_unless(invalid, old, new)
 
 
 @op(differentiable=False, name_arg=False, numpy=True)

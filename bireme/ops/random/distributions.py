@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -14,12 +15,12 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
-from bireme.ops.random.generators import bits, normal_of, unit
+from bireme.ops.random import philox
+from bireme.ops.random.generators import bits, chance, normal_of, unit
 
 ROUNDS = 64  # of rejection: one round takes four of five, so nothing is left after so many
 
@@ -36,9 +37,10 @@ def _turned(key, i):
 
 
 def exponential_of(key, shape, dtype):
-    """Exponential numbers of rate 1, none of them 0: 32 bits keep the small ones apart."""
+    """Exponential numbers of rate 1, none of them 0 or infinite: 32 bits keep the small ones apart."""
     if dtype == jnp.float64:
-        return -jnp.log1p(-unit(key, shape, dtype) - 2.0**-54)
+        whole = (philox.longs(key, math.prod(shape)) >> np.uint64(12)).astype(jnp.float64).reshape(shape)
+        return -jnp.log1p(-(whole + 0.5) * 2.0**-52)
     u = (bits(key, shape).astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
     return -jnp.log1p(-jnp.minimum(u, np.float32(1 - 2.0**-24)))
 
@@ -51,21 +53,26 @@ def _while(condition, step, state):
 
 
 def _must_be_probable(where: str, x: Any) -> None:
-    """Numbers in [0, 1]: what the host knows is looked at now, anything else by a flag of the program."""
+    """Raise unless all numbers are in [0, 1]."""
     expected = "probabilities in [0, 1]"
     if not isinstance(x, Tensor):
         if not 0 <= x <= 1:
             raise errors.bad(where, expected, x, kind=errors.OutOfRangeError)
         return
-    value = read(x)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        inside = (host >= 0) & (host <= 1)
-        if not inside.all():
-            raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRangeError)
-    elif value.sig.size and not segment.local.segment.symbolic:
-        outside = ((x >= 0) & (x <= 1)).all().logical_not()
-        guards.guard(outside._value, f"{where}: expected {expected}, got a value out of range", errors.OutOfRangeError)
+
+    def outside(array: np.ndarray) -> float | None:
+        wrong = array[~((array >= 0) & (array <= 1))]
+        return float(wrong.ravel()[0]) if wrong.size else None
+
+    guards.require(
+        read(x),
+        where,
+        expected,
+        host=outside,
+        device=lambda: ((x >= 0) & (x <= 1)).all().logical_not(),
+        got="a number out of range",
+        kind=errors.OutOfRangeError,
+    )
 
 
 # ---------------------------------------------------------------- Bernoulli
@@ -73,13 +80,20 @@ def _must_be_probable(where: str, x: Any) -> None:
 
 @op(method=True, differentiable=False, dtypes=FLOAT, numpy=True, numbers={"p": "float64"})
 def bernoulli(x: Tensor, p: Tensor | float | None = None, key: Key = None) -> Tensor:
-    """1 with the probability given by each element, or by `p` for all of them, else 0.
+    """Draw zeros and ones, where each element is the probability of a one.
 
-    >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
-    [0.0, 1.0]
+    Args:
+        x: Tensor of a floating-point dtype with probabilities in ``[0, 1]``; with ``p`` only its shape and dtype count.
+        p: One probability for all elements, a number or a tensor of one element. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``; not differentiable.
+
+    Examples:
+        >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
+        [0.0, 1.0]
     """
-    wide = wide_of(x.dtype)
-    return (unit(key, x.shape, wide) < (x if p is None else p).astype(wide)).astype(x.dtype)
+    return chance(key, x.shape, (x if p is None else p).astype(wide_of(x.dtype))).astype(x.dtype)
 
 
 bernoulli.infer(lambda x: x)
@@ -186,10 +200,17 @@ def _poisson(x, key, repeat=lax.while_loop):
 
 @op(dtypes=FLOAT)
 def poisson(x: Tensor, key: Key = None) -> Tensor:
-    """Counts with the mean given by each element; not a number where that is negative.
+    """Draw counts from Poisson distributions.
 
-    >>> bireme.poisson(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Tensor of a floating-point dtype with the mean of each element, non-negative.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``; NaN where the mean is negative. Its gradient is 0.
+
+    Examples:
+        >>> bireme.poisson(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return _poisson(x, key)
 
@@ -239,10 +260,18 @@ binomial_of.infer(lambda count, prob: sig_of(np.broadcast_shapes(count.shape, pr
 
 @composite()
 def binomial(count: Tensor, prob: Tensor) -> Tensor:
-    """How many of `count` tries succeed, each with the probability `prob`: int64, with broadcasting.
+    """Draw from binomial distributions: the number of successes in ``count`` trials.
 
-    >>> bireme.binomial(bireme.to_tensor([5, 7]), bireme.to_tensor([1.0, 0.0])).tolist()
-    [5, 0]
+    Args:
+        count: Tensor with the number of trials.
+        prob: Tensor of a floating-point dtype with the probability of a success; it broadcasts with ``count``.
+
+    Returns:
+        int64 tensor of the broadcast shape; not differentiable.
+
+    Examples:
+        >>> bireme.binomial(bireme.to_tensor([5, 7]), bireme.to_tensor([1.0, 0.0])).tolist()
+        [5, 0]
     """
     if prob.dtype not in FLOAT:
         raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=prob.dtype.name, kind=errors.DtypeError)
@@ -289,10 +318,17 @@ def _gamma(x, key, repeat=lax.while_loop):
 
 @op(differentiable=False, dtypes=FLOAT)
 def standard_gamma(x: Tensor, key: Key = None) -> Tensor:
-    """Numbers from gamma distributions of rate 1 with the shape given by each element; not a number where that is negative.
+    """Draw from gamma distributions of rate 1.
 
-    >>> bool(bireme.standard_gamma(bireme.to_tensor([2.0])) > 0)
-    True
+    Args:
+        x: Tensor of a floating-point dtype with the shape parameter (concentration) of each element, positive.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``; NaN where the parameter is negative. Not differentiable.
+
+    Examples:
+        >>> bool(bireme.standard_gamma(bireme.to_tensor([2.0])) > 0)
+        True
     """
     return _gamma(x, key)
 
@@ -346,11 +382,24 @@ multinomial_of.infer(lambda x, num_samples: sig_of((*x.shape[:-1], num_samples),
 
 
 @composite(method=True, alias={"x": "input"}, out=True)
-def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> Tensor:
-    """Categories drawn by their weights: from a row, or from each row of a matrix, with or without putting them back.
+def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False) -> Tensor:
+    """Draw indices of categories with probabilities proportional to their weights.
 
-    >>> bireme.multinomial(bireme.to_tensor([0.0, 2.0]), 3, True).tolist()
-    [1, 1, 1]
+    Args:
+        x: Tensor of a floating-point dtype with the non-negative weights of the categories, 1-D or one row for each
+            distribution.
+        num_samples: How many indices to draw from each distribution. Default: 1.
+        replacement: Whether a category may be drawn several times. Default: False.
+
+    Returns:
+        int64 tensor of shape ``[num_samples]``, or ``[x.shape[0], num_samples]`` for a matrix.
+
+    Raises:
+        ValueError: If a weight is negative, or too few are above 0.
+
+    Examples:
+        >>> bireme.multinomial(bireme.to_tensor([0.0, 2.0]), 3, True).tolist()
+        [1, 1, 1]
     """
     if x.dtype not in FLOAT:
         raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
@@ -360,22 +409,30 @@ def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> 
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)) or n != int(n):
         raise errors.bad("multinomial(num_samples)", "an integer", num_samples, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad("multinomial(num_samples)", "a positive integer", n)
+        raise errors.bad("multinomial(num_samples)", "a positive integer", n, kind=errors.for_integer(n))
     _must_suffice(x, 1 if replacement else int(n))
     return multinomial_of(x, int(n), replacement)
 
 
 def _must_suffice(x: Tensor, needed: int) -> None:
-    """Weights of 0 or more, and enough of them above 0 in each row."""
+    """Raise unless weights are non-negative, and enough of them positive in each row."""
     if needed > x.shape[-1]:
-        expected = "at least one category" if needed == 1 else f"at least {needed} categories, as many as are drawn without replacement"
+        expected = (
+            "at least one category"
+            if needed == 1
+            else f"at least {needed} categories, as many as are drawn without replacement"
+        )
         raise errors.bad("multinomial(x)", expected, x)
-    value = read(x)
-    expected = f"non-negative weights, at least {needed} of them positive in each row"
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if not (host >= 0).all() or not ((host > 0).sum(-1) >= needed).all():
-            raise errors.bad("multinomial(x)", expected, host.astype(np.float64).ravel()[:8].tolist())
-    elif not segment.local.segment.symbolic:
-        bad = ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not()
-        guards.guard(bad._value, f"multinomial(x): expected {expected}, got other weights", errors.ArgumentError)
+
+    def wrong(array: np.ndarray) -> list | None:
+        fine = (array >= 0).all() and ((array > 0).sum(-1) >= needed).all()
+        return None if fine else array.astype(np.float64).ravel()[:8].tolist()
+
+    guards.require(
+        read(x),
+        "multinomial(x)",
+        f"non-negative weights, at least {needed} of them positive in each row",
+        host=wrong,
+        device=lambda: ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not(),
+        got="others",
+    )

@@ -1,8 +1,9 @@
-"""Random tensors: bits from a hash of a counter and two keys, which are inputs of the program."""
+"""Random tensors: uniform, normal and whole numbers from words of `philox`, whose keys are inputs of the program."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,52 +14,65 @@ from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.conversion import ints, number
-from bireme.core.declare.op import Attr, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import placed
-
-# arrays without axes: NumPy takes half the time for them that it takes for numbers of its own
-_FOLDS = [np.array(n, np.uint32) for n in (17, 11, 15, 14)]
-_FACTORS = [np.array(n, np.uint32) for n in (0xED5AD4BB, 0xAC4C1B51, 0x31848BAB)]
-
-
-def _hash(index, k0, k1):
-    """A 32-bit mix of an index with one key before and one inside: a key alone would only shift the stream."""
-    h = index ^ k0  # from here on in place, where there are places
-    h ^= h >> _FOLDS[0]
-    h *= _FACTORS[0]
-    h ^= h >> _FOLDS[1]
-    h *= _FACTORS[1]
-    h ^= k1
-    h ^= h >> _FOLDS[2]
-    h *= _FACTORS[2]
-    h ^= h >> _FOLDS[3]
-    return h
+from bireme.ops.random import philox
 
 
 def bits(key, shape):
     """Random 32-bit words of a shape."""
-    return _hash(jnp.arange(math.prod(shape), dtype=jnp.uint32), key[0], key[1]).reshape(shape)
+    return philox.words(key, math.prod(shape)).reshape(shape)
 
 
 def unit(key, shape, dtype):
     """Uniform numbers in [0, 1) with 24 random bits, or 53 for float64."""
     if dtype == jnp.float64:
-        high, low = bits(key, shape).astype(jnp.uint64), bits((key[1], key[0]), shape).astype(jnp.uint64)
-        return ((high << np.uint64(21)) ^ (low >> np.uint64(11))).astype(jnp.float64) * 2.0**-53
-    return ((bits(key, shape) >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)).astype(dtype, copy=False)
+        return ((philox.longs(key, math.prod(shape)) >> np.uint64(11)).astype(jnp.float64) * 2.0**-53).reshape(shape)
+    return (bits(key, shape) >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
+
+
+def between(key, shape, low, high, dtype):
+    """Uniform numbers of a type, not less than `low` and less than `high`, as that type has them."""
+    wide = jnp.float64 if dtype == np.float64 else jnp.float32
+    # by halves: the distance of the two may be more than the largest number
+    start, reach = (low * 0.5).astype(wide), (high * 0.5 - low * 0.5).astype(wide)
+    drawn = unit(key, shape, wide)
+    drawn *= reach
+    drawn += start
+    drawn *= np.asarray(2, wide)
+    # what is rounded up to the bound is the number below it
+    least, most = low.astype(dtype), high.astype(dtype)
+    most = jnp.nextafter(most, np.asarray(-np.inf, dtype)).astype(wide)
+    return jnp.maximum(jnp.minimum(drawn, most), least.astype(wide)).astype(dtype)
+
+
+def chance(key, shape, p):
+    """True with the probability `p`, a number or one for each element: by 32 bits, or 53 of float64."""
+    if p.dtype == jnp.float64:
+        return unit(key, shape, p.dtype) < p
+    p = p.astype(jnp.float32)
+    always = p >= 1
+    limit = (jnp.where(always, np.float32(0), p) * np.float32(2.0**32)).astype(jnp.uint32)
+    return (bits(key, shape) < limit) | always
 
 
 def normal_of(key, shape, dtype):
-    """Standard normal numbers, two from each pair of words (Box and Muller)."""
+    """Standard normal numbers, two from each pair of words (Box and Muller); none of them is infinite."""
     n = math.prod(shape)
     half = (n + 1) // 2
-    wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
-    u = unit(key, (half,), wide)
-    v = unit((key[1] ^ np.uint32(0x9E3779B9), key[0]), (half,), wide)
-    radius = jnp.sqrt(-2 * jnp.log(1 - u))
+    if dtype == jnp.float64:
+        both = (philox.longs(key, 2 * half) >> np.uint64(12)).astype(jnp.float64)
+        u, v, wide = (both[:half] + 0.5) * 2.0**-52, both[half:] * 2.0**-52, jnp.float64
+    else:
+        (first, second), wide = philox.pairs(key, half), jnp.float32
+        # in (0, 1]: all 32 bits, so that the smallest ones lead far out
+        u = (first.astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
+        v = (second >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
+    radius = jnp.sqrt(-2 * jnp.log(u))
     angle = v * np.asarray(2 * np.pi, wide)
-    return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape).astype(dtype, copy=False)
+    made = jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape)
+    return made.astype(dtype, copy=False)
 
 
 def complex_normal(key, shape, dtype):
@@ -74,8 +88,7 @@ def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: D
     >>> bireme.rand([3]).shape
     [3]
     """
-    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
-    return (low.astype(wide) + unit(key, shape, wide) * (high - low).astype(wide)).astype(dtype.np, copy=False)
+    return between(key, shape, low, high, dtype.np)
 
 
 uniform_of.infer(lambda shape, dtype: sig_of(shape, dtype))
@@ -97,15 +110,30 @@ gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
 @op(differentiable=False, numpy=True)
-def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, wide: bool, key: Key = None) -> Tensor:
     """Integers in [low, low + span); use `randint`.
 
     >>> bireme.randint(0, 5, [3]).shape
     [3]
     """
-    high = bits(key, shape).astype(jnp.uint64)
-    wide = (high << np.uint64(32)) | bits((key[1], key[0] ^ np.uint32(0x85EBCA6B)), shape).astype(jnp.uint64)
-    return (low + (wide % span.astype(jnp.uint64)).astype(jnp.int64)).astype(dtype.np)
+    # the whole part of the span times a fraction of 64 bits, or of 128 where the span has more than 32
+    n, span = math.prod(shape), span.astype(jnp.uint64)
+    if wide:
+        drawn = philox.longs(key, 2 * n)
+        over = _upper(drawn[n:], span)
+        found = _upper(drawn[:n], span) + (drawn[:n] * span + over < over).astype(jnp.uint64)
+    else:
+        first, second = philox.pairs(key, n)
+        found = (second * span + (first * span >> np.uint64(32))) >> np.uint64(32)
+    return (low + found.astype(jnp.int64)).reshape(shape).astype(dtype.np)
+
+
+def _upper(x, y):
+    """The upper 64 bits of a product of integers of 64 bits."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    across = (x & low) * (y >> half) + ((x & low) * (y & low) >> half)
+    other = (x >> half) * (y & low) + (across & low)
+    return (x >> half) * (y >> half) + (across >> half) + (other >> half)
 
 
 randint_of.infer(lambda shape, dtype: sig_of(shape, dtype))
@@ -119,8 +147,9 @@ def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
     [0, 1, 2]
     """
     # sort (random bits, index) packed in one word: unique, so the order is exact
-    packed = (bits(key, (n,)).astype(jnp.uint64) << np.uint64(32)) | jnp.arange(n, dtype=jnp.uint64)
-    return (jnp.sort(packed) & np.uint64(0xFFFFFFFF)).astype(dtype.np)
+    below = np.uint64((1 << max(n - 1, 0).bit_length()) - 1)
+    packed = (philox.longs(key, n) & ~below) | jnp.arange(n, dtype=jnp.uint64)
+    return (jnp.sort(packed) & below).astype(dtype.np)
 
 
 randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
@@ -158,12 +187,29 @@ def _sized(where: str, shape: Any) -> Any:
 
 
 @composite()
-def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
-            out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Uniform numbers in [min, max), [-1, 1) unless said otherwise; a `seed` other than 0 gives the same ones each time.
+def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0,
+            name: Extra[str] = None, *, out: Extra[Tensor] = None, device: DeviceArg = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Draw random numbers from the uniform distribution over ``[min, max)``.
 
-    >>> bireme.uniform([2, 3]).shape
-    [2, 3]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point dtype of the result; ``None`` means the default one. Default: None.
+        min: Lower bound, included. Default: -1.0.
+        max: Upper bound, excluded. Default: 1.0.
+        seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
+            stream. Default: 0.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.uniform([2, 3]).shape
+        [2, 3]
     """
     kind = _float_type(dtype, "uniform(dtype)")
     with streams.seeded(seed):
@@ -173,63 +219,133 @@ def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float 
 
 @composite()
 def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
-    """Uniform numbers in [0, 1).
+    """Draw random numbers from the uniform distribution over ``[0, 1)``.
 
-    >>> bireme.rand([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point dtype of the result; ``None`` means the default one. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.rand([2]).shape
+        [2]
     """
     return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)"))
 
 
 @composite()
-def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Uniform numbers in [0, 1), of the shape and type of `input`.
+def rand_like(input: Tensor, name: Extra[str] = None, *, dtype: DTypeArg = None, device: DeviceArg = None,
+              requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Draw random numbers from the uniform distribution over ``[0, 1)`` in the shape of a tensor.
 
-    >>> bireme.rand_like(bireme.zeros([2])).shape
-    [2]
+    Args:
+        input: Tensor whose shape is taken.
+        name: Not used; kept for Paddle's signature.
+        dtype: Floating-point dtype of the result; ``None`` means that of ``input``. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of the shape of ``input``.
+
+    Examples:
+        >>> bireme.rand_like(bireme.zeros([2])).shape
+        [2]
     """
     kind = _float_type(dtype or input.dtype, "rand_like(dtype)")
     return placed(_numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad)
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Standard normal numbers; complex ones have a variance of 1, half of it in either part.
+def randn(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Draw random numbers from the standard normal distribution.
 
-    >>> bireme.randn([2]).shape
-    [2]
+    Complex numbers have a variance of 1, half of it in either part.
+
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
+            None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.randn([2]).shape
+        [2]
     """
     return placed(_gaussian("randn", 0.0, 1.0, _sized("randn", shape), dtype), device, requires_grad)
 
 
 @composite()
 def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
-    """Standard normal numbers of the shape and type of `x`.
+    """Draw random numbers from the standard normal distribution in the shape of a tensor.
 
-    >>> bireme.randn_like(bireme.zeros([2])).shape
-    [2]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Floating-point or complex dtype of the result; ``None`` means that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.randn_like(bireme.zeros([2])).shape
+        [2]
     """
     return _gaussian("randn_like", 0.0, 1.0, x.shape, dtype or x.dtype)
 
 
 @composite()
-def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
-                    requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Standard normal numbers.
+def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+                    device: DeviceArg = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Draw random numbers from the standard normal distribution.
 
-    >>> bireme.standard_normal([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
+            None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.standard_normal([2]).shape
+        [2]
     """
     return placed(_gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad)
 
 
 @composite()
 def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
-    """Normal numbers with a mean and a standard deviation; a `seed` other than 0 gives the same ones each time.
+    """Draw random numbers from a normal distribution.
 
-    >>> bireme.tensor.random.gaussian([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        mean: Mean of the distribution; a complex one must have equal parts. Default: 0.0.
+        std: Standard deviation of the distribution. Default: 1.0.
+        seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
+            stream. Default: 0.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype, or its
+            complex counterpart if ``mean`` is complex. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.tensor.random.gaussian([2]).shape
+        [2]
     """
     if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
         raise errors.bad("gaussian(mean)", "a complex number with equal real and imaginary parts", mean)
@@ -241,10 +357,19 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
 
 @composite()
 def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape = None) -> Tensor:
-    """Normal numbers; of the tensors' shape if mean or std is a tensor.
+    """Draw random numbers from normal distributions.
 
-    >>> bireme.normal(0.0, 1.0, [2]).shape
-    [2]
+    Args:
+        mean: Mean, a number or a tensor with a mean for each element. Default: 0.0.
+        std: Standard deviation, a number or a tensor with one for each element. Default: 1.0.
+        shape: Shape of the result if neither is a tensor; ``None`` means a 0-D tensor. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, or of the shape that the tensors broadcast to and in their dtype.
+
+    Examples:
+        >>> bireme.normal(0.0, 1.0, [2]).shape
+        [2]
     """
     given = [t for t in (mean, std) if isinstance(t, Tensor)]
     if not given:
@@ -271,10 +396,19 @@ def _common(given: list[Tensor]) -> list[int]:
 
 @composite()
 def log_normal(mean: Tensor | float = 1.0, std: Tensor | float = 2.0, shape: Shape = None) -> Tensor:
-    """Numbers whose logarithms are normal with this mean and standard deviation.
+    """Draw random numbers whose logarithms are normally distributed.
 
-    >>> bireme.log_normal(0.0, 1.0, [2]).shape
-    [2]
+    Args:
+        mean: Mean of the logarithms, a number or a tensor with one for each element. Default: 1.0.
+        std: Standard deviation of the logarithms, likewise. Default: 2.0.
+        shape: Shape of the result if neither is a tensor; ``None`` means a 0-D tensor. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, or of the shape that the tensors broadcast to and in their dtype.
+
+    Examples:
+        >>> bireme.log_normal(0.0, 1.0, [2]).shape
+        [2]
     """
     return normal(mean, std, shape).exp()
 
@@ -290,22 +424,41 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
     low = _integer(low, f"{where}(low)")
     if high is None:
         if low < 1:
-            raise errors.bad(f"{where}(low)", "a positive number, since high is not given", low)
+            raise errors.bad(f"{where}(low)", "a positive number, since high is not given", low, kind=errors.for_number(low))
         low, high = 0, low
     high = _integer(high, f"{where}(high)")
     if low >= high:
-        raise errors.bad(f"{where}(high)", f"a number greater than low = {low}", high)
+        raise errors.bad(f"{where}(high)", f"a number greater than low = {low}", high, kind=errors.for_number(high))
     if dtype.is_integer and high - 1 > np.iinfo(dtype.np).max:
         raise errors.bad(f"{where}(high)", f"at most {np.iinfo(dtype.np).max + 1} for {dtype.name}", high)
-    return _numbered(randint_of, dtypes.int64, f"{where}(low)", low, high - low, shape, dtype)
+    span = high - low
+    # the span's bits as a signed number has them
+    given = [(dtypes.int64, number(x, dtypes.int64, f"{where}(low)")) for x in (low, span - (1 << 64) if span >> 63 else span)]
+    return randint_of.draw(given, tuple(shape), dtype, span > 1 << 32)
 
 
 @composite()
-def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeArg = None) -> Tensor:  # noqa: B006  # Paddle's default, not changed
-    """Integers in [low, high), or in [0, low).
+def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # noqa: B006
+            dtype: DTypeArg = None) -> Tensor:  # fmt: skip
+    """Draw random integers, uniformly from ``[low, high)``.
 
-    >>> bireme.randint(5, shape=[2]).shape
-    [2]
+    With ``low`` alone they are from ``[0, low)``.
+
+    Args:
+        low: Lower bound, included. Default: 0.
+        high: Upper bound, excluded; ``None`` makes ``low`` the upper bound. Default: None.
+        shape: Shape of the result. Default: ``[1]``.
+        dtype: Integer dtype of the result; ``None`` means int64. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Raises:
+        ValueError: If there is no integer in the interval, or the dtype cannot hold it.
+
+    Examples:
+        >>> bireme.randint(5, shape=[2]).shape
+        [2]
     """
     kind = dtypes.int64 if dtype is None else dtype
     if not kind.is_integer:
@@ -314,21 +467,41 @@ def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeAr
 
 
 @composite()
-def randint_like(x: Tensor, low: Attr = 0, high: Attr = None, dtype: DTypeArg = None) -> Tensor:
-    """Integers in [low, high), or in [0, low), of the shape and in the type of `x`, whatever it is.
+def randint_like(x: Tensor, low: Attr[int] = 0, high: Attr[int] = None, dtype: DTypeArg = None) -> Tensor:
+    """Draw random integers, uniformly from ``[low, high)``, in the shape of a tensor.
 
-    >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
-    bireme.float32
+    With ``low`` alone they are from ``[0, low)``.
+
+    Args:
+        x: Tensor whose shape is taken.
+        low: Lower bound, included. Default: 0.
+        high: Upper bound, excluded; ``None`` makes ``low`` the upper bound. Default: None.
+        dtype: Dtype of the result, which may be a floating-point one; ``None`` means that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
+        bireme.float32
     """
     return _between("randint_like", low, high, x.shape, dtype or x.dtype)
 
 
 @composite()
 def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
-    """The numbers from 0 to n - 1 in random order.
+    """Draw a random permutation of the integers from 0 to ``n - 1``.
 
-    >>> sorted(bireme.randperm(3).tolist())
-    [0, 1, 2]
+    Args:
+        n: How many integers, non-negative.
+        dtype: Integer or floating-point dtype of the result. Default: ``'int64'``.
+
+    Returns:
+        1-D tensor of size ``n``.
+
+    Examples:
+        >>> sorted(bireme.randperm(3).tolist())
+        [0, 1, 2]
     """
     if n < 0:
         raise errors.bad("randperm(n)", "a non-negative integer", n)
@@ -339,7 +512,7 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
     return randperm_of(n, dtype)
 
 
-@op(numpy=True)
+@op(numpy=True, upcast=True)
 def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = None) -> Tensor:
     """Elements set to zero with probability p; use `dropout`.
 
@@ -351,7 +524,7 @@ def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = 
 
 def _drop(x, p, scale, axis, key):
     dims = x.shape if axis is None else tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
-    keep = unit(key, dims, jnp.float32) >= p.astype(jnp.float32)
+    keep = ~chance(key, dims, p)
     if scale:  # integers are scaled as float32: what is left of 1 - p in their own type is 0
         x = (x / (1 - p)).astype(x.dtype) if x.dtype.kind in "iu" else x / (1 - p).astype(x.dtype)
     return jnp.where(keep, x, jnp.zeros((), x.dtype))
@@ -367,13 +540,13 @@ def _(g, p, scale, axis, key):
 
 
 @composite(method=False, plain=True)
-def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+def dropout(x: Tensor, p: Attr[float | Tensor] = 0.5, axis: Attr[int | Sequence[int]] = None, training: bool = True,
+            mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
     """Set elements to zero with probability ``p`` in training.
 
     With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,
-    and
-    nothing happens otherwise. With ``'downscale_in_infer'`` they stay, and outside of training all are multiplied by
-    ``1 - p``.
+    and nothing happens otherwise. With ``'downscale_in_infer'`` they stay, and outside of training all are multiplied
+    by ``1 - p``.
 
     Args:
         x: Input tensor.

@@ -10,9 +10,9 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import PUBLIC, Attr, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Key, Tensor, composite, op
 from bireme.ops.random.distributions import exponential_of, wide_of
-from bireme.ops.random.generators import complex_normal, normal_of, unit
+from bireme.ops.random.generators import between, chance, complex_normal, normal_of, unit
 
 
 def _fits(where: str, x: Any, other: Any) -> None:
@@ -35,14 +35,19 @@ def _zeros(g):
 
 
 @op(numpy=True, dtypes=FLOAT, numbers={"min": "float64", "max": "float64"})
-def uniform_like(x: Tensor, min: Tensor | float, max: Tensor | float, key: Key = None) -> Tensor:
+def uniform_like(x: Tensor, min: Tensor | float, max: Tensor | float, dtype: DTypeArg = None, key: Key = None) -> Tensor:
     """Uniform numbers in [min, max) in the shape of `x`; use `uniform_`.
 
     >>> bireme.zeros([2]).uniform_(1.0, 1.5).astype("int32").tolist()
     [1, 1]
     """
-    wide = wide_of(x.dtype)
-    return (min.astype(wide) + unit(key, x.shape, wide) * (max - min).astype(wide)).astype(x.dtype)
+    return between(key, x.shape, min, max, dtype.np)
+
+
+@uniform_like.prepare
+def _(arguments):
+    if isinstance(arguments["x"], Tensor):  # said by name: the interpreter computes half precision in float32
+        arguments["dtype"] = arguments["x"]._value.sig.dtype
 
 
 uniform_like.infer(lambda x: x)
@@ -50,15 +55,25 @@ uniform_like.grad(_zeros, numpy=True)
 
 
 @composite(name="uniform_", inplace="uniform_")
-def uniform_filled(x: Tensor, min: Attr = -1.0, max: Attr = 1.0, seed: int = 0) -> Tensor:
-    """Uniform numbers in [min, max) in the shape of `x`, the same ones each time with a `seed` other than 0.
+def uniform_filled(x: Tensor, min: Attr[float] = -1.0, max: Attr[float] = 1.0, seed: int = 0) -> Tensor:
+    """Fill a tensor with random numbers from the uniform distribution over ``[min, max)``, in place.
 
-    >>> bireme.zeros([2]).uniform_(1.0, 1.5).astype("int32").tolist()
-    [1, 1]
+    Args:
+        min: Lower bound, included. Default: -1.0.
+        max: Upper bound, excluded. Default: 1.0.
+        seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
+            stream. Default: 0.
+
+    Returns:
+        The tensor itself; the gradient of its old values is 0.
+
+    Examples:
+        >>> bireme.zeros([2]).uniform_(1.0, 1.5).astype("int32").tolist()
+        [1, 1]
     """
     low, high = [v.item() if isinstance(v, Tensor) and v._value.sig.size == 1 else v for v in (min, max)]
     if not low < high:
-        raise errors.bad("uniform_(max)", f"a number greater than min = {low}", high)
+        raise errors.bad("uniform_(max)", f"a number greater than min = {low}", high, kind=errors.for_number(high))
     with streams.seeded(seed):
         return uniform_like(x, low, high)
 
@@ -88,10 +103,19 @@ def _check_normal(name: str) -> Any:
 
 @op(name="normal_", inplace="normal_", numpy=True, dtypes=FLOAT | COMPLEX, numbers={"std": "float64"})
 def normal_filled(x: Tensor, mean: Tensor | float = 0.0, std: Tensor | float = 1.0, key: Key = None) -> Tensor:
-    """Normal numbers in the shape of `x`.
+    """Fill a tensor with random numbers from normal distributions, in place.
 
-    >>> bireme.zeros([2]).normal_(3.0, 0.0).tolist()
-    [3.0, 3.0]
+    Args:
+        x: Tensor of a floating-point or complex dtype.
+        mean: Mean, a number or a tensor that broadcasts to ``x``. Default: 0.0.
+        std: Standard deviation, likewise. Default: 1.0.
+
+    Returns:
+        ``x`` itself; the gradient of its old values is 0.
+
+    Examples:
+        >>> bireme.zeros([2]).normal_(3.0, 0.0).tolist()
+        [3.0, 3.0]
     """
     return _normal(x, mean, std, key).astype(x.dtype)
 
@@ -103,10 +127,19 @@ normal_filled.grad(_zeros, numpy=True)
 
 @op(name="log_normal_", inplace="log_normal_", writes=2, numpy=True, dtypes=FLOAT | COMPLEX, numbers={"std": "float64"})
 def log_normal_filled(x: Tensor, mean: Tensor | float = 1.0, std: Tensor | float = 2.0, key: Key = None) -> Tensor:
-    """Numbers in the shape of `x` whose logarithms are normal.
+    """Fill a tensor with random numbers whose logarithms are normally distributed, in place.
 
-    >>> bireme.zeros([2]).log_normal_(0.0, 0.0).tolist()
-    [1.0, 1.0]
+    Args:
+        x: Tensor of a floating-point or complex dtype.
+        mean: Mean of the logarithms, a number or a tensor that broadcasts to ``x``. Default: 1.0.
+        std: Standard deviation of the logarithms, likewise. Default: 2.0.
+
+    Returns:
+        ``x`` itself; the gradient of its old values is 0.
+
+    Examples:
+        >>> bireme.zeros([2]).log_normal_(0.0, 0.0).tolist()
+        [1.0, 1.0]
     """
     return jnp.exp(_normal(x, mean, std, key)).astype(x.dtype)
 
@@ -118,10 +151,19 @@ log_normal_filled.grad(_zeros, numpy=True)
 
 @op(name="cauchy_", inplace="cauchy_", writes=6, numpy=True, dtypes=FLOAT, numbers={"loc": "float64", "scale": "float64"})
 def cauchy(x: Tensor, loc: Tensor | float = 0, scale: Tensor | float = 1, key: Key = None) -> Tensor:
-    """Numbers from a Cauchy distribution in the shape of `x`.
+    """Fill a tensor with random numbers from Cauchy distributions, in place.
 
-    >>> bireme.zeros([2]).cauchy_(3.0, 0.0).tolist()
-    [3.0, 3.0]
+    Args:
+        x: Tensor of a floating-point dtype.
+        loc: Median, a number or a tensor that broadcasts to ``x``. Default: 0.
+        scale: Half width at half maximum, likewise. Default: 1.
+
+    Returns:
+        ``x`` itself; the gradient of its old values is 0.
+
+    Examples:
+        >>> bireme.zeros([2]).cauchy_(3.0, 0.0).tolist()
+        [3.0, 3.0]
     """
     wide = wide_of(x.dtype)
     angle = (unit(key, x.shape, wide) - np.asarray(0.5, wide)) * np.asarray(np.pi, wide)
@@ -140,13 +182,21 @@ cauchy.grad(_zeros, numpy=True)
 
 @op(name="exponential_", inplace="exponential_", numpy=True, dtypes=FLOAT, numbers={"lam": "float64"}, alias={"lam": "lambd"})
 def exponential(x: Tensor, lam: Tensor | float = 1.0, key: Key = None) -> Tensor:
-    """Numbers from an exponential distribution of rate `lam` in the shape of `x`.
+    """Fill a tensor with random numbers from exponential distributions, in place.
 
-    >>> bool((bireme.zeros([2]).exponential_() > 0).all())
-    True
+    Args:
+        lam: Rate, above 0: a number or a tensor that broadcasts to the tensor. Default: 1.0.
+
+    Returns:
+        The tensor itself; the gradient of its old values is 0.
+
+    Examples:
+        >>> bool((bireme.zeros([2]).exponential_() > 0).all())
+        True
     """
     wide = wide_of(x.dtype)
-    return (exponential_of(key, x.shape, wide) / lam.astype(wide)).astype(x.dtype)
+    drawn = jnp.maximum(exponential_of(key, x.shape, wide), np.asarray(2.0**-24, wide))  # the least that float16 has
+    return (drawn / lam.astype(wide)).astype(x.dtype)
 
 
 @exponential.prepare
@@ -162,10 +212,20 @@ exponential.grad(_zero, numpy=True)
 
 @op(name="geometric_", inplace="geometric_", writes=3, numpy=True, dtypes=FLOAT, numbers={"probs": "float64"})
 def geometric(x: Tensor, probs: Tensor | float, key: Key = None) -> Tensor:
-    """Real numbers in the shape of `x` whose whole parts are geometric, failures before a success of probability `probs`.
+    """Fill a tensor with random numbers whose integer parts are geometrically distributed, in place.
 
-    >>> bireme.zeros([2]).geometric_(1.0).tolist()
-    [0.0, 0.0]
+    The integer part counts the failures before the first success; the numbers themselves are real, as in Paddle.
+
+    Args:
+        x: Tensor of a floating-point dtype.
+        probs: Probability of a success, in ``(0, 1]``: a number or a tensor that broadcasts to ``x``.
+
+    Returns:
+        ``x`` itself; the gradient of its old values is 0.
+
+    Examples:
+        >>> bireme.zeros([2]).geometric_(1.0).tolist()
+        [0.0, 0.0]
     """
     wide = wide_of(x.dtype)
     return (exponential_of(key, x.shape, wide) / -jnp.log1p(-probs.astype(wide))).astype(x.dtype)
@@ -184,19 +244,22 @@ geometric.grad(_zero, numpy=True)
 
 @op(name="bernoulli_", inplace="bernoulli_", writes=3, numpy=True, dtypes=FLOAT, numbers={"p": "float64"})
 def bernoulli_filled(x: Tensor, p: Tensor | float = 0.5, key: Key = None) -> Tensor:
-    """1 with probability `p`, else 0, in the shape of `x`.
+    """Fill a tensor with zeros and ones, in place.
 
-    >>> bireme.zeros([2]).bernoulli_(1.0).tolist()
-    [1.0, 1.0]
+    Args:
+        x: Tensor of a floating-point dtype.
+        p: Probability of a one, a number or a tensor that broadcasts to ``x``. Default: 0.5.
+
+    Returns:
+        ``x`` itself; the gradient of its old values is 0.
+
+    Examples:
+        >>> bireme.zeros([2]).bernoulli_(1.0).tolist()
+        [1.0, 1.0]
     """
-    wide = wide_of(x.dtype)
-    return (unit(key, x.shape, wide) < p.astype(wide)).astype(x.dtype)
+    return chance(key, x.shape, p.astype(wide_of(x.dtype))).astype(x.dtype)
 
 
 bernoulli_filled.check(lambda x, p: _fits("bernoulli_(p)", x, p))
 bernoulli_filled.infer(lambda x: x)
 bernoulli_filled.grad(_zero, numpy=True)
-
-
-for _made in (uniform_filled, normal_filled, log_normal_filled, cauchy, exponential, geometric, bernoulli_filled):
-    PUBLIC[_made.name].__doc__ = _made.doc  # there is no other form that the one in place could be told by

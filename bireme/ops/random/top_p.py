@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,7 +23,7 @@ def top_p_of(x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | No
     [[1]]
     """
     rows = x.shape[0]
-    own = key if seeds is None else (np.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
+    own = key if seeds is None else (jnp.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
     draws = unit(own, (rows,), jnp.float32)[:, None]
     places = order(x, 1, True)
     chances = at(x, places, 1)
@@ -68,13 +66,28 @@ def _(x, ps, threshold, seeds):
 
 
 @composite(method=True)
-def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None, seed: int = -1, k: int = 0,
-                   mode: str = "truncated", return_top: bool = False) -> Any:  # fmt: skip
-    """One element of each row of probabilities and its place, drawn from the smallest set that holds the part `ps` of the
-    whole; with `return_top` also the k most likely ones and their places.
+def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None,
+                   seed: int = -1, k: int = 0, mode: str = "truncated",
+                   return_top: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
+    """Draw one element of each row by nucleus sampling: among the most probable ones that together reach a probability.
 
-    >>> bireme.to_tensor([[0.1, 0.9]]).top_p_sampling(bireme.to_tensor([0.5]))[1].tolist()
-    [[1]]
+    Args:
+        x: Probabilities of shape ``[rows, elements]``.
+        ps: Probability to reach, one for each row; the most probable element is never left out.
+        threshold: Smallest probability of an element that may be drawn, one for each row. Default: None.
+        topp_seed: Seed of each row; ``None`` continues the random stream. Default: None.
+        seed: One seed for all rows, if ``topp_seed`` is ``None``; -1 means none. Default: -1.
+        k: How many of the most probable elements ``return_top`` returns; 0 means all. Default: 0.
+        mode: ``'truncated'``, or ``'non-truncated'`` to draw among all elements. Default: ``'truncated'``.
+        return_top: Whether to return the most probable elements too. Default: False.
+
+    Returns:
+        The probabilities of the elements drawn and their int64 indices, each of shape ``[rows, 1]``; with
+        ``return_top`` also the largest probabilities of each row and their indices.
+
+    Examples:
+        >>> bireme.to_tensor([[0.1, 0.9]]).top_p_sampling(bireme.to_tensor([0.5]))[1].tolist()
+        [[1]]
     """
     if mode not in ("truncated", "non-truncated"):
         raise errors.bad("top_p_sampling(mode)", "'truncated' or 'non-truncated'", mode)

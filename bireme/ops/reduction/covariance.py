@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.op import Tensor, composite
-from bireme.core.graph import segment
+from bireme.core.declare.op import Attr, Tensor, composite
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.matrix import turned
@@ -20,32 +18,34 @@ from bireme.ops.reduction import reductions
 
 
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
-    """Weights in the dtype of `x`, non-negative, and counts integers: host values are checked now, others by a flag."""
+    """Weights in the dtype of `x`, non-negative, and counts integers."""
     if weights.ndim != 1 or weights.shape[0] != n:
         raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", described=f"shape {weights.shape}", kind=errors.ShapeError)
     whole = argument == "fweights" and weights.dtype.is_floating
-    value = read(weights)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if (host < 0).any():
-            raise errors.bad(f"cov({argument})", "non-negative weights", described="a negative number")
-        if whole and (host != np.floor(host)).any():
-            raise errors.bad("cov(fweights)", "integers", described="a fraction")
-    elif not segment.local.segment.symbolic and n:
-        plain = weights.detach()
-        guards.guard(
-            reductions.any(plain < 0)._value,
-            f"cov({argument}): expected non-negative weights, got a negative number",
-            ValueError,
+    plain, value = weights.detach(), read(weights)
+    guards.require(
+        value,
+        f"cov({argument})",
+        "non-negative weights",
+        host=lambda array: bool((array < 0).any()),
+        device=lambda: reductions.any(plain < 0),
+        got="a negative number",
+    )
+    if whole:
+        guards.require(
+            value,
+            "cov(fweights)",
+            "integers",
+            host=lambda array: bool((array != np.floor(array)).any()),
+            device=lambda: reductions.any(logic.not_equal(plain, plain.floor())),
+            got="a fraction",
         )
-        if whole:
-            broken = reductions.any(logic.not_equal(plain, plain.floor()))
-            guards.guard(broken._value, "cov(fweights): expected integers, got a fraction", errors.ArgumentError)
     return weights.astype(x.dtype)
 
 
 @composite(method=True)
-def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+def cov(x: Tensor, rowvar: bool = True, ddof: Attr[bool] = True, fweights: Tensor | None = None,
+        aweights: Tensor | None = None) -> Tensor:  # fmt: skip
     """Covariance matrix of variables, from observations of them.
 
     Args:
@@ -77,7 +77,7 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
         x = x.unsqueeze(0)
     elif not rowvar and x.shape[0] != 1:
         x = turned(x)
-    n = x.shape[1]
+    kind, x, n = x.dtype, reductions.single(x), x.shape[1]
     counts = None if fweights is None else _weights("fweights", fweights, x, n)
     importance = None if aweights is None else _weights("aweights", aweights, x, n)
     weights = importance if counts is None else counts if importance is None else counts * importance
@@ -92,7 +92,7 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
     away = x - mean
     other = away.conj() if x.dtype.is_complex else away
     found = matmul(away, turned(other if weights is None else other * weights)) / total
-    return found.reshape([]) if x.shape[0] == 1 else found
+    return (found.reshape([]) if x.shape[0] == 1 else found).astype(kind)
 
 
 @composite(method=True)

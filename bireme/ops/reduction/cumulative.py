@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -11,12 +9,13 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
-from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Tensor, op
+from bireme.core.declare.op import Axis, DTypeArg, Op, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape
-from bireme.core.tensor.inplace import become
+from bireme.core.tensor.inplace import assign_inplace, become
 from bireme.ops._shared.broadcast import conj_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.search.sort import add_back, at
 
 REAL = FLOAT | INT
@@ -25,11 +24,6 @@ REAL = FLOAT | INT
 def _line(x, axis):
     """The tensor and axis to scan: the flattened tensor without an axis."""
     return (x.reshape(-1), 0) if axis is None else (x, axis)
-
-
-def _wide(x):
-    """Half precision in float32: cumulative sums in it stop growing, so they are made in float32 and rounded once."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def _widened(arguments):
@@ -62,13 +56,13 @@ def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
         >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
         [1, 3, 6]
     """
-    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    x, axis = _line(widen(x.astype(dtype.np)), axis)
     return (jnp.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x).astype(dtype.np)
 
 
 @cumsum.on("cpu")
 def _cumsum_cpu(x, axis, dtype):
-    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    x, axis = _line(widen(x.astype(dtype.np)), axis)
     return (_cumulative(x, axis, lax.add, lax.cumsum) if x.ndim else x).astype(dtype.np)
 
 
@@ -95,7 +89,7 @@ def _rows(step, x, axis, reverse=False, *more):
 
 
 def _cumsum_numpy(x, axis, dtype):
-    x, axis = _line(_wide(x.astype(dtype.np, copy=False)), axis)
+    x, axis = _line(widen(x.astype(dtype.np, copy=False)), axis)
     return np.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x
 
 
@@ -104,17 +98,25 @@ cumsum.prepare(_widened)
 cumsum.infer(lambda x, axis, dtype: sig_of((x.size,) if axis is None else x.shape, dtype))
 
 
-def _cumsum_grad_numpy(g, axis, sigs, platform):
-    along, g = 0 if axis is None else axis, _wide(g)
+def _cumsum_grad_numpy(g, axis, sigs):
+    along, g = 0 if axis is None else axis, widen(g)
     out = np.flip(np.cumsum(np.flip(g, along), axis=along, dtype=g.dtype), along) if g.ndim else g
     return out.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
 
 
 @cumsum.grad(numpy=_cumsum_grad_numpy)
-def _(g, axis, sigs, platform):
-    along, g = 0 if axis is None else axis, _wide(g)
-    if g.ndim:
-        g = _cumulative(g, along, lax.add, lax.cumsum, True) if platform == "cpu" else lax.cumsum(g, along, reverse=True)
+def _(g, axis, sigs):
+    return _cumsum_grad(g, axis, sigs, lambda g, along: lax.cumsum(g, along, reverse=True))
+
+
+@cumsum.grad(on="cpu")
+def _(g, axis, sigs):
+    return _cumsum_grad(g, axis, sigs, lambda g, along: _cumulative(g, along, lax.add, lax.cumsum, True))
+
+
+def _cumsum_grad(g, axis, sigs, from_the_end):
+    along, g = 0 if axis is None else axis, widen(g)
+    g = from_the_end(g, along) if g.ndim else g
     return g.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
 
 
@@ -122,10 +124,11 @@ def _(g, axis, sigs, platform):
 # no exception.
 
 
-def _backwards(g, a, axis, platform):
-    if platform == "cpu":
-        return _rows(lambda last, row, factor: row + factor * last, g, axis, True, a)
+def _backwards_cpu(g, a, axis):
+    return _rows(lambda last, row, factor: row + factor * last, g, axis, True, a)
 
+
+def _backwards(g, a, axis):
     def combine(late, early):
         return late[0] * early[0], early[0] * late[1] + early[1]
 
@@ -150,7 +153,7 @@ def _cut(x, axis, start, stop):
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-@op(method=True, inplace=True, amp="high")
+@op(method=True, inplace=True, amp="high", upcast="grad")
 def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
     """Cumulative product along an axis.
 
@@ -166,18 +169,18 @@ def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
         >>> bireme.cumprod(bireme.to_tensor([1, 2, 3, 4])).tolist()
         [1, 2, 6, 24]
     """
-    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    x, dim = _line(widen(x.astype(dtype.np)), dim)
     return (lax.cumprod(x, dim) if x.ndim else x).astype(dtype.np)
 
 
 @cumprod.on("cpu")
 def _cumprod_cpu(x, dim, dtype):
-    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    x, dim = _line(widen(x.astype(dtype.np)), dim)
     return (_cumulative(x, dim, lax.mul, lax.cumprod) if x.ndim else x).astype(dtype.np)
 
 
 def _cumprod_numpy(x, dim, dtype):
-    x, dim = _line(_wide(x.astype(dtype.np, copy=False)), dim)
+    x, dim = _line(widen(x.astype(dtype.np, copy=False)), dim)
     return np.cumprod(x, axis=dim, dtype=x.dtype) if x.ndim else x
 
 
@@ -194,14 +197,14 @@ def _(dtype):
 
 def _cumprod_parts(g, out, x, dim, dtype):
     """What comes before each element, and the factor of each step of the recurrence."""
-    x, dim = _line(conj_of(x.astype(dtype.np)), dim)
+    x, dim = _line(conj_of(widen(x.astype(dtype.np))), dim)
     return _shifted(conj_of(out), dim, 1, 1), _shifted(x, dim, -1, 0), dim
 
 
 _cumprod_parts_numpy = on_numpy(_cumprod_parts)
 
 
-def _cumprod_grad_numpy(g, out, x, dim, dtype, platform):
+def _cumprod_grad_numpy(g, out, x, dim, dtype):
     if g.ndim and g.size:
         before, factor, axis = _cumprod_parts_numpy(g, out, x, dim, dtype)
         g = before * _backwards_numpy(g, factor, axis)
@@ -209,14 +212,23 @@ def _cumprod_grad_numpy(g, out, x, dim, dtype, platform):
 
 
 @cumprod.grad(numpy=_cumprod_grad_numpy)
-def _(g, out, x, dim, dtype, platform):
+def _(g, out, x, dim, dtype):
+    return _cumprod_grad(g, out, x, dim, dtype, _backwards)
+
+
+@cumprod.grad(on="cpu")
+def _(g, out, x, dim, dtype):
+    return _cumprod_grad(g, out, x, dim, dtype, _backwards_cpu)
+
+
+def _cumprod_grad(g, out, x, dim, dtype, from_the_end):
     if g.ndim and g.size:
         before, factor, axis = _cumprod_parts(g, out, x, dim, dtype)
-        g = before * _backwards(g, factor, axis, platform)
+        g = before * from_the_end(g, factor, axis)
     return g.reshape(x.shape)
 
 
-@op(method=True, dtypes=FLOAT, floats=True)
+@op(method=True, dtypes=FLOAT, floats=True, upcast=True)
 def logcumsumexp(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
     """Logarithm of the cumulative sum of exponentials, computed without overflow.
 
@@ -271,7 +283,7 @@ def _shares(out, x, axis):
 _shares_numpy = on_numpy(_shares)
 
 
-def _logcumsumexp_grad_numpy(g, out, x, axis, platform):
+def _logcumsumexp_grad_numpy(g, out, x, axis):
     if g.ndim and g.size:
         share, step, along = _shares_numpy(out, x, axis)
         g = share * _backwards_numpy(g, step, along)
@@ -279,10 +291,19 @@ def _logcumsumexp_grad_numpy(g, out, x, axis, platform):
 
 
 @logcumsumexp.grad(numpy=_logcumsumexp_grad_numpy)
-def _(g, out, x, axis, platform):
+def _(g, out, x, axis):
+    return _logcumsumexp_grad(g, out, x, axis, _backwards)
+
+
+@logcumsumexp.grad(on="cpu")
+def _(g, out, x, axis):
+    return _logcumsumexp_grad(g, out, x, axis, _backwards_cpu)
+
+
+def _logcumsumexp_grad(g, out, x, axis, from_the_end):
     if g.ndim and g.size:
         share, step, along = _shares(out, x, axis)
-        g = share * _backwards(g, step, along, platform)
+        g = share * from_the_end(g, step, along)
     return g.reshape(x.shape)
 
 
@@ -307,7 +328,7 @@ def _picked(x, found, axis):
     return (at(x, found[1], axis) if x.ndim else x), found[1]
 
 
-@op(method=True, dtypes=REAL, selects=True)
+@op(method=True, dtypes=REAL, selects=True, upcast="grad")
 def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
     """Cumulative maximum along an axis, and its indices.
 
@@ -328,7 +349,7 @@ def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Ten
     return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummax, lax.cummax), axis)
 
 
-@op(method=True, dtypes=REAL, selects=True)
+@op(method=True, dtypes=REAL, selects=True, upcast="grad")
 def cummin(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
     """Cumulative minimum along an axis, and its indices.
 
@@ -381,31 +402,18 @@ for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
 # ---------------------------------------------------------------- in-place forms without an axis
 
 
-def _flat_first(name: str, axis: str) -> None:
+def _inplace(scan: Op, name: str) -> None:
     """As in Paddle, `x` is converted to `dtype` first, and without an axis it becomes 1-D as the result is."""
-    inner, scan = PUBLIC[name], PUBLIC[name[:-1]]
 
-    @functools.wraps(inner)
-    def inplace(x, *args, **kwargs):
-        if not isinstance(x, Tensor):
-            return inner(x, *args, **kwargs)
-        given = args[0] if args else kwargs.get(axis, kwargs.get("dim"))
-        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-        kind = x.dtype if wanted is None else dtypes.of(wanted, f"{name}(dtype)")
+    @scan.inplace
+    def _(x, axis, dtype):
+        kind = x.dtype if dtype is None else dtypes.of(dtype, f"{name}(dtype)")
         if kind is not x.dtype:
-            try:
-                x.cast_(kind)
-            except errors.TELLING as e:
-                raise errors.renamed(e, name, ("x",))  # noqa: B904  # the same error, by the name that the user called
-        args, kwargs = (args, {**kwargs, "dtype": kind}) if len(args) < 2 else ((given, kind, *args[2:]), kwargs)
-        if given is None and x.ndim > 1:
-            since = tape.now()
-            return become(x, scan(x, *args, **kwargs), name, since)
-        return inner(x, *args, **kwargs)
-
-    PUBLIC[name] = inplace
-    setattr(Tensor, name, inplace)
+            x.cast_(kind)
+        since = tape.now()
+        new = scan(x, axis, kind)
+        return become(x, new, name, since) if axis is None and x.ndim > 1 else assign_inplace(x, new, name, since)
 
 
-_flat_first("cumsum_", "axis")
-_flat_first("cumprod_", "dim")
+_inplace(cumsum, "cumsum_")
+_inplace(cumprod, "cumprod_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,6 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Attr, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
@@ -24,7 +24,7 @@ from bireme.ops.reduction import reductions
 from bireme.ops.search.sort import REAL
 
 
-@op(differentiable=False)
+@op(differentiable=False, upcast=True)
 def count_into(places: Tensor, weights: Tensor | None, n: int) -> Tensor:
     """How often each index below n occurs, or the sum of its weights; other indices are left out. Use `bincount`."""
     zero = jnp.zeros(n, jnp.int64 if weights is None else weights.dtype)
@@ -45,7 +45,7 @@ count_into.infer(lambda weights, n: sig_of((n,), dtypes.int64 if weights is None
 
 
 @composite(method=True)
-def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr = 0) -> Tensor:
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr[int | Tensor] = 0) -> Tensor:
     """Count how often each non-negative integer occurs.
 
     The size of the result depends on the values, so the call computes them at once.
@@ -140,26 +140,37 @@ def _check_bins(name: str, bins: Any, low: Any, high: Any) -> tuple[int, float, 
 
 
 def _check_range(x: Tensor) -> None:
-    """Raise unless bins can span all elements: host values are checked now, others by a flag of the program."""
-    whole = x.dtype in INT
-    expected = f"a range that {x.dtype.name} holds" if whole else "finite numbers where min and max are not given"
-    got = "a wider range" if whole else "NaN or infinity"
-    value = read(x)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if float(host.max()) - float(host.min()) >= np.iinfo(x.dtype.np).max if whole else not np.isfinite(host).all():
-            raise errors.bad("histogram(input)", expected, described=got)
-    elif not segment.local.segment.symbolic:
-        if whole:
+    """Raise unless bins can span all elements."""
+    if x.dtype in INT:
+        limit = np.iinfo(x.dtype.np).max
+
+        def spread() -> Tensor:
             wide = x.astype(dtypes.float64)
-            wrong = logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(np.iinfo(x.dtype.np).max))
-        else:
-            wrong = logic.logical_not(reductions.all(logic.isfinite(x)))
-        guards.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", errors.ArgumentError)
+            return logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(limit))
+
+        guards.require(
+            read(x),
+            "histogram(input)",
+            f"a range that {x.dtype.name} holds",
+            host=lambda array: float(array.max()) - float(array.min()) >= limit,
+            device=spread,
+            got="a wider range",
+        )
+    else:
+        guards.require(
+            read(x),
+            "histogram(input)",
+            "finite numbers where min and max are not given",
+            host=lambda array: not np.isfinite(array).all(),
+            device=lambda: logic.logical_not(reductions.all(logic.isfinite(x))),
+            got="NaN or infinity",
+        )
 
 
 @composite(method=True)
-def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0, weight: Tensor | None = None, density: bool = False) -> Tensor:
+def histogram(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr[float | Tensor] = 0.0,
+              max: Attr[float | Tensor] = 0.0, weight: Tensor | None = None,
+              density: bool = False) -> Tensor:  # fmt: skip
     """Count the elements in bins of equal width.
 
     Bin ``i`` holds ``min + i * width <= x < min + (i + 1) * width``; the last one includes ``max``. Other elements are
@@ -204,7 +215,8 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
 
 
 @composite(method=True)
-def histogram_bin_edges(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0) -> Tensor:
+def histogram_bin_edges(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr[float | Tensor] = 0.0,
+                        max: Attr[float | Tensor] = 0.0) -> Tensor:  # fmt: skip
     """Edges of the bins of a histogram with bins of equal width.
 
     Args:
@@ -255,7 +267,9 @@ cell_of.infer(lambda x: sig_of(x.shape[:-1], dtypes.int64))
 
 
 @composite(method=True)
-def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = False, weights: Tensor | None = None) -> Any:
+def histogramdd(x: Tensor, bins: Attr[int | Sequence[int] | Sequence[Tensor]] = 10,
+                ranges: Attr[Sequence[float]] = None, density: bool = False,
+                weights: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
     """Histogram in several dimensions: count points in the cells of a grid.
 
     The last bin of each dimension includes its upper edge; points outside of the grid are not counted.

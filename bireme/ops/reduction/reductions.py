@@ -12,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import BOOL, COMPLEX, FLOAT, INT
+from bireme.core.base.dtype import BOOL, COMPLEX, FLOAT, INT, DTypeLike
 from bireme.core.declare.op import Axes, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import conj_of
@@ -44,9 +44,12 @@ def _spread(g, axis, keepdim, shape):
 
 def _sum(x, axis, dtype, keepdim):
     x = x if dtype is None or x.dtype == dtype.np else x.astype(dtype.np)
-    # sums in half precision stop growing: they are made in float32 and rounded once
-    wide = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
-    return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=wide).astype(x.dtype)
+    return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=_wide_type(x)).astype(x.dtype)
+
+
+def _wide_type(x):
+    """Sums in half precision stop growing: they are made in float32 and rounded once."""
+    return jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
 
 
 def _sum_numpy(x, axis, dtype, keepdim):
@@ -106,12 +109,11 @@ def _mean(x, axis, keepdim):
     if jnp.issubdtype(x.dtype, jnp.integer):
         total = jnp.sum(x, axis=axes, keepdims=keepdim)
         return (jnp.sign(total) * (jnp.abs(total) // builtins.max(n, 1))).astype(x.dtype)  # towards zero
-    wide = x.astype(jnp.float32) if x.dtype.itemsize == 2 else x
-    return (jnp.sum(wide, axis=axes, keepdims=keepdim) / np.asarray(n, wide.real.dtype)).astype(x.dtype)
+    return jnp.sum(x, axis=axes, keepdims=keepdim) / np.asarray(n, x.real.dtype)
 
 
-@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high")
-def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
+@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high", upcast=True)
+def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra[DTypeLike] = None) -> Tensor:
     """Arithmetic mean of elements over the given axes.
 
     Integers stay integers: their mean is truncated towards zero. The mean of bools is whether any of them is true. Pass
@@ -148,8 +150,7 @@ def _mean_numpy(x, axis, keepdim):
     if x.dtype.kind in "iu":
         total = np.sum(x, axis=axes, keepdims=keepdim)
         return np.sign(total) * (np.abs(total) // builtins.max(n, 1))
-    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    return np.add.reduce(wide, axes, None, None, keepdim) / np.asarray(n, wide.real.dtype)  # np.mean would warn if n is 0
+    return np.add.reduce(x, axes, None, None, keepdim) / np.asarray(n, x.real.dtype)  # np.mean would warn if n is 0
 
 
 mean.numpy_form = _mean_numpy
@@ -188,7 +189,7 @@ def _extreme_grad(g, out, x, axis, keepdim):
 _TORCH_PAIR = {"input": "bireme.compat.max", "dim": "bireme.compat.max", "other": "bireme.maximum"}
 
 
-@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True)
+@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True, upcast="grad")
 def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Largest element over the given axes; NaN if there is one.
 
@@ -212,7 +213,8 @@ def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return jnp.max(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()}, selects=True)
+@op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()}, selects=True,
+    upcast="grad")  # fmt: skip
 def min(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Smallest element over the given axes; NaN if there is one.
 
@@ -305,7 +307,8 @@ def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = 
         6.0
     """
     x = x if dtype is None else x.astype(dtype.np)
-    return jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
+    wide = _wide_type(x)
+    return jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=wide).astype(x.dtype)
 
 
 prod.infer(lambda x, axis, keepdim, dtype: sig_of(reduced_shape(x.shape, axis, keepdim), dtype or x.dtype))
@@ -315,7 +318,8 @@ def _prod_grad_numpy(g, x, axis, keepdim, dtype):
     """Times the product of all others: of those before and of those behind."""
     axes = _axes(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
-    turned = np.transpose(x if dtype is None else x.astype(dtype.np), (*kept, *axes))
+    x = x if dtype is None else x.astype(dtype.np)
+    turned = np.transpose(x.astype(_wide_type(x)), (*kept, *axes))
     rows = turned.reshape(*[x.shape[i] for i in kept], pymath.prod([x.shape[i] for i in axes]))
     ones = np.ones((*rows.shape[:-1], 1), rows.dtype)
     before = np.cumprod(np.concatenate([ones, rows[..., :-1]], -1), -1, rows.dtype) if rows.size else rows
@@ -327,8 +331,9 @@ def _prod_grad_numpy(g, x, axis, keepdim, dtype):
 @prod.grad(numpy=_prod_grad_numpy)
 def _(g, x, axis, keepdim, dtype):
     x = x if dtype is None else x.astype(dtype.np)
-    if not jnp.issubdtype(x.dtype, jnp.inexact):  # jax differentiates floats alone
-        g, x = g.astype(jnp.float64), x.astype(jnp.float64)
+    # jax differentiates floats alone
+    wide = _wide_type(x) if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float64
+    g, x = g.astype(wide), x.astype(wide)
     return conj_of(jax.vjp(lambda x: jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim), x)[1](conj_of(g))[0])
 
 
@@ -391,7 +396,7 @@ def _logsumexp_numpy(x, axis, keepdim):
     return out if keepdim else out.squeeze(axes)
 
 
-@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=_logsumexp_numpy)
+@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=_logsumexp_numpy, upcast=True)
 def logsumexp(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Logarithm of the sum of exponentials ``log(sum(exp(x)))``, computed without overflow.
 
@@ -419,11 +424,16 @@ logsumexp.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, kee
 
 
 @logsumexp.grad(numpy=True)
-def _(g, out, x, axis, keepdim):
+def _(g, x, axis, keepdim):
+    axes = _axes(axis, x.ndim)
+    # not by the result: it has lost the digits of the logarithm if x is large
+    top = jnp.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    e = jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0))
+    total = jnp.sum(e, axis=axes, keepdims=True)
     if not keepdim:
-        for a in _axes(axis, x.ndim):
-            g, out = jnp.expand_dims(g, a), jnp.expand_dims(out, a)
-    return g * jnp.exp(x - jnp.where(out == -np.inf, 0, out))  # nothing but -inf has no share
+        for a in axes:
+            g = jnp.expand_dims(g, a)
+    return g * (e / jnp.where(total == 0, 1, total))  # nothing but -inf has no share
 
 
 # ---------------------------------------------------------------- counts, and sums that leave out NaN
@@ -495,8 +505,19 @@ def nanmean(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """
     if not x.dtype.is_inexact:
         x = x.astype(dtypes.float32)
-    n = sum(logic.logical_not(logic.isnan(x)), axis, x.dtype, keepdim)
-    return sum(_without_nan(x), axis, None, keepdim) / n
+    wide = single(x)
+    n = sum(logic.logical_not(logic.isnan(wide)), axis, wide.dtype, keepdim)
+    return rounded_as(x, sum(_without_nan(wide), axis, None, keepdim) / n)
+
+
+def single(x: Tensor) -> Tensor:
+    """Half precision in float32: what a composite adds up, counts or divides by does not fit into it."""
+    return x.astype(dtypes.float32) if x.dtype in dtypes.NARROW else x
+
+
+def rounded_as(x: Tensor, found: Tensor) -> Tensor:
+    """What was computed from `single(x)`, in half precision again if `x` is."""
+    return found.astype(x.dtype) if x.dtype in dtypes.NARROW else found
 
 
 @composite(method=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,18 +14,20 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
-from bireme.core.declare.op import PUBLIC, Attr, Axes, Axis, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axes, Axis, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.tensor.results import MedianRetType
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.reduction.reductions import reduced_shape
-from bireme.ops.search.sort import MedianRetType, add_back, at, order, picked_grad
+from bireme.ops.search.sort import add_back, at, order, picked_grad
 
 # ---------------------------------------------------------------- spread
 
 
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True)
-def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
+@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True, upcast=True)
+def var(x: Tensor, axis: Axes = None, unbiased: Extra[bool] = None, keepdim: bool = False, *,
+        correction: float = 1) -> Tensor:  # fmt: skip
     """Variance of elements over the given axes.
 
     It is the sum of squared deviations from the mean, divided by ``max(n - correction, 0)`` for ``n`` elements.
@@ -129,7 +131,7 @@ def _middles(y, ignore, low_only):
     return low, low if low_only else jnp.minimum(high, n - 1), valid
 
 
-@op(dtypes=FLOAT | INT, selects=True)
+@op(dtypes=FLOAT | INT, selects=True, upcast="grad")
 def median_of(x: Tensor, axis: Axes, keepdim: bool, low: bool, ignore: bool) -> Tensor:
     """The middle element, or the mean of the two middle ones; use `median` and `nanmedian`."""
     y = _lines(x, axis)
@@ -262,7 +264,7 @@ def _median(name: str, x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: b
 
 
 @composite(method=True, torch=True)
-def median(x: Tensor, axis: Axis = None, keepdim: bool = False, mode: str = "avg") -> Any:
+def median(x: Tensor, axis: Axis = None, keepdim: bool = False, mode: str = "avg") -> Tensor | tuple[Tensor, Tensor]:
     """Median of elements along an axis, or of all; NaN if there is one.
 
     With torch's keyword names ``input`` or ``dim``, ``mode`` is ``'min'`` unless given.
@@ -286,23 +288,16 @@ def median(x: Tensor, axis: Axis = None, keepdim: bool = False, mode: str = "avg
     return _median("median", x, axis, keepdim, mode, False)
 
 
-def _torch_median(plain: Any) -> Any:
-    """torch's keywords bring torch's meaning: the lower one of two middles, unless `mode` is given."""
-
-    @functools.wraps(plain)
-    def median(*args: Any, **kwargs: Any) -> Any:
-        if ("dim" in kwargs or "input" in kwargs) and "mode" not in kwargs and len(args) < 4:
-            kwargs["mode"] = "min"
-        return plain(*args, **kwargs)
-
-    return median
-
-
-median.public = PUBLIC["median"] = Tensor.median = _torch_median(median.public)  # type: ignore[attr-defined]  # a method that Tensor gets here
+@median.rewrite
+def _(args, kwargs):
+    # torch's keywords bring torch's meaning: the lower one of two middles, unless `mode` is given
+    as_torch = ("dim" in kwargs or "input" in kwargs) and "mode" not in kwargs and len(args) < 4
+    return args, {**kwargs, "mode": "min"} if as_torch else kwargs
 
 
 @composite(method=True)
-def nanmedian(x: Tensor, axis: Attr = None, keepdim: bool = False, mode: str = "avg") -> Any:
+def nanmedian(x: Tensor, axis: Attr[int | Sequence[int]] = None, keepdim: bool = False,
+              mode: str = "avg") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Median along an axis, or of all, of the elements that are not NaN.
 
     Args:
@@ -326,7 +321,7 @@ def nanmedian(x: Tensor, axis: Attr = None, keepdim: bool = False, mode: str = "
 
 
 @composite(public="compat.median", name_arg=False, out=True)
-def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any:
+def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Median of all elements, or along an axis with its index; the lower one of two middle elements.
 
     Args:
@@ -346,7 +341,7 @@ def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any
 
 
 @composite(public="compat.nanmedian", name_arg=False, out=True)
-def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any:
+def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Median of the elements that are not NaN, or along an axis with its index; the lower one of two middle elements.
 
     Args:
@@ -459,7 +454,8 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
 
 
 @composite(method=True, name_arg=False)
-def quantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
+def quantile(x: Tensor, q: Attr[float | Sequence[float] | Tensor], axis: Attr[int | Sequence[int]] = None,
+             keepdim: bool = False, interpolation: str = "linear") -> Tensor:  # fmt: skip
     """Quantiles of elements over the given axes; NaN if there is one.
 
     Args:
@@ -484,7 +480,8 @@ def quantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interp
 
 
 @composite(method=True, name_arg=False)
-def nanquantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
+def nanquantile(x: Tensor, q: Attr[float | Sequence[float] | Tensor], axis: Attr[int | Sequence[int]] = None,
+                keepdim: bool = False, interpolation: str = "linear") -> Tensor:  # fmt: skip
     """Quantiles over the given axes of the elements that are not NaN.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,12 +14,12 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Attr, Axis, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.tensor.results import MinMaxRetType
 from bireme.ops.indexing import gather, masks
 from bireme.ops.manipulation import reshape
 from bireme.ops.math import clip
 from bireme.ops.reduction import reductions
 from bireme.ops.reduction.reductions import reduced_shape
-from bireme.ops.search.sort import MinMaxRetType
 
 # ---------------------------------------------------------------- extremes
 
@@ -146,8 +146,14 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
     return MinMaxRetType(reshape.squeeze(values, dim), reshape.squeeze(places, dim))
 
 
-@composite(public="compat.max", name_arg=False, out=True, rejects={"axis": "bireme.max", "x": "bireme.max", "y": "bireme.maximum"})
-def compat_max(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
+def _three_forms(input: Tensor, *args: Any, out: Tensor | Sequence[Tensor] | None = None, **kwargs: Any) -> None:
+    """The signature of what has torch's three forms."""
+
+
+@composite(public="compat.max", signature=_three_forms, out=True,
+           rejects={"axis": "bireme.max", "x": "bireme.max", "y": "bireme.maximum"})  # fmt: skip
+def compat_max(input: Tensor, dim: Attr[int | Tensor] = ..., keepdim: Attr[bool] = ...,
+               other: Attr[Tensor] = ...) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Maximum of all elements, along an axis with its indices, or of two tensors, as torch has it.
 
     Three forms: ``max(input)`` is the largest element; ``max(input, dim, keepdim=False)`` the largest ones along an
@@ -168,8 +174,10 @@ def compat_max(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr 
     return _compat_extreme("max", input, dim, keepdim, other, True)
 
 
-@composite(public="compat.min", name_arg=False, out=True, rejects={"axis": "bireme.min", "x": "bireme.min", "y": "bireme.minimum"})
-def compat_min(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
+@composite(public="compat.min", signature=_three_forms, out=True,
+           rejects={"axis": "bireme.min", "x": "bireme.min", "y": "bireme.minimum"})  # fmt: skip
+def compat_min(input: Tensor, dim: Attr[int | Tensor] = ..., keepdim: Attr[bool] = ...,
+               other: Attr[Tensor] = ...) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Minimum of all elements, along an axis with its indices, or of two tensors, as torch has it.
 
     Three forms: ``min(input)`` is the smallest element; ``min(input, dim, keepdim=False)`` the smallest ones along an
@@ -188,10 +196,6 @@ def compat_min(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr 
         [[1, 4], [0, 1]]
     """
     return _compat_extreme("min", input, dim, keepdim, other, False)
-
-
-for _made in (compat_max, compat_min):  # three forms in one signature
-    _made.public.__signature__ = inspect.signature(lambda input, *args, out=None, **kwargs: None)
 
 
 # ---------------------------------------------------------------- sorted sequences

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,33 +14,11 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT, INT
 from bireme.core.declare.op import Attr, Axis, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.numpy_exec.rebinding import dual, on_numpy
+from bireme.core.tensor.results import SortRetType, TopKRetType
 
 REAL = FLOAT | INT
 ORDERED = FLOAT | INT | BOOL
-
-
-class ValuesAndIndices(NamedTuple):
-    """Elements and their indices along an axis."""
-
-    values: Tensor
-    indices: Tensor
-
-
-class TopKRetType(ValuesAndIndices):
-    """The result of `topk`."""
-
-
-class SortRetType(ValuesAndIndices):
-    """The result of `compat.sort`."""
-
-
-class MedianRetType(ValuesAndIndices):
-    """The result of `compat.median` along an axis."""
-
-
-class MinMaxRetType(ValuesAndIndices):
-    """The result of `compat.min` and `compat.max` along an axis."""
 
 
 # ---------------------------------------------------------------- orders
@@ -88,32 +67,41 @@ def order_numpy(x, axis, descending=False):
     return _order_on_numpy(x, axis, descending)
 
 
+def _at_numpy(x, places, axis):
+    if x.size and axis == x.ndim - 1 and places.shape[:-1] == x.shape[:-1]:
+        rows = np.arange(0, x.size, x.shape[-1]).reshape(*x.shape[:-1], 1)
+        return x.reshape(-1).take(places + rows)
+    return np.take_along_axis(x, places, axis)
+
+
+@dual(_at_numpy)
 def at(x, places, axis):
-    """Elements at indices along an axis, all of them in range; on NumPy and jax arrays alike."""
-    if isinstance(places, np.ndarray):
-        if x.size and axis == x.ndim - 1 and places.shape[:-1] == x.shape[:-1]:
-            rows = np.arange(0, x.size, x.shape[-1]).reshape(*x.shape[:-1], 1)
-            return x.reshape(-1).take(places + rows)
-        return np.take_along_axis(x, places, axis)
+    """Elements at indices along an axis, all of them in range."""
     return jnp.take_along_axis(x, places, axis, mode="promise_in_bounds")
 
 
+def _back_numpy(g, places, axis, shape):
+    out = np.zeros(shape, g.dtype)
+    np.put_along_axis(out, places, g, axis)
+    return out
+
+
+@dual(_back_numpy)
 def back(g, places, axis, shape):
     """A gradient of elements that were picked once at most, where they were."""
-    if isinstance(places, np.ndarray):
-        out = np.zeros(shape, g.dtype)
-        np.put_along_axis(out, places, g, axis)
-        return out
     return jnp.put_along_axis(jnp.zeros(shape, g.dtype), places, g, axis, inplace=False, mode="promise_in_bounds")
 
 
+def _add_back_numpy(g, places, axis, shape):
+    out = np.zeros(shape, g.dtype)
+    np.add.at(out, tuple(places if i == axis else p for i, p in enumerate(np.indices(g.shape, sparse=True))), g)
+    return out
+
+
+@dual(_add_back_numpy)
 def add_back(g, places, axis, shape):
     """The same for elements that may have been picked several times."""
     where = tuple(places if i == axis else p for i, p in enumerate(jnp.indices(g.shape, sparse=True)))
-    if isinstance(places, np.ndarray):
-        out = np.zeros(shape, g.dtype)
-        np.add.at(out, where, g)
-        return out
     return jnp.zeros(shape, g.dtype).at[where].add(g, mode="promise_in_bounds")
 
 
@@ -201,7 +189,8 @@ def msort(input: Tensor) -> Tensor:
 
 
 @composite(public="compat.sort", name_arg=False)
-def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False, out: Extra = None) -> SortRetType:
+def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False,
+                out: Extra[Sequence[Tensor]] = None) -> SortRetType:  # fmt: skip
     """Sort elements along an axis and return their indices too, as torch has it.
 
     Args:
@@ -297,7 +286,7 @@ topk_of.grad(picked_grad, numpy=True)
 
 
 @composite(method=True, torch=True, out=True, plain=True)
-def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
+def topk(x: Tensor, k: Attr[int | Tensor], axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
     """The ``k`` largest or smallest elements along an axis, and their indices.
 
     NaN counts as larger than all numbers.
@@ -323,7 +312,7 @@ def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bo
     n = x.shape[axis] if x.ndim else 1
     k = _count("topk", k)
     if not 1 <= k <= n:
-        raise errors.bad("topk(k)", f"an integer in [1, {n}], the size of axis {axis}", k)
+        raise errors.bad("topk(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
     return TopKRetType(*topk_of(x, k, axis, largest))
 
 
@@ -385,7 +374,7 @@ kthvalue.grad(picked_grad, numpy=True)
 def _(x, k, axis):
     n = x.shape[axis] if x.ndim else 1
     if not 1 <= k <= n:
-        raise errors.bad("kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k)
+        raise errors.bad("kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
 
 
 @op(method=True, dtypes=REAL, selects=True)

@@ -49,8 +49,8 @@ def _new(lines: np.ndarray) -> np.ndarray:
 
 
 @composite(method=True)
-def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None,
-           dtype: DTypeArg = "int64") -> Any:  # fmt: skip
+def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: Attr[int] = None, dtype: DTypeArg = "int64") -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Distinct elements in ascending order, or distinct slices along an axis.
 
     The size of the result depends on the values, so the call computes them at once. It has no gradient.
@@ -86,7 +86,8 @@ def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, 
 
 
 @composite(method=True, torch=True)
-def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None, dtype: DTypeArg = "int64") -> Any:
+def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: Attr[int] = None,
+                       dtype: DTypeArg = "int64") -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Elements, or slices along an axis, without those that equal the one before.
 
     The size of the result depends on the values, so the call computes them at once. It has no gradient.

@@ -37,7 +37,7 @@ def _along(x, axis, matrix):
 
 
 def _whole(x, axes, sizes, norm, forward):
-    for a, n in zip(axes, sizes):
+    for a, n in zip(axes, sizes, strict=True):
         x = _along(_sized(x, a, n), a, _matrix(n, norm, forward))
     return x
 

@@ -20,7 +20,7 @@ def _gather_nd(x, index):
 
 def _along(arr, indices, axis, broadcast=True):
     if broadcast:
-        dims = [max(a, i) if k != axis % arr.ndim else i for k, (a, i) in enumerate(zip(arr.shape, indices.shape))]
+        dims = [max(a, i) if k != axis % arr.ndim else i for k, (a, i) in enumerate(zip(arr.shape, indices.shape, strict=True))]
         wide = [n if k == axis % arr.ndim else dims[k] for k, n in enumerate(arr.shape)]
         return np.take_along_axis(np.broadcast_to(arr, wide), np.broadcast_to(indices, dims), axis)
     arr = arr[tuple(slice(None) if k == axis % arr.ndim else slice(0, n) for k, n in enumerate(indices.shape))]

@@ -14,7 +14,7 @@ def at(*starts):
 
 
 def _slices(starts, spec):
-    rows = [[int(s[1]) + k * step for k in range(n)] for s, (n, step, _) in zip(starts, spec)]
+    rows = [[int(s[1]) + k * step for k in range(n)] for s, (n, step, _) in zip(starts, spec, strict=True)]
     return np.ix_(*[np.array(r, int) for r in rows]) if rows else ()
 
 
@@ -30,7 +30,7 @@ def _slice_put(x, part, starts, spec):
 
 def _full(x, index, axes):
     where = [slice(None)] * x.ndim
-    for a, i in zip(axes, index):
+    for a, i in zip(axes, index, strict=True):
         where[a] = i
     return tuple(where)
 
@@ -67,7 +67,7 @@ def _select_scatter(x, values, axis, index):
 
 def _slice_scatter(x, value, axes, starts, ends, strides):
     out, key = x.copy(), [slice(None)] * x.ndim
-    for a, s, e, n in zip(axes, starts, ends, strides):
+    for a, s, e, n in zip(axes, starts, ends, strides, strict=True):
         key[a] = slice(s, e, n)
     out[tuple(key)] = value
     return out

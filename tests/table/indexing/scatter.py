@@ -15,7 +15,7 @@ def _scatter(x, index, updates, overwrite=True):
         out[index] = 0
         np.add.at(out, index, updates)
         return out
-    for i, u in zip(index, updates):
+    for i, u in zip(index, updates, strict=True):
         out[i] = u
     return out
 
@@ -57,13 +57,16 @@ def _put(arr, indices, values, axis, reduce="assign", include_self=True, broadca
 
 
 def _ties(w, arr, indices, values, axis, reduce, include_self):
-    """Those that are equal to the least or largest share its gradient."""
-    if reduce not in ("amin", "amax"):
-        return None
+    """Those that are equal to the least or largest share its gradient; of a product, each gets the product of the others."""
     out, ga, gv = _put(arr, indices, values, axis, reduce, include_self, False), np.zeros_like(arr), np.zeros_like(values)
     for to in np.ndindex(arr.shape):
         there = [p for p in np.ndindex(indices.shape) if (*p[:axis], indices[p] % arr.shape[axis], *p[axis + 1 :]) == to]
         self = include_self or not there
+        if reduce == "mul":
+            factors = [(gv, p, values[p]) for p in there] + [(ga, to, arr[to])] * self
+            for k, (grad, at, _) in enumerate(factors):
+                grad[at] = w[to] * np.prod([x for i, (_, _, x) in enumerate(factors) if i != k])
+            continue
         equal = [p for p in there if values[p] == out[to]]
         n = len(equal) + (self and arr[to] == out[to])
         for p in equal:

@@ -32,5 +32,6 @@ LAYERS = [
     LayerRow("FeatureAlphaDropout", call(0.5), [(3, 4, 2), (0, 4)], ref=lambda x: x, modes=("eval",)),
     LayerRow("Unflatten", call(1, [2, -1]), [(3, 4), (0, 4), (2, 6, 2)], ref=lambda x: x.reshape(x.shape[0], 2, x.shape[1] // 2, *x.shape[2:])),
     LayerRow("ParameterDict", make=Scaled, inputs=[(3, 4)], params={"held.scale": (4,), "held.shift": (4,)},
-        ref=lambda x, held_scale, held_shift: x * held_scale + held_shift),
+        ref=lambda x, held_scale, held_shift: x * held_scale + held_shift,
+        bad=[Bad(call(np.ones((3, 5))), "multiply(): expected shapes that broadcast together, got shapes [3, 5] and [4]")]),
 ]  # fmt: skip

@@ -9,9 +9,9 @@ from tests.table.layer_harness import LayerRow
 def _conv(x, weight, bias):
     """A convolution without padding, with steps of one."""
     size = weight.shape[2:]
-    out = np.zeros((x.shape[0], weight.shape[0], *[n - k + 1 for n, k in zip(x.shape[2:], size)]))
+    out = np.zeros((x.shape[0], weight.shape[0], *[n - k + 1 for n, k in zip(x.shape[2:], size, strict=True)]))
     for at in np.ndindex(*size):
-        part = x[(slice(None), slice(None), *[slice(i, i + m) for i, m in zip(at, out.shape[2:])])]
+        part = x[(slice(None), slice(None), *[slice(i, i + m) for i, m in zip(at, out.shape[2:], strict=True)])]
         out += np.einsum("nc...,oc->no...", part, weight[(slice(None), slice(None), *at)])
     return out + bias.reshape(-1, *[1] * len(size))
 
@@ -19,9 +19,9 @@ def _conv(x, weight, bias):
 def _back(x, weight, bias):
     """A transposed convolution with steps of one."""
     size = weight.shape[2:]
-    out = np.zeros((x.shape[0], weight.shape[1], *[n + k - 1 for n, k in zip(x.shape[2:], size)]))
+    out = np.zeros((x.shape[0], weight.shape[1], *[n + k - 1 for n, k in zip(x.shape[2:], size, strict=True)]))
     for at in np.ndindex(*size):
-        place = tuple(slice(i, i + n) for i, n in zip(at, x.shape[2:]))
+        place = tuple(slice(i, i + n) for i, n in zip(at, x.shape[2:], strict=True))
         out[(slice(None), slice(None), *place)] += np.einsum("nc...,co->no...", x, weight[(slice(None), slice(None), *at)])
     return out + bias.reshape(-1, *[1] * len(size))
 

@@ -29,7 +29,12 @@ def _logits_bce(x, y):
 
 
 def _margins(x, label):
-    return np.mean([sum(max(0, 1 - r[k] + r[j]) for j in range(4) if j != k) / 4 for r, k in zip(x, label)])
+    return np.mean([sum(max(0, 1 - r[k] + r[j]) for j in range(4) if j != k) / 4 for r, k in zip(x, label, strict=True)])
+
+
+def _one_step(x, y, steps, sizes):
+    """One step and one label: it is emitted, and then the blank."""
+    return -(x[np.arange(3), 0, 0, y[:, 0]] + x[:, 0, 1, 0]).mean()
 
 
 def _distance(x, y):
@@ -76,8 +81,8 @@ LAYERS = [
         bad_init=[Bad(call(2.0), "CosineEmbeddingLoss(margin): expected a number in [-1, 1], got 2.0")]),
     loss("CTCLoss", lambda x, y, steps, sizes: -np.log(special.softmax(x, -1)[0, np.arange(3), y[:, 0]]).mean(), _pair[0][None], _labels[:, None] + 1,
         np.ones(3, int), np.ones(3, int)),
-    loss("RNNTLoss", lambda x, y, steps, sizes: -x[:, 0, 0, 0].mean(), _pair[0][:, None, None], np.zeros((3, 0), int),
-        np.ones(3, int), np.zeros(3, int)),
+    loss("RNNTLoss", _one_step, np.stack(_pair, 1)[:, None], _labels[:, None] + 1, np.ones(3, int), np.ones(3, int),
+        init=call(fastemit_lambda=0.0)),
     loss("HSigmoidLoss", lambda x, y, weight, bias: np.logaddexp(0, x @ weight.T + bias.T) - (x @ weight.T + bias.T) * y,
         _pair[0], np.array([[0], [1], [1]]),
         init=call(4, 2), params={"weight": (1, 4), "bias": (1, 1)},

@@ -77,7 +77,8 @@ _wrong = "expected shape [batch, 3], got shape [2, 5, 3]"
 
 LAYERS = [
     LayerRow("RNNCellBase", make=lambda: _Twice(), inputs=[call(_x[0], _x[1])], params={"factor": (1,)},
-        ref=lambda x, h, factor: (h + 2 * x, h + 2 * x)),
+        ref=lambda x, h, factor: (h + 2 * x, h + 2 * x),
+        bad=[Bad(call(np.ones((2, 5)), np.ones((2, 3))), "add(): expected shapes that broadcast together, got shapes [2, 3] and [2, 5]")]),
     LayerRow("SimpleRNNCell", call(3, 4, "relu"), [(2, 3)], _names(1), _cell("RNN_RELU"), modes=("train",),
         bad=[Bad(call(np.ones((2, 5, 3))), _wrong)],
         bad_init=[Bad(call(3, 4, "gelu"), "SimpleRNNCell(activation): expected 'tanh' or 'relu', got 'gelu'"),

@@ -129,13 +129,20 @@ _empties = [np.zeros((0, 3)), np.zeros((3, 0)), np.zeros((2, 0, 0)), np.zeros((0
 _real_and_pairs = np.array([[1.0, 2.0, 0.5], [-2.0, 1.5, 0.3], [0.2, -0.4, 3.0]])
 _no_rule = {"gradient rule": MIRRORED}
 
+
+def hermitian(d):
+    """A step from one Hermitian matrix to another: the derivative of both triangles, of which one is read."""
+    return d + H(d)
+
+
 TABLE = [
     Row("cholesky_of", [call(definite(3, 3), False), call(definite(2, 3, 3), False), call(definite(3, 3), True), call(np.zeros((0, 0)), False),
-                        call(np.zeros((2, 0, 0)), True), call(np.zeros((0, 3, 3)), False)], law=_cholesky, dtypes=LAPACK, skip=NO_NUMBER | _no_rule,
+                        call(np.zeros((2, 0, 0)), True), call(np.zeros((0, 3, 3)), False)], law=_cholesky, dtypes=LAPACK, along=hermitian,
+        skip=NO_NUMBER | _no_rule,
         bad=shape_errors("cholesky", False)),
     Row("cholesky", [call(definite(3, 3)), call(definite(2, 3, 3)), call(definite(3, 3), upper=True), call(np.zeros((0, 0)))], law=_cholesky,
-        dtypes=LAPACK, skip=NO_NUMBER,
-        bad=[*shape_errors("cholesky"), Bad(call(-definite(3, 3)), "cholesky(x): expected positive definite matrices, got a matrix that is not")]),
+        dtypes=LAPACK, skip=NO_NUMBER, along=hermitian,
+        bad=[*shape_errors("cholesky"), Bad(call(-definite(3, 3)), "cholesky(x): expected positive definite matrices, got one that is not")]),
     Row("qr_of", [*[call(x, False) for x in _rectangles], call(floats(3, 3), True), call(floats(3, 4), True), *[call(x, False) for x in _empties]],
         law=_qr, dtypes=LAPACK, skip=NO_NUMBER, bad=shape_errors("qr", False, square=False)),
     Row("qr", [call(floats(4, 3)), call(floats(4, 3), mode="r"), call(floats(2, 3, 4)), call(floats(3, 3), mode="complete"), call(np.zeros((0, 3)))],
@@ -152,11 +159,11 @@ TABLE = [
         dtypes=LAPACK, out=real, loose=(30, "squares lose digits"), skip=NO_NUMBER,
         bad=shape_errors("svdvals", square=False)),
     Row("eigh", [call(symmetric(3, 3)), call(symmetric(2, 3, 3)), call(symmetric(4, 4), UPLO="U"), call(np.zeros((0, 0))), call(np.zeros((0, 2, 2)))],
-        law=_eigh, dtypes=REAL, unchecked=COMPLEX, skip=NO_NUMBER | _no_rule,
+        law=_eigh, dtypes=REAL, unchecked=COMPLEX, skip=NO_NUMBER | _no_rule, along=hermitian,
         bad=[*shape_errors("eigh"), Bad(call(floats(3, 3), UPLO="X"), "eigh(UPLO): expected 'L' or 'U', got 'X'")]),
     Row("eigvalsh", [call(symmetric(3, 3)), call(symmetric(2, 3, 3)), call(symmetric(4, 4), UPLO="U"), call(np.zeros((0, 0)))],
         lambda x, UPLO="L": np.sort(np.linalg.eigvals(mirrored(x, UPLO == "L")).real), dtypes=LAPACK,
-        out=real, loose=(3, "by another algorithm"), skip=NO_NUMBER | _no_rule,
+        out=real, loose=(3, "by another algorithm"), skip=NO_NUMBER | _no_rule, along=hermitian,
         bad=[*shape_errors("eigvalsh"), Bad(call(floats(3, 3), UPLO="X"), "eigvalsh(UPLO): expected 'L' or 'U', got 'X'")]),
     Row("eig", [call(_real_and_pairs), call(floats(2, 3, 3)), call(np.zeros((0, 0))), call(np.zeros((0, 2, 2)))], law=_eig, dtypes=LAPACK,
         skip=NO_NUMBER | {"gradient": TURNED, "second order": TURNED, "gradient rule": TURNED}, bad=shape_errors("eig")),

@@ -60,7 +60,7 @@ def _pairs(x, axes, y):
 
 def _tensordot(x, y, axes=2):
     axes = _pairs(x, axes, y)
-    for i, j in zip(*axes) if not isinstance(axes, int) else ():
+    for i, j in zip(*axes, strict=True) if not isinstance(axes, int) else ():
         if x.shape[i] != y.shape[j]:
             x = np.broadcast_to(x, [y.shape[j] if k == i % x.ndim else n for k, n in enumerate(x.shape)]) if x.shape[i] == 1 else x
             y = np.broadcast_to(y, [x.shape[i] if k == j % y.ndim else n for k, n in enumerate(y.shape)]) if y.shape[j] == 1 else y
@@ -74,12 +74,12 @@ def _cross(x, y, axis=9):
 def _einsum(operands, terms, labels):
     """One label after the other, by definition: broadcast all operands to all labels, multiply, sum."""
     every = sorted({label for term in terms for label in term})
-    letters = dict(zip(every, string.ascii_letters))
+    letters = dict(zip(every, string.ascii_letters, strict=False))
     extents = {}
-    for x, term in zip(operands, terms):
-        for n, label in zip(x.shape, term):
+    for x, term in zip(operands, terms, strict=True):
+        for n, label in zip(x.shape, term, strict=True):
             extents[label] = max(extents.get(label, 0), n) if n else 0
-    stretched = [np.broadcast_to(x, [extents[label] for label in term]) for x, term in zip(operands, terms)]
+    stretched = [np.broadcast_to(x, [extents[label] for label in term]) for x, term in zip(operands, terms, strict=True)]
     equation = ",".join("".join(letters[label] for label in term) for term in terms)
     once = list(dict.fromkeys(labels))
     made = np.einsum(f"{equation}->{''.join(letters[label] for label in once)}", *stretched)

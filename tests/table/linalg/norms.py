@@ -51,13 +51,14 @@ def _pdist(x, p=2.0):
 
 def _with_ties(w, x, p, axis, keepdim):
     """Each of equal extremes gets all of the gradient, and a zero none."""
-    if axis is not None or x.ndim != 1:
-        return None
-    size, out = np.abs(x), _p_norm(x, p)
+    size, out = np.abs(x), _p_norm(x, p, axis, True)
+    w = w.reshape(out.shape)
     sign = np.where(size == 0, 0, x / np.where(size == 0, 1, size))
     if abs(p) == INF:
         return w * sign * (size == out)
-    return w * (sign if p == 1 else np.where(size == 0, 0, sign * (size / (out or 1)) ** (p - 1)) if p else 0 * x)
+    with np.errstate(all="ignore"):
+        part = np.where(size == 0, 0, sign * (size / np.where(out == 0, 1, out)) ** (p - 1))
+    return w * (sign if p == 1 else part if p else 0 * x)
 
 
 _cube = floats(2, 3, 4)

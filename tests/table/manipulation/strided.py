@@ -11,7 +11,7 @@ NONE = np.zeros((2, 0, 3))
 
 def _sliced(x, axes, starts, ends, strides=None):
     index = [slice(None)] * x.ndim
-    for a, *bounds in zip(axes, starts, ends, strides or [1] * len(axes)):
+    for a, *bounds in zip(axes, starts, ends, strides or [1] * len(axes), strict=True):
         index[a] = slice(*[int(b) for b in bounds])
     return x[tuple(index)]
 
@@ -22,8 +22,8 @@ def _narrow(input, dim, start, length):
 
 def _crop(x, shape=None, offsets=None):
     first = [0] * x.ndim if offsets is None else offsets
-    ends = x.shape if shape is None else [n if k == -1 else f + k for n, k, f in zip(x.shape, shape, first)]
-    return x[tuple(slice(f, e) for f, e in zip(first, ends))]
+    ends = x.shape if shape is None else [n if k == -1 else f + k for n, k, f in zip(x.shape, shape, first, strict=True)]
+    return x[tuple(slice(f, e) for f, e in zip(first, ends, strict=True))]
 
 
 def _unfold(x, axis, size, step):
@@ -35,14 +35,14 @@ def _unfold(x, axis, size, step):
 
 
 def _strided(x, shape, stride, offset=0):
-    at = offset + sum(np.arange(n).reshape([-1] + [1] * (len(shape) - i - 1)) * s for i, (n, s) in enumerate(zip(shape, stride)))
+    at = offset + sum(np.arange(n).reshape([-1] + [1] * (len(shape) - i - 1)) * s for i, (n, s) in enumerate(zip(shape, stride, strict=True)))
     return x.reshape(-1)[np.broadcast_to(at, shape)]
 
 
 def _strided_put(x, part, strides, first):
     out = x.copy()
     places = np.arange(x.size)
-    for at, value in zip(_strided(places, part.shape, strides, first).ravel(), part.ravel()):
+    for at, value in zip(_strided(places, part.shape, strides, first).ravel(), part.ravel(), strict=True):
         out.reshape(-1)[at] = value
     return out
 
@@ -60,7 +60,7 @@ def _single(*shape):
 
 def _merge(x, part, strides, first):
     out = x.copy()
-    for at, value in zip(_strided(np.arange(x.size), part.shape, strides, first).ravel(), part.ravel()):
+    for at, value in zip(_strided(np.arange(x.size), part.shape, strides, first).ravel(), part.ravel(), strict=True):
         if value != x.reshape(-1)[at]:
             out.reshape(-1)[at] = value
     return out

@@ -24,11 +24,17 @@ def _extreme(name, ref, larger):
 
     def shared(w, x, y):
         first = np.where(x == y, 0.5, (x > y) == larger)
-        return w * first, w * (1 - first)
+        return unbroadcast(w * first, x), unbroadcast(w * (1 - first), y)
 
     row = pair(name, ref, [*with_number(broadcasting(), 2, 0.5), tie], dtypes=REAL, bad=[no_type(name, n=2)], unchecked=BOOL)
-    row.grad_ref = lambda w, x, y: shared(w, x, y) if np.shape(x) == np.shape(y) else None
+    row.grad_ref = lambda w, x, y: shared(w, x, y)[: 2 if isinstance(y, np.ndarray) else 1]
     return row
+
+
+def unbroadcast(g, x):
+    """The gradient of an operand that was stretched: its share of each place."""
+    g = g.sum(tuple(range(g.ndim - np.ndim(x))))
+    return g.sum(tuple(i for i, n in enumerate(np.shape(x)) if n == 1), keepdims=True)
 
 
 def _chosen(name, ref, larger):
@@ -37,10 +43,10 @@ def _chosen(name, ref, larger):
 
     def first(w, x, y):
         take = (x >= y) if larger else (x <= y)
-        return w * take, w * ~take
+        return unbroadcast(w * take, x), unbroadcast(w * ~take, y)
 
     row = pair(name, ref, [*broadcasting(), tie], dtypes=REAL, bad=[no_type(name, n=2)])
-    row.grad_ref = lambda w, x, y: first(w, x, y) if np.shape(x) == np.shape(y) else None
+    row.grad_ref = first
     return row
 
 
@@ -136,6 +142,13 @@ def _mod(x, y):
     return x - y * (np.sign(q.real) * np.floor(abs(q.real) + 0.5) + 1j * np.sign(q.imag) * np.floor(abs(q.imag) + 0.5))
 
 
+def _extremes(dtype):
+    """Pairs with the smallest integer, whose absolute value is no number of its type, and with the largest."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x, y = np.meshgrid(np.array([low, high, low + 1, -1, 0, 1, 6], dtype), np.array([low, high, high - 1, -4, 0, 3], dtype))
+    return call(x, y)
+
+
 TABLE = [
     Row("cast", _cast_samples(), _cast, dtypes=ALL, out="ref",
         bad=[Bad(call(floats(2), "float99"), "cast(dtype): expected a data type such as 'float32'", TypeError)]),
@@ -184,7 +197,8 @@ TABLE = [
     Row("increment", [call(still([1.5])), call(still(1.5)), call(still([[2.0]]), 2), call(still([1.5]), value=-1.5), call(still(np.zeros(0)))],
         lambda x, value=1.0: x + (int(value) if x.dtype.kind in "iu" else value), dtypes=NUMBER, grad=0,
         bad=[Bad(call(floats(2)), "increment(x): expected a tensor of one element")]),
-    *[pair(name, ref, [*whole(), call(SMALL_INTS[1:], SMALL_INTS[:0:-1].copy()), call(np.array([12, 0, 0, -4]), np.array([18, 5, 0, 6]))],
+    *[pair(name, ref, [*map(_extremes, ("int64", "int32", "int8")), *whole(), call(SMALL_INTS[1:], SMALL_INTS[:0:-1].copy()),
+                       call(np.array([12, 0, 0, -4]), np.array([18, 5, 0, 6]))],
            dtypes=frozenset(), grad=0, wrong=int, bad=[no_type(name, "float32", n=2)]) for name, ref in {"gcd": np.gcd, "lcm": np.lcm}.items()],
 
     _extreme("maximum", np.maximum, True),

@@ -4,7 +4,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from tests.table.elementwise import ANY_FLOATED, INEXACT, REAL_FLOATED, SMALL_INTS, TIES, misfit, no_type, pair
-from tests.table.harness import ALL, BOOL, FLOAT, INT, NUMBER, REAL, Bad, Row, call, floating, real, still
+from tests.table.harness import ALL, BOOL, FLOAT, INT, NUMBER, REAL, Bad, Row, call, floating, real, same, still
 from tests.table.samples import NONFINITE, broadcasting, floats, unary, with_number
 
 INF, NAN = np.inf, np.nan
@@ -37,9 +37,9 @@ def _copysign(x, y):
     return np.broadcast_arrays(x, y)[0] if x.dtype == bool else np.where(np.asarray(y) < 0, -np.abs(x), np.abs(x))
 
 
-def _nextafter(x, y):
-    """In the type of the operands, whatever the harness widens them to: the samples are exact in all types."""
-    return np.nextafter(x, y)
+def _nextafter(found, x, y):
+    same(found, np.nextafter(x, y), 0, "the next number of the type")
+    return True
 
 
 def _pairs(x):
@@ -104,9 +104,10 @@ TABLE = [
     Row("signbit", [*unary(), call(SMALL_INTS)], np.signbit, dtypes=REAL, out="bool", grad=0, bad=[no_type("signbit", "bool")]),
     pair("copysign", _copysign, [*with_number(broadcasting(), -2, 0.5), call(SMALL_INTS[1:], SMALL_INTS[:0:-1].copy())], dtypes=REAL | BOOL,
          bad=[no_type("copysign", n=2)]),
-    pair("nextafter", _nextafter, [call(np.array([[1.0, -2.0, 0.5]]), np.array([[2.0], [-3.0]])), call(np.array(1.0), np.array(0.0)),
+    Row("nextafter", [call(np.array([[1.0, -2.0, 0.5]]), np.array([[2.0], [-3.0]])), call(np.array(1.0), np.array(0.0)),
                                    call(np.zeros((2, 0, 3)), floats(3)), call(np.array([NAN, 1.0, INF]), np.array([1.0, NAN, 0.0]))],
-         dtypes=frozenset((dtypes.float64,)), unchecked=FLOAT, grad=0, bad=[no_type("nextafter", n=2), no_type("nextafter", "float16", n=2)]),
+         law=_nextafter, dtypes=frozenset((dtypes.float32, dtypes.float64)), grad=0,
+         bad=[misfit("nextafter"), no_type("nextafter", n=2), no_type("nextafter", "float16", n=2)]),
     Row("frexp", [*unary(), call(np.array([1e-30, 6.0, 1e30]))], _frexp, dtypes=FLOAT, bad=[no_type("frexp", "int32")]),
     Row("ldexp", [call(floats(2, 3), np.array([1, -2, 3])), call(floats(2, 1), floats(3)), call(floats(), np.array(2)),
                   call(np.zeros((2, 0, 3)), np.array(1)), call(np.array(NONFINITE), np.array(1)), call(np.array([1, 3]), np.array([4, 5]))],

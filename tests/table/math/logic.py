@@ -26,7 +26,7 @@ def _shift(towards, x, y, is_arithmetic=True):
         return (a - low) % (1 << size) + low
 
     x, y = np.broadcast_arrays(x, y)
-    return np.array([one(a, n) for a, n in zip(x.ravel(), y.ravel())], object).astype(x.dtype).reshape(x.shape)
+    return np.array([one(a, n) for a, n in zip(x.ravel(), y.ravel(), strict=True)], object).astype(x.dtype).reshape(x.shape)
 
 
 def _shifts(name, towards):

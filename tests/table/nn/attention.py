@@ -52,7 +52,7 @@ def _packed(qkv, *args, **kwargs):
 def _varlen(q, k, v, cu_q, cu_k, max_q, max_k, scale=None, causal=False, window=(-1, -1), softcap=0.0, starts=None):
     out, lse = np.zeros((*q.shape[:2], v.shape[-1])), np.zeros((q.shape[1], q.shape[0]))
     weights = np.zeros((len(cu_q) - 1, q.shape[1], max_q, max_k))
-    for i, (n, m) in enumerate(zip(np.diff(cu_q), np.diff(cu_k))):
+    for i, (n, m) in enumerate(zip(np.diff(cu_q), np.diff(cu_k), strict=True)):
         a, b = (cu_q[i], cu_k[i]) if starts is None else (starts * i, starts * i)
         hidden = above(n, m, m - n) if causal else np.zeros((n, m), bool)
         place = np.arange(n)[:, None] + m - n

@@ -1,5 +1,7 @@
 """Rows of convolutions and transposed convolutions."""
 
+import math
+
 import numpy as np
 
 from tests.table.harness import FLOAT, Bad, Row, call
@@ -13,24 +15,31 @@ def each(x, n):
     return (x,) * n if np.ndim(x) == 0 else tuple(x)
 
 
+def same_pads(length, window, stride):
+    """By definition: the least padding with which the window has ceil(length / stride) places; the two ends take turns, the last one first."""
+    before = after = 0
+    while sum(at + window <= before + length + after for at in range(0, length, stride)) < math.ceil(length / stride):
+        before, after = (before, after + 1) if before == after else (before + 1, after)
+    return before, after
+
+
 def pads_of(padding, dims, window, stride):
     """What is added before and after each axis."""
     if padding == "VALID":
         return [(0, 0)] * len(dims)
     if padding == "SAME":
-        need = [max(0, (-(-m // s) - 1) * s + k - m) for m, k, s in zip(dims, window, stride)]
-        return [(p // 2, p - p // 2) for p in need]
+        return [same_pads(m, k, s) for m, k, s in zip(dims, window, stride, strict=True)]
     if np.ndim(padding) == 2:
         return [tuple(p) for p in padding if sum(p)] if len(padding) > len(dims) else padding
     p = each(padding, len(dims))
-    return [(i, i) for i in p] if len(p) == len(dims) else list(zip(p[::2], p[1::2]))
+    return [(i, i) for i in p] if len(p) == len(dims) else list(zip(p[::2], p[1::2], strict=True))
 
 
 def _windows(dims, window, stride, dilation):
     """Places of the window, and what of a padded image each of them meets."""
-    count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(dims, window, stride, dilation)]
+    count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(dims, window, stride, dilation, strict=True)]
     for at in np.ndindex(*count):
-        yield at, tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, window, dilation))
+        yield at, tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(at, stride, window, dilation, strict=True))
 
 
 def _conv(n):
@@ -40,9 +49,9 @@ def _conv(n):
         stride, dilation, window = each(stride, n), each(dilation, n), weight.shape[2:]
         dilation = (1,) * n if padding == "SAME" else dilation
         x = np.pad(x, [(0, 0), (0, 0), *pads_of(padding, x.shape[2:], window, stride)])
-        short = [(k - 1) * d + 1 - m for m, k, d in zip(x.shape[2:], window, dilation)]
-        x = np.pad(x, [(0, 0), (0, 0), *[(0, m if 0 < m < s else 0) for m, s in zip(short, stride)]])
-        size = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(x.shape[2:], window, stride, dilation)]
+        short = [(k - 1) * d + 1 - m for m, k, d in zip(x.shape[2:], window, dilation, strict=True)]
+        x = np.pad(x, [(0, 0), (0, 0), *[(0, m if 0 < m < s else 0) for m, s in zip(short, stride, strict=True)]])
+        size = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(x.shape[2:], window, stride, dilation, strict=True)]
         out = np.zeros((x.shape[0], weight.shape[0], *size))
         per_in, per_out = weight.shape[1], weight.shape[0] // groups
         for at, part in _windows(x.shape[2:], window, stride, dilation):
@@ -63,9 +72,9 @@ def _transposed(n):
         stride, dilation, window = each(stride, n), each(dilation, n), weight.shape[2:]
         dilation = (1,) * n if padding == "SAME" else dilation
         pads, more = pads_of(padding, x.shape[2:], window, stride), each(output_padding, n)
-        least = [(m - 1) * s + (k - 1) * d + 1 for m, s, k, d in zip(x.shape[2:], stride, window, dilation)]
-        size = [m - a - b + e for m, (a, b), e in zip(least, pads, more)] if output_size is None else each(output_size, n)
-        full = [max(m, a + k) for m, (a, _), k in zip(least, pads, size)]
+        least = [(m - 1) * s + (k - 1) * d + 1 for m, s, k, d in zip(x.shape[2:], stride, window, dilation, strict=True)]
+        size = [m - a - b + e for m, (a, b), e in zip(least, pads, more, strict=True)] if output_size is None else each(output_size, n)
+        full = [max(m, a + k) for m, (a, _), k in zip(least, pads, size, strict=True)]
         out = np.zeros((x.shape[0], weight.shape[1] * groups, *full))
         per_in, per_out = weight.shape[0] // groups, weight.shape[1]
         for at, part in _windows(least, window, stride, dilation):
@@ -73,7 +82,7 @@ def _transposed(n):
                 first = c // per_in * per_out
                 share = x[(slice(None), c, *at)].reshape(-1, *[1] * (n + 1)) * weight[c]
                 out[(slice(None), slice(first, first + per_out), *part)] += share
-        out = out[(slice(None), slice(None), *[slice(a, a + k) for (a, _), k in zip(pads, size)])]
+        out = out[(slice(None), slice(None), *[slice(a, a + k) for (a, _), k in zip(pads, size, strict=True)])]
         out = out if bias is None else out + bias.reshape(-1, *[1] * n)
         return np.moveaxis(out, 1, -1) if last else out
 
@@ -111,7 +120,7 @@ def _samples(n, dims, big):
 def _transposed_samples(n, dims, big):
     window = (2, 3, 2)[:n]
     x, w = floats(2, 4, *dims), floats(4, 3, *window)
-    least = [(m - 1) * 2 + k - 2 for m, k in zip(dims, window)]
+    least = [(m - 1) * 2 + k - 2 for m, k in zip(dims, window, strict=True)]
     found = [
         call(floats(1, 2, *big), floats(2, 3, *window), floats(3), stride=2, padding=1),
         call(x, w, floats(3), 2, 1, output_padding=1),

@@ -18,7 +18,7 @@ def _edits(x, y):
 
 
 def _each(x, y, m, n):
-    return np.array([_edits(a[:i], b[:j]) for a, b, i, j in zip(x, y, m, n)], "float32")
+    return np.array([_edits(a[:i], b[:j]) for a, b, i, j in zip(x, y, m, n, strict=True)], "float32")
 
 
 def _both(x, y, normalized=True, ignored_tokens=None, input_length=None, label_length=None):

@@ -76,7 +76,7 @@ def _pad(x, pad, mode="constant", value=0.0, data_format="NCHW"):
         for i, p in enumerate(pairs):
             widths[last - i] = p
     grown = _pad_widths(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode, value)
-    return grown[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(grown.shape, widths))]
+    return grown[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(grown.shape, widths, strict=True))]
 
 
 TABLE = [

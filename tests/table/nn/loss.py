@@ -156,7 +156,7 @@ def _npair(a, b, labels, l2_reg=0.002):
 
 def _multi_margin(x, label, p=1, margin=1.0, weight=None, reduction="mean"):
     found = []
-    for row, k in zip(x, label.ravel()):
+    for row, k in zip(x, label.ravel(), strict=True):
         total = sum(max(0, margin - row[k] + row[j]) ** p for j in range(row.size) if j != k)
         found.append(total * (1 if weight is None else weight[k]) / row.size)
     return _mean(np.array(found), reduction)
@@ -164,7 +164,7 @@ def _multi_margin(x, label, p=1, margin=1.0, weight=None, reduction="mean"):
 
 def _multi_label_margin(x, label, reduction="mean"):
     found = []
-    for row, names in zip(x, label):
+    for row, names in zip(x, label, strict=True):
         ends = np.flatnonzero(names < 0)
         names = names[: ends[0]] if ends.size else names
         others = [j for j in range(row.size) if j not in names]

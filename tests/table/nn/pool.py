@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.table.harness import COMPLEX, FLOAT, INT, Bad, Row, call
 from tests.table.nn.conv import each, pads_of
+from tests.table.pairs import exact
 from tests.table.samples import floats
 
 HALF_SUMS = (3, "half precision loses digits in sums of products")
@@ -21,21 +22,21 @@ def _regular(dims, kernel_size, stride=None, padding=0, ceil_mode=False):
     size = each(kernel_size, n)
     stride = size if stride is None else each(stride, n)
     found = []
-    for m, k, s, (a, b) in zip(dims, size, stride, pads_of(padding, dims, size, stride)):
+    for m, k, s, (a, b) in zip(dims, size, stride, pads_of(padding, dims, size, stride), strict=True):
         count = math.ceil((m + a + b - k) / s) if ceil_mode else (m + a + b - k) // s
         found.append([(i * s - a, i * s - a + k) for i in range(count + 1)])
     return found
 
 
 def _even(dims, output_size):
-    sizes = [m if size is None else size for m, size in zip(dims, each(output_size, len(dims)))]
-    return [[(i * m // size, -(-(i + 1) * m // size)) for i in range(size)] for m, size in zip(dims, sizes)]
+    sizes = [m if size is None else size for m, size in zip(dims, each(output_size, len(dims)), strict=True)]
+    return [[(i * m // size, -(-(i + 1) * m // size)) for i in range(size)] for m, size in zip(dims, sizes, strict=True)]
 
 
 def _fractional(dims, u, output_size, kernel_size=None):
     """By the formulas of the paper, in float32."""
     found, u = [], np.float32(u)
-    for m, size, k in zip(dims, each(output_size, len(dims)), each(kernel_size, len(dims))):
+    for m, size, k in zip(dims, each(output_size, len(dims)), each(kernel_size, len(dims)), strict=True):
         ratio, v = np.float32(m - (k or 0)) / np.float32(size - bool(k) or 1), u
         if not k:
             v = u * np.float32(min((m // size + 2) / ratio - 1, (m + 1 - m // size) / ratio - (size - 1)))
@@ -51,12 +52,12 @@ def _over(x, windows, reduce, last=False):
     places = np.arange(math.prod(dims)).reshape(dims)
     outs = None
     for at in np.ndindex(*map(len, windows)):
-        bounds = [w[i] for w, i in zip(windows, at)]
+        bounds = [w[i] for w, i in zip(windows, at, strict=True)]
         part = tuple(slice(max(a, 0), max(b, 0)) for a, b in bounds)
         results = reduce(x[(..., *part)].reshape(*x.shape[:2], places[part].size), places[part].reshape(-1), bounds)
         if outs is None:
             outs = [np.zeros((*x.shape[:2], *map(len, windows))) for _ in results]
-        for o, r in zip(outs, results):
+        for o, r in zip(outs, results, strict=True):
             o[(..., *at)] = r
     outs = outs or [np.zeros((*x.shape[:2], *map(len, windows)))] * 2
     return [np.moveaxis(o, 1, -1) if last else o for o in outs]
@@ -70,19 +71,31 @@ def _spatial(x, data_format):
     return x.shape[1:-1] if data_format[-1] == "C" else x.shape[2:]
 
 
-def _max(mask):
-    def ref(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NC?"):
-        windows = _regular(_spatial(x, data_format), kernel_size, stride, padding, ceil_mode)
-        out, place = _over(x, windows, _first, data_format[-1] == "C")
-        return [out, place.astype(np.int32)] if mask or return_mask else out
-
-    return ref
-
-
-def _first_grad(w, x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NC?"):
-    """All of the gradient goes to the first largest element of its window."""
-    last = data_format[-1] == "C"
+def _max(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NC?"):
     windows = _regular(_spatial(x, data_format), kernel_size, stride, padding, ceil_mode)
+    out, place = _over(x, windows, _first, data_format[-1] == "C")
+    return (out, place.astype(np.int32)) if return_mask else out
+
+
+def _max_in_windows(x, kernel_size, stride, padding, ceil_mode, data_format):
+    """The largest elements, and where in its window each is."""
+    dims = _spatial(x, data_format)
+
+    def first(part, places, bounds):
+        inside = [at - a for at, (a, _) in zip(np.unravel_index(places, dims), bounds, strict=True)]
+        return _first(part, np.ravel_multi_index(inside, kernel_size), bounds)
+
+    out, tap = _over(x, _regular(dims, kernel_size, stride, padding, ceil_mode), first, data_format[-1] == "C")
+    return out, tap.astype(np.uint8 if math.prod(kernel_size) < 256 else np.int32)
+
+
+def _max_grad(w, x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NC?"):
+    windows = _regular(_spatial(x, data_format), kernel_size, stride, padding, ceil_mode)
+    return _first_grad(w, x, windows, data_format[-1] == "C")
+
+
+def _first_grad(w, x, windows, last=False):
+    """All of the gradient goes to the first largest element of its window."""
     place = _over(x, windows, _first, last)[1].astype(int)
     w, place = [np.moveaxis(a, -1, 1) if last else a for a in (w, place)]
     shape = (x.shape[0], x.shape[-1], *x.shape[1:-1]) if last else x.shape
@@ -100,7 +113,7 @@ def _avg(x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True
     full = math.prod(each(kernel_size, n))
 
     def mean(part, places, bounds):
-        count = len(places) if exclusive else math.prod([min(b, m + a) - max(s, -a) for (s, b), m, a in zip(bounds, dims, before)])
+        count = len(places) if exclusive else math.prod([min(b, m + a) - max(s, -a) for (s, b), m, a in zip(bounds, dims, before, strict=True)])
         return (part.sum(-1) / count * (full / divisor_override if divisor_override else 1),)
 
     return _over(x, windows, mean, data_format[-1] == "C")[0]
@@ -122,20 +135,26 @@ def _adaptive_avg(x, output_size, data_format="NC?"):
     return _over(x, windows, lambda part, places, bounds: (part.mean(-1),), data_format[-1] == "C")[0]
 
 
-def _adaptive_max(always):
-    def ref(x, output_size, return_mask=False):
-        if not all(x.shape[2:]):
-            shape = (*x.shape[:2], *([output_size] * (x.ndim - 2) if np.ndim(output_size) == 0 else output_size))
-            return [np.full(shape, np.nan, x.dtype), np.zeros(shape, np.int32)] if always or return_mask else np.full(shape, np.nan, x.dtype)
+def _adaptive_max(x, output_size, return_mask=False):
+    if all(x.shape[2:]):
         out, place = _over(x, _even(x.shape[2:], output_size), _first)
-        return [out, place.astype(np.int32)] if always or return_mask else out
+    else:  # the largest of nothing
+        shape = (*x.shape[:2], *each(output_size, x.ndim - 2))
+        out, place = np.full(shape, np.nan), np.zeros(shape)
+    return (out, place.astype(np.int32)) if return_mask else out
 
-    return ref
+
+def _adaptive_max_grad(w, x, output_size, return_mask=False):
+    return _first_grad(w, x, _even(x.shape[2:], output_size))
 
 
 def _fractional_max(x, output_size, kernel_size=None, random_u=None, return_mask=False):
     out, place = _over(x, _fractional(x.shape[2:], random_u, output_size, kernel_size), _first)
-    return [out, place.astype(np.int32)] if return_mask else out
+    return (out, place.astype(np.int32)) if return_mask else out
+
+
+def _fractional_max_grad(w, x, output_size, kernel_size=None, random_u=None, return_mask=False):
+    return _first_grad(w, x, _fractional(x.shape[2:], random_u, output_size, kernel_size))
 
 
 # ---------------------------------------------------------------- samples
@@ -149,6 +168,7 @@ def _pool_samples(n, more=(), formats=True):
         call(x, 3, 2, 1),
         call(x, [2, 3, 1][:n], 1, ceil_mode=True),
         call(x, 3, 2, "SAME"),
+        call(x, 2, 2, "SAME"),  # an odd number of elements to add
         call(x, 2, 3, [0, 1] * n, ceil_mode=True) if n == 1 else call(x, 3, 2, [1, 0] * n),
         call(floats(1, 1, *[30] * (n if n == 1 else 1), *dims[1:]), (28, 2, 2)[:n], 1),
     ]
@@ -178,8 +198,9 @@ def _max_row(n):
     if n > 1:
         bad.append(Bad(call(floats(1, *DIMS[n], 2), 2, return_mask=True, data_format=FORMATS[n]), f"{name}(data_format): expected 'NC"))
         bad.append(Bad(call(x, 2, data_format="CHW"), f"{name}(data_format): expected 'NC"))
-    samples = _pool_samples(n, [call(ties, 2), call(ties, 3, 1, 1)], formats=n > 1)
-    return Row(name, samples, _max(False), grad_ref=_first_grad, dtypes=FLOAT, skip=IMAGES, bad=bad)
+    tied = [call(ties, 2), call(ties, 3, 1, 1), call(ties, 3, 1, 1, return_mask=True), call(ties, 3, 2, 1, True, True)]
+    samples = _pool_samples(n, [*tied, call(x, 3, 2, "SAME", return_mask=True)], formats=n > 1)
+    return Row(name, samples, law=exact(_max, None), grad_ref=_max_grad, dtypes=FLOAT, skip=IMAGES, bad=bad)
 
 
 def _avg_row(n):
@@ -203,7 +224,7 @@ def _lp_row(n):
         call(plus, 2, 2),
         call(plus, 3, 3, 2, 1),
         call(plus, 0.5, 2, 1, ceil_mode=True),
-        call(plus, -1.0, 3, 2, "SAME"),
+        call(plus, -1.0, 2, 2, "SAME"),  # an odd number of elements to add
         call(x, float("inf"), 2),
         call(x, 1, 2),
         call(floats(1, *DIMS[n], 2, low=0.2), 2, 2, data_format=FORMATS[n]),
@@ -245,8 +266,10 @@ def _adaptive_avg_row(n):
 
 
 def _adaptive_max_row(n):
-    name = f"adaptive_max_pool{n}d"
-    return Row(name, _adaptive_samples(n), _adaptive_max(False), dtypes=FLOAT, skip=IMAGES, bad=_adaptive_bad(name, n))
+    name, ties = f"adaptive_max_pool{n}d", np.round(floats(1, 2, *DIMS[n], low=-1, high=1))
+    masked = [call(a, size, return_mask=True) for a in (ties, floats(2, 2, *DIMS[n])) for size in (3, list(DIMS[n]))]
+    samples = [*_adaptive_samples(n), call(ties, 2), *masked, call(np.zeros((2, 2, *DIMS[n][1:], 0)), 2, True)]
+    return Row(name, samples, law=exact(_adaptive_max, None), grad_ref=_adaptive_max_grad, dtypes=FLOAT, skip=IMAGES, bad=_adaptive_bad(name, n))
 
 
 def _fractional_row(n):
@@ -258,6 +281,8 @@ def _fractional_row(n):
         call(x, 1, random_u=0.9),
         call(x, list(dims), random_u=0.5),
         call(np.zeros((0, 2, *dims)), 2, random_u=0.4),
+        call(x, 3, random_u=0.3, return_mask=True),
+        call(np.round(floats(1, 2, *dims, low=-1, high=1)), 3, 2, 0.6, True),
     ]
     bad = [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
@@ -265,7 +290,7 @@ def _fractional_row(n):
         Bad(call(x, dims[0], 2), f"{name}(output_size): expected sizes in [1, {dims[0] - 1}] for an input size of {dims[0]} and a kernel size of 2"),
         Bad(call(x, 2, random_u=1.0), f"{name}(random_u): expected a number in (0, 1), got 1.0"),
     ]
-    return Row(name, samples, _fractional_max, dtypes=FLOAT, skip=IMAGES, bad=bad)
+    return Row(name, samples, law=exact(_fractional_max, None), grad_ref=_fractional_max_grad, dtypes=FLOAT, skip=IMAGES, bad=bad)
 
 
 # ---------------------------------------------------------------- columns, unpooling
@@ -277,10 +302,13 @@ def _columns(dims, kernel_sizes, strides=1, paddings=0, dilations=1):
     p = each(paddings, 2)
     top, left, bottom, right = p if len(p) == 4 else (*p, *p)
     grown = (dims[0] + top + bottom, dims[1] + left + right)
-    reach = [(k - 1) * d + 1 for k, d in zip(size, dilation)]
-    grown = [r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride)]  # zeros stand in for less than a step
-    count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(grown, size, stride, dilation)]
-    at = [tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(place, stride, size, dilation)) for place in np.ndindex(*count)]
+    reach = [(k - 1) * d + 1 for k, d in zip(size, dilation, strict=True)]
+    grown = [r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride, strict=True)]  # zeros stand in for less than a step
+    count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(grown, size, stride, dilation, strict=True)]
+    at = [
+        tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(place, stride, size, dilation, strict=True))
+        for place in np.ndindex(*count)
+    ]
     return grown, (top, left), at
 
 
@@ -313,7 +341,7 @@ def _unpool(n):
         size = each(kernel_size, n)
         stride = size if stride is None else each(stride, n)
         p = each(padding, n)
-        dims = [(m - 1) * s - 2 * a + k for m, s, a, k in zip(x.shape[2:], stride, p, size)]
+        dims = [(m - 1) * s - 2 * a + k for m, s, a, k in zip(x.shape[2:], stride, p, size, strict=True)]
         dims = dims if output_size is None else output_size[-n:]
         out = np.zeros((*x.shape[:2], math.prod(dims)), x.dtype)
         for b, c in np.ndindex(*x.shape[:2]):
@@ -346,13 +374,17 @@ def _unpool_row(n):
 
 
 _x = floats(2, 2, 5, 4)
+_ties = np.round(floats(1, 2, 5, 4, low=-1, high=1))
 _no_edges = ((0, 0), (0, 0))
 
 TABLE = [
     Row("max_pool_of", [call(_x, (2, 2), (2, 2), _no_edges, False, "NCHW"), call(_x, (3, 2), (1, 1), ((1, 1), (1, 0)), False, "NCHW"),
         call(_x, (2, 2), (3, 1), _no_edges, True, "NHWC"), call(floats(1, 1, 9, 8), (6, 5), (2, 1), ((2, 2), (1, 1)), False, "NCHW"),
-        call(floats(1, 1, 3, 20), (1, 18), (1, 1), _no_edges, False, "NCHW"), call(np.zeros((0, 2, 4, 4)), (2, 2), (2, 2), _no_edges, False, "NCHW")],
-        law=lambda out, x, *rest: np.allclose(out[0], _max(False)(x, rest[0], rest[1], rest[2], False, rest[3], rest[4]), rtol=1e-2),
+        call(floats(1, 1, 3, 20), (1, 18), (1, 1), _no_edges, False, "NCHW"), call(np.zeros((0, 2, 4, 4)), (2, 2), (2, 2), _no_edges, False, "NCHW"),
+        call(_ties, (3, 2), (1, 1), ((1, 1), (1, 0)), False, "NCHW"), call(_ties, (5, 4), (1, 1), _no_edges, False, "NCHW"),
+        call(floats(1, 17, 17, 1), (16, 16), (1, 1), _no_edges, False, "NHWC")],
+        law=exact(_max_in_windows, None),
+        grad_ref=lambda w, x, size, stride, pads, ceil, form: _max_grad(w, x, size, stride, pads, False, ceil, form),
         dtypes=FLOAT, skip=INDEX),
     Row("max_pool_places", [call(np.array([[[[3, 0]]]], np.uint8), (2, 4), (2, 2), (2, 2), _no_edges, False, "NCHW"),
         call(np.array([[[[0, 1]]]], np.uint8), (1, 2), (1, 2), (1, 2), ((0, 0), (1, 1)), False, "NCHW"),
@@ -362,10 +394,13 @@ TABLE = [
     Row("lp_pool_of", [call(np.abs(_x) + 0.1, 2.0, (2, 2), (2, 2), _no_edges, False, "NCHW"),
         call(np.abs(_x) + 0.1, 1.5, (3, 2), (1, 1), ((1, 1), (1, 0)), False, "NCHW"),
         call(np.zeros((0, 2, 4, 4)), 3.0, (2, 2), (2, 2), _no_edges, False, "NCHW")], _lp, dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS),
-    Row("adaptive_max_of", [call(_x, (2, 3)), call(_x, (5, 1)), call(np.zeros((0, 2, 5, 4)), (2, 3)), call(np.zeros((1, 2, 0, 4)), (2, 3))],
-        law=lambda out, x, size: np.allclose(out[0], _adaptive_max(False)(x, size), rtol=1e-2, equal_nan=True), dtypes=FLOAT, skip=INDEX),
-    Row("fractional_max_of", [call(_x, 0.25, (2, 3), None), call(_x, 0.75, (3, 2), (2, 2)), call(np.zeros((0, 2, 5, 4)), 0.5, (2, 3), None)],
-        law=lambda out, x, u, size, kernel: np.allclose(out[0], _fractional_max(x, size, kernel, u), rtol=1e-2), dtypes=FLOAT, skip=INDEX),
+    Row("adaptive_max_of", [call(_x, (2, 3)), call(_x, (5, 1)), call(np.zeros((0, 2, 5, 4)), (2, 3)), call(np.zeros((1, 2, 0, 4)), (2, 3)),
+        call(_ties, (2, 3)), call(_ties, (1, 1))],
+        law=exact(lambda x, size: _adaptive_max(x, size, True), None), grad_ref=_adaptive_max_grad, dtypes=FLOAT, skip=INDEX),
+    Row("fractional_max_of", [call(_x, 0.25, (2, 3), None), call(_x, 0.75, (3, 2), (2, 2)), call(np.zeros((0, 2, 5, 4)), 0.5, (2, 3), None),
+        call(_ties, 0.25, (2, 3), None), call(_ties, 0.75, (3, 2), (2, 2))],
+        law=exact(lambda x, u, size, kernel: _fractional_max(x, size, kernel, u, True), None),
+        grad_ref=lambda w, x, u, size, kernel: _fractional_max_grad(w, x, size, kernel, u), dtypes=FLOAT, skip=INDEX),
     *[row(n) for row in (_max_row, _avg_row) for n in (1, 2, 3)],
     *[_lp_row(n) for n in (1, 2)],
     *[row(n) for row in (_adaptive_avg_row, _adaptive_max_row) for n in (1, 2, 3)],

@@ -43,7 +43,7 @@ def _line(n, m, mode, align, align_mode, scale):
 
 
 def _resize(x, axes, sizes, scales, mode, align, align_mode):
-    for axis, m, scale in zip(axes, sizes, scales):
+    for axis, m, scale in zip(axes, sizes, scales, strict=True):
         weights = _line(x.shape[axis], m, mode, align, align_mode, scale)
         x = np.moveaxis(np.tensordot(x, weights, ((axis,), (1,))), -1, axis)
     return x
@@ -54,7 +54,7 @@ def _interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=
     scales = [None] * len(axes)
     if size is None:
         scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(axes)
-        size = [int(x.shape[a] * s + 1e-6) for a, s in zip(axes, scales)]
+        size = [int(x.shape[a] * s + 1e-6) for a, s in zip(axes, scales, strict=True)]
     if recompute_scale_factor or mode == "area":
         scales = [None] * len(axes)
     inner = "linear" if mode in ("bilinear", "trilinear") else mode
@@ -112,12 +112,12 @@ def _sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True):
     dims = x.shape[2:]
     out = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
     for at in np.ndindex(*grid.shape[:-1]):
-        ts = [_place(t, n, padding_mode, align_corners) for t, n in zip(grid[at][::-1], dims)]
+        ts = [_place(t, n, padding_mode, align_corners) for t, n in zip(grid[at][::-1], dims, strict=True)]
         corners = [tuple(int(np.round(t)) for t in ts)] if mode == "nearest" else np.ndindex(*[n + 3 for n in dims])
         for corner in corners:
             pixel = corner if mode == "nearest" else tuple(k - 1 for k in corner)
-            weight = 1 if mode == "nearest" else np.prod([max(0, 1 - abs(t - p)) for t, p in zip(ts, pixel)])
-            if weight and all(0 <= p < n for p, n in zip(pixel, dims)):
+            weight = 1 if mode == "nearest" else np.prod([max(0, 1 - abs(t - p)) for t, p in zip(ts, pixel, strict=True)])
+            if weight and all(0 <= p < n for p, n in zip(pixel, dims, strict=True)):
                 out[(at[0], slice(None), *at[1:])] += weight * x[(at[0], slice(None), *pixel)]
     return out
 

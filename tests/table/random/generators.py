@@ -16,7 +16,7 @@ def _uniform(low=-1.0, high=1.0, dtype="float32"):
     def law(out, shape, *args, **kwargs):
         kind = kwargs.get("dtype") or next((a for a in args if isinstance(a, str)), dtype)
         lo, hi = kwargs.get("min", low), kwargs.get("max", high)
-        good = out.dtype == dtypes.of(kind).np and list(out.shape) == list(shape) and bool(((out >= lo) & (out <= hi)).all())
+        good = out.dtype == dtypes.of(kind).np and list(out.shape) == list(shape) and bool(((out >= lo) & (out < hi)).all())
         third = (hi - lo) / 12**0.5
         near = out.size < 1000 or (abs(out.astype(float).mean() - (lo + hi) / 2) < third / 20 and abs(out.astype(float).std() / third - 1) < 0.05)
         return good and near and (out.size < 1000 or len(np.unique(out)) > (out.size * 0.9 if kind in ("float32", "float64") else 50))
@@ -98,7 +98,7 @@ def _counts(values, *more, **named):
 def _multinomial(out, x, num_samples=1, replacement=False):
     rows, p = out.reshape(-1, num_samples), x.astype(float).reshape(-1, x.shape[-1])
     fine = out.dtype == np.int64 and out.shape == (*x.shape[:-1], num_samples) and bool(((out >= 0) & (out < x.shape[-1])).all())
-    fine = fine and all((w[r] > 0).all() and (replacement or len(set(r)) == len(r)) for r, w in zip(rows.tolist(), p))
+    fine = fine and all((w[r] > 0).all() and (replacement or len(set(r)) == len(r)) for r, w in zip(rows.tolist(), p, strict=True))
     if not fine or out.size < 1000:
         return fine
     if replacement:
@@ -118,7 +118,7 @@ def _binomial(out, count, prob):
 
 
 _half = still(np.full((40, 50), 0.5))
-_likes = [call(floats(2, 3)), call(floats(40, 50)), call(floats(40, 50), dtype="float64"), call(floats()), call(np.zeros((2, 0, 3)))]
+_likes = [call(floats(2, 3)), call(floats(*BIG)), call(floats(*BIG), dtype="float64"), call(floats()), call(np.zeros((2, 0, 3)))]
 _weights = np.tile([[0.1, 0.0, 0.4, 0.5]], (2000, 1))
 TINY = "an element far out on the tail is known less exactly"
 
@@ -136,8 +136,9 @@ TABLE = [
     Row("gaussian_of", [call((F64, 1.0), (F64, 2.0), BIG, "float32"), call((F64, 0.0), (F64, 1.0), [101, 99], "float64"),
         call((F64, 0.0), (F64, 1.0), [0, 2], "bfloat16"), call((C128, 1 + 2j), (F64, 2.0), [100, 50], "complex64")],
         law=lambda out, mean, std, shape, dtype: _gaussian(out, shape, mean[1], std[1], dtype=dtype), dtypes=NONE, grad=0),
-    Row("randint_of", [call((I64, -2), (I64, 5), BIG, "int64"), call((I64, 0), (I64, 200), BIG, "uint8"), call((I64, 0), (I64, 1), [0], "int32")],
-        law=lambda out, low, span, shape, dtype: _integers(out, low[1], low[1] + span[1], shape, dtype), dtypes=NONE, grad=0),
+    Row("randint_of", [call((I64, -2), (I64, 5), BIG, "int64", False), call((I64, 0), (I64, 200), BIG, "uint8", True),
+        call((I64, 0), (I64, 1), [0], "int32", False)],
+        law=lambda out, low, span, shape, dtype, wide: _integers(out, low[1], low[1] + span[1], shape, dtype), dtypes=NONE, grad=0),
     Row("randperm_of", [call(50, "int64"), call(0, "int32"), call(1, "int64")],
         law=lambda out, n, dtype: out.dtype == dtype and sorted(out.tolist()) == list(range(n)) and (n < 50 or out.tolist() != list(range(n))),
         dtypes=NONE, grad=0),

@@ -60,7 +60,7 @@ def _kthvalue(x, k, axis=None, keepdim=False):
 def _mode_of(line):
     counts = [sum(1 for b in line if a == b) for a in line]  # NaN equals nothing
     best = max([*counts, 1])
-    value = min([a for a, n in zip(line, counts) if n == best], default=np.nan)
+    value = min([a for a, n in zip(line, counts, strict=True) if n == best], default=np.nan)
     return value, max(i for i, a in enumerate(line) if a == value)
 
 

@@ -1,0 +1,53 @@
+"""Every benchmark runs to its end at a tiny size, with Bireme and jax; other frameworks are left out where they are not."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import run
+
+ROOT = Path(__file__).resolve().parent.parent
+ONCE = "--rounds 1 --steps 1 --warm 1"
+# name: arguments, and what a measured row of Bireme's looks like
+SCRIPTS = {
+    "chain": ("--rounds 1 --repeats 1 --length 10", r"bireme dynamic, with backward +[\d.]+ "),
+    "operators": ("--rounds 1 --repeats 1 --size small --only add matmul", r"matmul.* [\d.]+"),
+    "step": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme dynamic +[\d.]+ .*\n(.*\n)*jax.jit, donated +[\d.]+ "),
+    "cold": ("--tiny --repeat 1 --steps 5", r"bireme, filled cache +[\d.]+ +[\d.]+ "),
+    "loops": ("--only loop_last_batch", r"loop_last_batch .*PASS"),
+    "lengths": ("--tiny --steps 6 --peer-steps 2", r"bireme +6 +[\d.]+ "),
+    "micro": ("--rounds 1", r"cache miss.* [\d.]+ "),
+    "training": (f"--tiny {ONCE} --peers bireme --only lstm", r"bireme dynamic +[\d.]+ "),
+    "curves": ("--only lstm --steps 2", r"lstm float32, bireme +[\d.]+ +[\d.]+"),
+    "loader": ("--images 32 --batch 16 --workers 1 --rounds 1 --peers bireme", r"Bireme +[\d,]+ "),
+    "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
+    "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
+    "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),
+}
+BY_HAND = {"gpt2", "accelerator"}  # they need a GPU
+
+
+def test_every_benchmark_is_tried():
+    found = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "main" in functions(path)} - {"run"}
+    assert found == set(SCRIPTS) == set(run.BENCHMARKS) | BY_HAND
+
+
+def functions(path):
+    return [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_benchmark_runs_to_its_end(name, tmp_path):
+    arguments, row = SCRIPTS[name]
+    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{name}", *arguments.split()]
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=250)
+    said = done.stdout + done.stderr
+    assert done.returncode in (0, 1) and "Traceback" not in said, said  # a floor may be missed at such sizes
+    assert re.search(rf"^{row}", done.stdout, re.MULTILINE), said
+    assert not re.search(r"^(bireme|jax).*: (failed|No module)", done.stdout, re.MULTILINE), said
