@@ -152,7 +152,7 @@ class Builder:
         if type(shape) is int:
             shape = (shape,)
         if type(shape) is not tuple or not is_shape(shape):
-            raise FileFormatError("an array whose shape is not a shape")
+            raise FileFormatError("an array with an invalid shape")
         dtype = kind.np
         if math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT:
             raise FileFormatError(f"an array of shape {list(shape)}")

@@ -289,6 +289,6 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
         try:
             flag = registry.find("any_outside")(t, low, high)
             of = v if part_of is None else read(part_of)
-            guards.guard(flag._value, of, f"{where}: expected {wanted}, got one outside", errors.OutOfRangeError)
+            guards.guard(flag._value, of, f"{where}: expected {wanted}, got an index out of range", errors.OutOfRangeError)
         finally:
             segment.local.trace = trace

@@ -389,7 +389,7 @@ def meshgrid(args: list[Tensor]) -> list[Tensor]:
         raise errors.bad("meshgrid(args)", "at least one tensor", described="none")
     for i, x in enumerate(args):
         if x.ndim > 1:
-            raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
+            raise errors.bad(f"meshgrid(args[{i}])", "at most 1 dimension", x)
         if x.dtype is not args[0].dtype:
             raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
     shape = [x._value.sig.size for x in args]

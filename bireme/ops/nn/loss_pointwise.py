@@ -304,7 +304,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
             "dice_loss(input)", "a floating-point dtype", described=input.dtype.name, kind=errors.ArgumentTypeError
         )
     if label.dtype.kind != "i":
-        raise errors.bad("dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad("dice_loss(label)", "an integer dtype", described=label.dtype.name, kind=errors.ArgumentTypeError)
     wide, axes = reductions.single(input), list(range(1, input.ndim))
     hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), wide.dtype)
     both = reductions.sum(wide * hot, axis=axes)

@@ -142,7 +142,7 @@ TABLE = [
         bad=shape_errors("cholesky", False)),
     Row("cholesky", [call(definite(3, 3)), call(definite(2, 3, 3)), call(definite(3, 3), upper=True), call(np.zeros((0, 0)))], law=_cholesky,
         dtypes=LAPACK, skip=NO_NUMBER, along=hermitian,
-        bad=[*shape_errors("cholesky"), Bad(call(-definite(3, 3)), "cholesky(x): expected positive definite matrices, got one that is not")]),
+        bad=[*shape_errors("cholesky"), Bad(call(-definite(3, 3)), "cholesky(x): expected positive definite matrices, got a matrix that is not")]),
     Row("qr_of", [*[call(x, False) for x in _rectangles], call(floats(3, 3), True), call(floats(3, 4), True), *[call(x, False) for x in _empties]],
         law=_qr, dtypes=LAPACK, skip=NO_NUMBER, bad=shape_errors("qr", False, square=False)),
     Row("qr", [call(floats(4, 3)), call(floats(4, 3), mode="r"), call(floats(2, 3, 4)), call(floats(3, 3), mode="complete"), call(np.zeros((0, 3)))],

@@ -102,7 +102,7 @@ TABLE = [
     Row("histogram_bin_edges", [
         call(floats(4, 3)), call(floats(4, 3), 4, -1, 2), call(floats(), 3), call(np.zeros((0, 2)), 4, 0, 1), call(floats(2), 2, 1.5, 1.5),
     ], _edges, dtypes=REAL, unchecked=BOOL | COMPLEX, out="float32", grad=0,
-        bad=[Bad(call(np.zeros(0)), "histogram_bin_edges(input): expected an element, where min and max are not given, got a Tensor of shape [0]")]),
+        bad=[Bad(call(np.zeros(0)), "histogram_bin_edges(input): expected at least one element, since min and max are not given, got a Tensor of shape [0]")]),
     Row("bin_of", _ranges, _bin_of, dtypes=REAL, out="int64", grad=0, skip=_exact),
     Row("bin_edges", _ranges, lambda x, low, high, bins: _edges(x, bins, low, high), dtypes=REAL, out="float32", grad=0, skip=_exact),
     Row("count_into", [
