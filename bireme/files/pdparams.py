@@ -176,7 +176,7 @@ class Check(Walk):
         if isinstance(x, (dict, set, frozenset)) and not harmless(x):
             raise errors.bad(
                 "save(obj)",
-                f"keys of a {type(x).__name__} that can be told apart quickly",
+                f"keys of a {type(x).__name__} whose hashes differ",
                 described="keys whose hashes collide",
             )
 
@@ -244,20 +244,18 @@ def _join(found: dict) -> None:
     if table is None:
         return
     if type(table) is not dict:
-        raise FileFormatError("a table of pieces that is not a dict")
+        raise FileFormatError("a table of slices that is not a dict")
     used: dict[int, Array] = {}
     for key, entry in table.items():
         names: Any = entry.get("slices") if type(entry) is dict else None
         shape: Any = entry.get("OriginShape") if type(entry) is dict else None
         if type(names) is not list or not names or not is_shape(shape):
-            raise FileFormatError("a table of pieces without names or a shape")
+            raise FileFormatError("a table of slices without names or a shape")
         pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
         ids = dict(zip(map(id, pieces), pieces, strict=True))
         again = len(ids) < len(pieces) or not used.keys().isdisjoint(ids)
-        if any(type(piece) is not Array for piece in pieces):
-            raise FileFormatError(f"pieces of {str(key)[:100]!r} that are missing")
-        if again:
-            raise FileFormatError(f"pieces of {str(key)[:100]!r} that are used twice")
+        if again or any(type(piece) is not Array for piece in pieces):
+            raise FileFormatError(f"slices of {str(key)[:100]!r} that are missing or used twice")
         used |= ids
         hosts = [piece.value().reshape(-1) for piece in pieces]
         if len({host.dtype for host in hosts}) > 1 or sum(host.size for host in hosts) != math.prod(shape):

@@ -204,7 +204,7 @@ def _frame(m: Unpickler) -> None:
     n = m.source.number(8)
     if n > m.source.left:
         raise FileFormatError(
-            f"truncated: a frame of {n} bytes begins at byte {m.source.place}, and {m.source.left} are left"
+            f"it is truncated: a frame of {n} bytes begins at byte {m.source.place}, and {m.source.left} are left"
         )
 
 

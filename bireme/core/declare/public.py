@@ -108,7 +108,7 @@ def _install_inplace(name: str, public: Any, made: Any, doc: Docstring) -> None:
             raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
         if "out" in kwargs:
             raise errors.bad(
-                f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=errors.ArgumentTypeError
+                f"{name}(out)", "no out, since x is changed inplace", kwargs["out"], kind=errors.ArgumentTypeError
             )
         since, rule = tape.now(), made.inplace_rule
         try:

@@ -390,7 +390,7 @@ def force(v: Value) -> Any:
             elif seg is not None and seg.error is not None:
                 raise errors.with_line(seg.error)
             else:
-                raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
+                raise errors.failure("this value belongs to a segment that was lost (a fork, or an interrupted run)")
     if guarding.used:
         guards.check(v)
     return v.array

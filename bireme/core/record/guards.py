@@ -55,11 +55,15 @@ class Guard:
             of.call_guards = tuple([g for g in of.call_guards if g is not self])
 
     def error(self) -> Exception:
-        return self._kind(f"{self._message}\n  at {errors.location(self._pos)}")
+        return errors.failure(self._message, kind=self._kind, pos=self._pos)
 
 
 def guard(
-    flag: Value, of: Value | None, message: str, kind: type[Exception] = IndexError, result: Value | None = None
+    flag: Value,
+    of: Value | None,
+    message: str,
+    kind: type[Exception] = errors.OutOfRangeError,
+    result: Value | None = None,
 ) -> None:
     """Let the program compute `flag`:
 

@@ -64,7 +64,9 @@ def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tens
     """`out`, and an error when it is asked for if it is not finite though `x` is."""
     if out._value.sig.size and not segment.local.segment.symbolic:
         broken = broke_down(x.detach(), out.detach())
-        guards.guard(broken._value, None, f"{where}: expected {expected}, got {got}", ValueError, result=read(out))
+        guards.guard(
+            broken._value, None, f"{where}: expected {expected}, got {got}", errors.ArgumentError, result=read(out)
+        )
     return out
 
 

@@ -111,7 +111,7 @@ def cosine_embedding_loss(
     if input1.shape != input2.shape:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:
-        raise errors.bad(f"{where}(input1)", "one or two axes", input1)
+        raise errors.bad(f"{where}(input1)", "a 1-D or 2-D tensor", input1)
     first, second = reductions.single(input1), reductions.single(input2)
     product = reductions.sum(first * second, axis=-1)
     sizes = (reductions.sum(first.square(), axis=-1) + 1e-12) * (reductions.sum(second.square(), axis=-1) + 1e-12)

@@ -327,7 +327,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
         )
     if label.dtype.kind != "i":
         raise errors.bad(
-            "dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError
+            "dice_loss(label)", "an integer dtype", described=label.dtype.name, kind=errors.ArgumentTypeError
         )
     wide, axes = reductions.single(input), list(range(1, input.ndim))
     hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), wide.dtype)

@@ -483,5 +483,5 @@ def _must_suffice(x: Tensor, needed: int) -> None:
         f"non-negative weights, at least {needed} of them positive in each row",
         host=wrong,
         device=lambda: ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not(),
-        got="others",
+        got="other weights",
     )
