@@ -7,35 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import _C_ops, tensor
-from bireme.core.base import errors
+from bireme.core.base import errors, registry
 from bireme.core.tensor.tensor import Tensor
 
-# kernels and attributes that have other names by now
-_NOW = {
-    "elementwise_add": "add",
-    "elementwise_add_": "add_",
-    "elementwise_div": "divide",
-    "elementwise_max": "maximum",
-    "elementwise_min": "minimum",
-    "elementwise_mul": "multiply",
-    "elementwise_sub": "subtract",
-    "elementwise_sub_": "subtract_",
-    "expand_v2": "expand",
-    "lookup_table_v2": "embedding",
-    "matmul_v2": "matmul",
-    "one_hot_v2": "one_hot",
-    "reduce_all": "all",
-    "reduce_any": "any",
-    "reduce_max": "max",
-    "reduce_mean": "mean",
-    "reduce_min": "min",
-    "reduce_prod": "prod",
-    "reduce_sum": "sum",
-    "reshape2": "reshape",
-    "squeeze2": "squeeze",
-    "transpose2": "transpose",
-    "unsqueeze2": "unsqueeze",
-}
 # updates, which work in place by now, and how many operands they have: the names of results came after them
 _UPDATES = {"adam": 9, "adamw": 9, "lamb": 8, "merged_adam": 9, "merged_momentum": 5, "momentum": 5, "sgd": 4}
 _ATTRIBUTES = {"axes": "axis", "dim": "axis", "keep_dim": "keepdim", "trans_x": "transpose_x", "trans_y": "transpose_y"}
@@ -101,8 +75,16 @@ def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
     return {_ATTRIBUTES.get(n, n): value for n, value in zip(attributes[::2], attributes[1::2])}
 
 
+def _now(name: str) -> str:
+    """The name that a kernel has got since; an inplace one ends with `_`."""
+    if hasattr(_C_ops, name):
+        return name
+    known = registry.OPS.get(registry.known_as(name.removesuffix("_"))[0])
+    return name if known is None else known.told + "_" * name.endswith("_")
+
+
 def __getattr__(name: str) -> Callable:
-    now, operands = (f"{name}_", _UPDATES[name]) if name in _UPDATES else (_NOW.get(name, name), None)
+    now, operands = (f"{name}_", _UPDATES[name]) if name in _UPDATES else (_now(name), None)
     kernel = None if name.startswith("__") else getattr(_C_ops, now, None)
     if kernel is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

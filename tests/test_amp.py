@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme import amp
-from bireme.amp.auto_cast import _ALIASES
+from bireme import amp, ops
+from bireme.core.base import registry
 from bireme.core.base.registry import OPS
+from bireme.core.declare.public import PUBLIC
 
 F = bireme.nn.functional
 
@@ -335,25 +336,43 @@ def test_bad_settings(arguments):
         amp.GradScaler(**arguments)
 
 
-def test_every_list_names_operators_that_exist():
-    marked = {name for name, o in OPS.items() if getattr(o, "options", {}).get("amp")}
-    assert {"matmul", "sum", "exp", "softmax_of", "layer_norm_of"} <= marked
-    assert {OPS[n].options["amp"] for n in marked} == {"low", "high", "wide", "one"}
-    own = {name.removesuffix("_of") for name in OPS}
-    assert [n for names in _ALIASES.values() for n in names.split() if n not in own] == []
+def test_operators_declare_what_they_compute_in():
+    marks = {o.options["amp"] for o in OPS.values() if o.options.get("amp")}
+    assert marks == {"low", "high", "wide", "one"}
+    named = {kernel: name for name, o in OPS.items() for kernel in o.kernels}
+    assert len(named) > 40 and registry.known_as("elementwise_div") == ["quotient"]
+    assert set(registry.known_as("pow")) == {"pow", "power", "power_const"}
+    assert registry.known_as("no_such_kernel") == ["no_such_kernel"]
 
 
-def test_the_lists_under_paddles_names_say_what_is_done():
-    marks = {
-        name.removesuffix("_of"): o.options["amp"] for name, o in OPS.items() if getattr(o, "options", {}).get("amp")
-    }
-    white, black = amp.white_list()["float16"], amp.black_list()["float16"]
-    for names, kinds in ((white["O1"], {"low"}), (black["O2"], {"wide"}), (black["O1"] - black["O2"], {"high"})):
-        found = [marks[own] for n in names for own in _ALIASES.get(n, n).split() if own in marks]
-        assert set(found) == kinds
-        assert len(found) >= len(names) / 3  # the others are made of several operators, or not there
-    assert white["O1"] == white["O2"]
-    assert black["O1"] == amp.black_list()["bfloat16"]["O1"]
+# the lists of PaddlePaddle 3.2.2, without kernels that are not here or are made of several operators: of several processes,
+# of quantization, softmin, triplet_margin_loss and the fused ones
+WHITE = "conv2d einsum flash_attn matmul matmul_v2 max_pool2d_with_index mul"
+BLACK = """
+    acos asin atanh cosh cross_entropy cross_entropy2 cumprod cumsum dist erfinv exp expm1 frobenius_norm group_norm
+    hsigmoid_loss huber_loss layer_norm log log10 log2 log_loss log_softmax margin_cross_entropy mean nll_loss pnorm pow
+    reciprocal reduce_mean reduce_prod reduce_sum renorm rsqrt sigmoid_cross_entropy_with_logits sinh softmax
+    softmax_with_cross_entropy softplus square tan tanh_shrink
+"""
+WIDE = """
+    bicubic_interp_v2 bilinear_interp_v2 linear_interp_v2 lookup_table lookup_table_v2 nearest_interp_v2 scatter
+    trilinear_interp_v2
+"""
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_the_lists_follow_from_the_declarations(kind):
+    white, black = amp.white_list()[kind], amp.black_list()[kind]
+    assert set(WHITE.split()) <= white["O1"] == white["O2"] == white["OD"]
+    assert set(WIDE.split()) <= black["O2"] and black["OD"] == set()
+    assert set(BLACK.split()) <= black["O1"] - black["O2"]
+    assert not white["O1"] & black["O1"]
+    # what they name is what is done, and names nothing that users do not know
+    for names, marks in ((white["O1"], {"low"}), (black["O2"], {"wide"}), (black["O1"] - black["O2"], {"high"})):
+        for name in names:
+            found = [OPS[own].options.get("amp") for own in registry.known_as(name)]
+            assert marks & set(found), name
+            assert name in PUBLIC or any(name in OPS[own].kernels for own in registry.known_as(name))
 
 
 @pytest.mark.parametrize(
@@ -377,6 +396,16 @@ def test_custom_lists_take_paddles_names(name, call):
     with amp.auto_cast(dtype="bfloat16", custom_black_list=[name]):
         high = call(ones(4, 4).astype("bfloat16"))
     assert (low.dtype.name, high.dtype.name) == ("bfloat16", "float32")
+
+
+@pytest.mark.parametrize("settings", [{"level": "O2", "use_promote": False}, {"level": "OD"}])
+def test_conversions_are_left_alone(settings):
+    x = bireme.to_tensor([1.0 + 2.0**-20])
+    half = x.astype("bfloat16")
+    with amp.auto_cast(dtype="bfloat16", **settings):
+        (wide,) = ops.cast_all([x], "float64")
+        assert wide.item() == x.astype("float64").item() == 1.0 + 2.0**-20
+        assert [t.dtype.name for t in ops.cast_all([half], "bfloat16")] == ["bfloat16"]
 
 
 def test_a_model_may_be_saved_in_another_type():

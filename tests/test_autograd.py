@@ -276,6 +276,17 @@ def test_of_a_product_of_tensors_zeros_are_passed_on():
         y.clear_gradient()
 
 
+@pytest.mark.parametrize("f", [bireme.matmul, bireme.outer, lambda x, y: bireme.tensordot(x, y, 1)])
+def test_of_two_factors_one_that_alone_wants_a_gradient_is_not_kept(f):
+    x, y = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False), bireme.to_tensor([[5.0, 6.0], [7.0, 8.0]])
+    for a, b, kept in ((x, y, (False, True)), (y, x, (True, False)), (x, x * 2, (True, True))):
+        (edge, _) = f(a, b)._edge
+        assert tuple([v is not None for v in edge.saved]) == kept
+    f(x, y).sum().backward()
+    expected = bireme.ones([2, 2]) @ y.T if f is not bireme.outer else bireme.full([2, 2], y.sum().item())
+    assert x.grad.tolist() == expected.tolist()
+
+
 def test_unused_inputs():
     x, z, stopped = leaf(), leaf(), constant()
     found = bireme.grad((x * stopped).sum(), [x, z, stopped], allow_unused=True)

@@ -11,7 +11,7 @@ import pytest
 
 import bireme
 from bireme.core.declare.docstrings import Docstring
-from bireme.core.declare.public import PUBLIC
+from bireme.core.declare.public import INTERNAL
 from tools import api_snapshot
 
 FUNCTIONS = {
@@ -46,7 +46,7 @@ def test_methods_belong_to_tensor():
 
 
 @pytest.mark.parametrize(
-    "f", [bireme.concat, bireme.nn.functional.relu_, bireme.Tensor.add, bireme.Tensor.add_, PUBLIC["softmax_of"]]
+    "f", [bireme.concat, bireme.nn.functional.relu_, bireme.Tensor.add, bireme.Tensor.add_, INTERNAL["softmax_of"]]
 )
 def test_functions_are_pickled_by_their_public_name(f):
     assert pickle.loads(pickle.dumps(f)) is f

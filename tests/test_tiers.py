@@ -253,7 +253,7 @@ def test_the_estimate_of_work_knows_how_much_a_form_does():
     assert cost.bytecode_steps(None) == cost.TRACED and cost.bytecode_steps(np.exp) == cost.UFUNC
     assert (
         cost.bytecode_steps(OPS["batch_norm_of"].numpy_form)
-        > 2 * cost.bytecode_steps(OPS["silu"].numpy_form)
+        > 2 * cost.bytecode_steps(OPS["silu_of"].numpy_form)
         > cost.UFUNC
     )
     image, kernel = sig_of((1, 8, 20, 20), dtypes.float32), sig_of((8, 8, 3, 3), dtypes.float32)

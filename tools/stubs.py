@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import bireme
-from bireme.core.declare.public import PUBLIC
+from bireme.core.declare.public import INTERNAL, PUBLIC
 from bireme.nn import activation, loss
 
 ROOT = Path(bireme.__file__).parent
@@ -123,7 +123,7 @@ def module(lines: list[str]) -> str:
 
 
 def operators() -> str:
-    lines = [line for name, fn in sorted(PUBLIC.items()) for line in function(name, fn)]
+    lines = [line for name, fn in sorted({**INTERNAL, **PUBLIC}.items()) for line in function(name, fn)]
     hidden = "|".join(n for n in PUBLIC if isinstance(getattr(builtins, n, None), type))
     return module([re.sub(rf"(?<=[:>|] )({hidden})\b", r"builtins.\g<0>", line) for line in lines])
 

@@ -1,7 +1,8 @@
 """`paddle._C_ops`: Paddle's kernels as functions, as its own tests and some programs call them.
 
 Those that take their arguments in the order of a public function are that function. The others are in the modules here:
-another order of arguments, creation with a device as the last argument, updates of optimizers, which work in place.
+another order of arguments that takes code, creation with a device as the last argument, updates of optimizers, which work
+in place; those with another order alone are declared with their operators.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bireme._C_ops.updates import (
     rprop_,
     sgd_,
 )
+from bireme.core.declare import kernels
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
 
@@ -48,54 +50,64 @@ __all__ = [
 
 _SAME: dict[Any, str] = {
     tensor: """
-    abs abs_ acos acos_ acosh acosh_ add add_ add_n addmm addmm_ all allclose amax amin angle any as_complex as_real asin asin_ asinh asinh_
-    assign atan atan2 atan_ atanh atanh_ baddbmm baddbmm_ bernoulli bincount binomial bitwise_and bitwise_and_ bitwise_left_shift
-    bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ bmm
-    broadcast_tensors cast cast_ ceil cholesky clip complex concat conj copysign copysign_ cos cos_ cosh cosh_ crop cross cummax cummin diag
-    diag_embed diagonal digamma digamma_ dist divide divide_ dot equal equal_ equal_all erf erf_ erfinv exp expand expm1 expm1_ flatten flatten_
-    flip floor floor_divide floor_divide_ fmax fmin gammaincc gammaincc_ gammaln gammaln_ gather gather_nd greater_equal greater_equal_
-    greater_than greater_than_ heaviside i0 i0_ i0e i1 i1e imag increment index_put index_put_ index_sample index_select inverse is_empty
-    isclose isfinite isinf isnan kron kthvalue lerp less_equal less_equal_ less_than less_than_ lgamma lgamma_ log log10 log10_ log1p log1p_
-    log2 log2_ log_ logical_and logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_ masked_fill
-    masked_fill_ masked_select matmul max maximum mean min minimum mode multinomial multiplex multiply multiply_ mv nextafter nonzero not_equal
-    not_equal_ numel poisson polygamma polygamma_ pow pow_ put_along_axis real reciprocal reduce_as remainder remainder_ renorm renorm_ reshape
-    reshape_ reverse roll round rsqrt scale scatter scatter_ scatter_nd_add searchsorted shard_index sigmoid sign sin sin_ sinh sinh_
-    split sqrt square square_ squeeze squeeze_ stack standard_gamma stanh strided_slice subtract subtract_ sum take_along_axis tan tan_ tanh
-    tanh_ tile topk trace transpose transpose_ tril tril_ triu triu_ trunc trunc_ unbind unsqueeze unsqueeze_ unstack where where_
+    abs abs_ acos acos_ acosh acosh_ add add_ add_n addmm addmm_ all allclose amax amin angle any as_complex as_real
+    asin asin_ asinh asinh_ assign atan atan2 atan_ atanh atanh_ baddbmm baddbmm_ bernoulli bincount binomial
+    bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_
+    bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ bmm broadcast_tensors cast cast_ ceil cholesky
+    clip complex concat conj copysign copysign_ cos cos_ cosh cosh_ crop cross cummax cummin diag diag_embed
+    diagonal digamma digamma_ dist divide divide_ dot equal equal_ equal_all erf erf_ erfinv exp expand expm1 expm1_
+    flatten flatten_ flip floor floor_divide floor_divide_ fmax fmin gammaincc gammaincc_ gammaln gammaln_ gather
+    gather_nd greater_equal greater_equal_ greater_than greater_than_ heaviside i0 i0_ i0e i1 i1e imag increment
+    index_put index_put_ index_sample index_select inverse is_empty isclose isfinite isinf isnan kron kthvalue lerp
+    less_equal less_equal_ less_than less_than_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_
+    logical_and logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_
+    masked_fill masked_fill_ masked_select matmul max maximum mean min minimum mode multinomial multiplex multiply
+    multiply_ mv nextafter nonzero not_equal not_equal_ numel poisson polygamma polygamma_ pow pow_ put_along_axis
+    real reciprocal reduce_as remainder remainder_ renorm renorm_ reshape reshape_ reverse roll round rsqrt scale
+    scatter scatter_ scatter_nd_add searchsorted shard_index sigmoid sign sin sin_ sinh sinh_ split sqrt square
+    square_ squeeze squeeze_ stack standard_gamma stanh strided_slice subtract subtract_ sum take_along_axis tan
+    tan_ tanh tanh_ tile topk trace transpose transpose_ tril tril_ triu triu_ trunc trunc_ unbind unsqueeze
+    unsqueeze_ unstack where where_
     """,
     functional: """
-    affine_grid bilinear celu channel_shuffle elu elu_ fold gather_tree gelu grid_sample gumbel_softmax hardshrink hardsigmoid hardswish
-    hardtanh hardtanh_ label_smooth leaky_relu leaky_relu_ linear log_loss log_softmax maxout one_hot pixel_shuffle pixel_unshuffle relu relu6
-    relu_ selu sequence_mask silu softmax softmax_ softplus softshrink softsign swish temporal_shift thresholded_relu thresholded_relu_
+    affine_grid bilinear celu channel_shuffle elu elu_ fold gather_tree gelu grid_sample gumbel_softmax hardshrink
+    hardsigmoid hardswish hardtanh hardtanh_ label_smooth leaky_relu leaky_relu_ linear log_loss log_softmax maxout
+    one_hot pixel_shuffle pixel_unshuffle relu relu6 relu_ selu sequence_mask silu softmax softmax_ softplus
+    softshrink softsign swish thresholded_relu thresholded_relu_
     """,
-    linalg: "cholesky_solve det eig eigh eigvals lstsq lu_solve lu_unpack matrix_power multi_dot slogdet solve svd svdvals triangular_solve",
+    linalg: """
+    cholesky_solve det eig eigh eigvals lstsq lu_solve lu_unpack matrix_power multi_dot slogdet solve svd svdvals
+    triangular_solve
+    """,
     signal: "frame overlap_add",
     math: """
-    argsort cumprod cumprod_ cumsum cumsum_ elementwise_pow fft_c2c fft_c2r fft_r2c frobenius_norm histogram l1_norm logcumsumexp logsigmoid
-    logsumexp max_with_index mean_all median min_with_index mish nanmedian p_norm prelu prod rint rrelu squared_l2_norm tanh_shrink
+    argsort cumprod cumprod_ cumsum cumsum_ fft_c2c fft_c2r fft_r2c frobenius_norm l1_norm logcumsumexp logsumexp
+    max_with_index median min_with_index nanmedian p_norm prelu prod rrelu squared_l2_norm
     """,
     nn: """
-    bce_loss bicubic_interp bilinear_interp class_center_sample clip_by_norm conv2d conv2d_transpose conv3d conv3d_transpose
-    cross_entropy_with_softmax depthwise_conv2d depthwise_conv2d_transpose dropout embedding embedding_with_scaled_gradient
-    fractional_max_pool2d fractional_max_pool3d group_norm huber_loss instance_norm kldiv_loss layer_norm linear_interp lp_pool2d
-    margin_cross_entropy max_pool2d_with_index max_pool3d_with_index nearest_interp nll_loss pad pad3d pool2d pool3d
-    sigmoid_cross_entropy_with_logits spectral_norm temporal_shift trilinear_interp unfold unpool unpool3d warpctc warprnnt
+    bicubic_interp bilinear_interp clip_by_norm conv2d conv2d_transpose conv3d conv3d_transpose
+    cross_entropy_with_softmax depthwise_conv2d depthwise_conv2d_transpose dropout embedding
+    embedding_with_scaled_gradient fractional_max_pool2d fractional_max_pool3d layer_norm linear_interp lp_pool2d
+    margin_cross_entropy max_pool2d_with_index max_pool3d_with_index nearest_interp nll_loss pad pool2d pool3d
+    sigmoid_cross_entropy_with_logits trilinear_interp unfold warpctc
     """,
     shapes: """
-    argmax argmin as_strided assign_out_ assign_value assign_value_ eigvalsh einsum expand_as fill fill_diagonal full_ full_int_array
-    full_with_tensor gaussian gaussian_inplace_ increment_ index_add index_add_ lu matrix_rank matrix_rank_atol_rtol matrix_rank_tol
-    meshgrid norm qr repeat_interleave repeat_interleave_with_tensor_index segment_pool send_u_recv set_value set_value_ set_value_with_tensor
-    set_value_with_tensor_ slice split_with_num stft tensor_unfold uniform_inplace_ unique unique_consecutive view_dtype view_shape
+    argmax argmin as_strided assign_out_ assign_value assign_value_ einsum expand_as fill_diagonal full_
+    full_int_array matrix_rank meshgrid norm qr repeat_interleave repeat_interleave_with_tensor_index segment_pool
+    send_u_recv set_value set_value_ set_value_with_tensor set_value_with_tensor_ slice unique unique_consecutive
+    view_shape
     """,
     layers: """
-    accuracy add_position_encoding affine_channel affine_channel_ batch_norm batch_norm_ bce_loss_ dirichlet full_batch_size_like hinge_loss
-    identity_loss identity_loss_ memcpy_d2h memcpy_h2d npu_identity partial_concat partial_sum shape shape64 share_data shuffle_channel silu_
-    swiglu swiglu_grad truncated_gaussian_random uniform_random_batch_size_like variance view_slice
+    accuracy add_position_encoding affine_channel affine_channel_ batch_norm batch_norm_ bce_loss_ dirichlet
+    full_batch_size_like hinge_loss identity_loss identity_loss_ partial_concat partial_sum shape shape64
+    share_data silu_ swiglu swiglu_grad truncated_gaussian_random uniform_random_batch_size_like variance view_slice
     """,
-    scaling: "average_accumulates_ check_finite_and_unscale_ merged_adam_ merged_momentum_ update_loss_scaling_",
+    scaling: """
+    average_accumulates_ check_finite_and_unscale_ merged_adam_ merged_momentum_ update_loss_scaling_
+    """,
     Tensor: """
-    ceil_ clip_ erfinv_ exp_ exponential_ fill_ fill_diagonal_ fill_diagonal_tensor fill_diagonal_tensor_ floor_ lerp_ put_along_axis_
-    reciprocal_ round_ rsqrt_ scale_ sigmoid_ sqrt_
+    ceil_ clip_ erfinv_ exp_ exponential_ fill_ fill_diagonal_ fill_diagonal_tensor fill_diagonal_tensor_ floor_
+    lerp_ put_along_axis_ reciprocal_ round_ rsqrt_ scale_ sigmoid_ sqrt_
     """,
 }
 # how many arguments come before the device
@@ -139,8 +151,10 @@ def __getattr__(name: str) -> Any:
         return getattr(_WHERE[name], _NAMED.get(name, name))
     if name in _PLACED:
         return _placed(name)
+    if name in kernels.names():
+        return kernels.find(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_WHERE, *_PLACED])
+    return sorted([*__all__, *_WHERE, *_PLACED, *kernels.names()])

@@ -125,19 +125,6 @@ def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return functional.relu(1.0 - logits * (2.0 * labels - 1.0))
 
 
-def shuffle_channel(x: Tensor, group: int = 1) -> Tensor:
-    """Shuffle channels across groups.
-
-    Args:
-        x: Input tensor.
-        group: Number of groups. Default: 1.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return functional.channel_shuffle(x, group)
-
-
 def _columns(x: Sequence[Tensor], start: int, length: int) -> list[Tensor]:
     begin = start + x[0].shape[1] if start < 0 else start
     end = x[0].shape[1] if length < 0 else begin + length
@@ -367,35 +354,6 @@ def view_slice(input: Tensor, begin_idx: int, end_idx: int) -> Tensor:
         View that shares storage.
     """
     return input[begin_idx:end_idx]  # type: ignore[index]  # installed by ops.index
-
-
-def npu_identity(x: Tensor, format: int = -1) -> Tensor:
-    """Copy a tensor.
-
-    Args:
-        x: Input tensor.
-        format: Has no effect. Default: -1.
-
-    Returns:
-        The copy.
-    """
-    return tensor.assign(x)
-
-
-def memcpy_h2d(x: Tensor, dst_place_type: int) -> Tensor:
-    """Copy a tensor.
-
-    Args:
-        x: Input tensor.
-        dst_place_type: Has no effect.
-
-    Returns:
-        The copy.
-    """
-    return tensor.assign(x)
-
-
-memcpy_d2h = memcpy_h2d
 
 
 def share_data(x: Tensor) -> Tensor:

@@ -238,18 +238,6 @@ def _middle(x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: bool) -> tup
     return found, tensor.reshape(places, found.shape if mode == "min" else [*found.shape, 2])
 
 
-def rint(x: Tensor) -> Tensor:
-    """Round to the nearest integer; halves go to the even one.
-
-    Args:
-        x: Input tensor.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return tensor.round(x)
-
-
 def prod(x: Tensor, dims: Any, keep_dim: bool = False, reduce_all: bool = False) -> Tensor:
     """Compute the product over axes.
 
@@ -347,18 +335,6 @@ def l1_norm(x: Tensor) -> Tensor:
     return tensor.sum(tensor.abs(x))
 
 
-def mean_all(x: Tensor) -> Tensor:
-    """Compute the mean of all elements.
-
-    Args:
-        x: Input tensor.
-
-    Returns:
-        0-D tensor.
-    """
-    return tensor.mean(x)
-
-
 def fft_c2c(x: Tensor, axes: Sequence[int], normalization: str, forward: bool) -> Tensor:
     """Compute the discrete Fourier transform of a complex tensor, or its inverse.
 
@@ -428,43 +404,6 @@ def prelu(x: Tensor, alpha: Tensor, data_format: str = "NCHW", mode: str = "all"
     return functional.prelu(x, tensor.reshape(alpha, [-1]), data_format)
 
 
-def logsigmoid(x: Tensor) -> Tensor:
-    """Compute the logarithm of the sigmoid.
-
-    Args:
-        x: Input tensor.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return functional.log_sigmoid(x)
-
-
-def tanh_shrink(x: Tensor) -> Tensor:
-    """Compute ``x - tanh(x)``.
-
-    Args:
-        x: Input tensor.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return functional.tanhshrink(x)
-
-
-def elementwise_pow(x: Tensor, y: Tensor) -> Tensor:
-    """Raise elements to the powers in another tensor.
-
-    Args:
-        x: Input tensor.
-        y: Exponents.
-
-    Returns:
-        Tensor of the broadcast shape.
-    """
-    return tensor.pow(x, y)
-
-
 def rrelu(x: Tensor, lower: float, upper: float, is_test: bool) -> Tensor:
     """Apply a leaky rectifier with random slopes.
 
@@ -478,35 +417,3 @@ def rrelu(x: Tensor, lower: float, upper: float, is_test: bool) -> Tensor:
         Tensor of the shape of ``x``.
     """
     return functional.rrelu(x, lower, upper, training=not is_test)
-
-
-def mish(x: Tensor, threshold: float = 20.0) -> Tensor:
-    """Compute ``x * tanh(softplus(x))``.
-
-    Args:
-        x: Input tensor.
-        threshold: Has no effect. Default: 20.0.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return functional.mish(x)
-
-
-def histogram(
-    x: Tensor, weight: Tensor | None = None, bins: int = 100, min: float = 0.0, max: float = 0.0, density: bool = False
-) -> Tensor:
-    """Count the elements in bins of equal width.
-
-    Args:
-        x: Input tensor.
-        weight: Weight of each element. Default: None.
-        bins: Number of bins. Default: 100.
-        min: Lower edge of the first bin; equal to ``max`` means the smallest element. Default: 0.0.
-        max: Upper edge of the last bin; equal to ``min`` means the largest element. Default: 0.0.
-        density: Whether to normalize to an integral of 1. Default: False.
-
-    Returns:
-        1-D tensor of size ``bins``.
-    """
-    return tensor.histogram(x, bins, min, max, weight, density)

@@ -8,7 +8,6 @@ from typing import Any
 from bireme import tensor
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn import clip, functional
-from bireme.ops import spectral_norm_of
 
 clip_by_norm = clip.clip_by_norm
 unfold = functional.unfold
@@ -447,46 +446,6 @@ def fractional_max_pool3d(
     )
 
 
-def unpool(
-    x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str
-) -> Tensor:
-    """Put pooled elements of images back at their indices; elsewhere there are zeros.
-
-    Args:
-        x: Input tensor.
-        indices: Indices that pooling returned.
-        ksize: Size of a window.
-        strides: Stride along each spatial axis.
-        padding: Padding that pooling used.
-        output_size: Spatial size of the result.
-        data_format: Layout of the axes.
-
-    Returns:
-        The larger tensor.
-    """
-    return functional.max_unpool2d(x, indices, ksize, strides, padding, data_format, output_size)
-
-
-def unpool3d(
-    x: Tensor, indices: Tensor, ksize: Any, strides: Any, padding: Any, output_size: Any, data_format: str
-) -> Tensor:
-    """Put pooled elements of volumes back at their indices; elsewhere there are zeros.
-
-    Args:
-        x: Input tensor.
-        indices: Indices that pooling returned.
-        ksize: Size of a window.
-        strides: Stride along each spatial axis.
-        padding: Padding that pooling used.
-        output_size: Spatial size of the result.
-        data_format: Layout of the axes.
-
-    Returns:
-        The larger tensor.
-    """
-    return functional.max_unpool3d(x, indices, ksize, strides, padding, data_format, output_size)
-
-
 # ---------------------------------------------------------------- sizes, edges, rows of tables
 
 
@@ -556,39 +515,6 @@ def pad(x: Tensor, paddings: Sequence[int], pad_value: float = 0.0) -> Tensor:
     return functional.pad(x, list(paddings), "constant", pad_value)
 
 
-def pad3d(
-    x: Tensor, paddings: Any, mode: str = "constant", pad_value: float = 0.0, data_format: str = "NCDHW"
-) -> Tensor:
-    """Pad the spatial axes of volumes.
-
-    Args:
-        x: Input tensor.
-        paddings: Padding before and after each spatial axis, from the last axis on.
-        mode: ``'constant'``, ``'reflect'``, ``'replicate'`` or ``'circular'``. Default: ``'constant'``.
-        pad_value: Number to pad with. Default: 0.0.
-        data_format: Layout of the axes. Default: ``'NCDHW'``.
-
-    Returns:
-        The padded tensor.
-    """
-    return functional.pad(x, paddings, mode, pad_value, data_format)
-
-
-def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, data_format: str = "NCHW") -> Tensor:
-    """Shift some channels by one frame forward and as many backward.
-
-    Args:
-        x: Input tensor.
-        seg_num: Number of frames of a clip.
-        shift_ratio: Fraction of the channels that is shifted in each direction. Default: 0.25.
-        data_format: Layout of the axes. Default: ``'NCHW'``.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return functional.temporal_shift(x, seg_num, shift_ratio, None, data_format)
-
-
 def embedding(x: Tensor, weight: Tensor, padding_idx: int = -1, sparse: bool = False) -> Tensor:
     """Look up rows of an embedding table.
 
@@ -638,34 +564,6 @@ def dropout(
     return functional.dropout(x, p, None, not is_test, mode)
 
 
-def class_center_sample(
-    label: Tensor,
-    num_classes: int,
-    num_samples: int,
-    ring_id: int = 0,
-    rank: int = 0,
-    nranks: int = 1,
-    fix_seed: bool = False,
-    seed: int = 0,
-) -> tuple[Tensor, Tensor]:
-    """Sample classes: those that occur, and random others.
-
-    Args:
-        label: Labels.
-        num_classes: Number of classes.
-        num_samples: Number of classes to sample.
-        ring_id: Has no effect. Default: 0.
-        rank: Has no effect. Default: 0.
-        nranks: Has no effect. Default: 1.
-        fix_seed: Has no effect. Default: False.
-        seed: Has no effect. Default: 0.
-
-    Returns:
-        Labels as indices into the sampled classes, and these classes.
-    """
-    return functional.class_center_sample(label, num_classes, num_samples)
-
-
 # ---------------------------------------------------------------- normalisation
 
 
@@ -689,64 +587,6 @@ def layer_norm(
         [[-1.0, 1.0]]
     """
     return functional.layer_norm(x, x.shape[begin_norm_axis:], scale, bias, epsilon)
-
-
-def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float = 1e-5) -> Tensor:
-    """Normalize over each channel of each sample.
-
-    Args:
-        x: Input tensor.
-        scale: Scale of the normalized elements.
-        bias: Bias added to them.
-        epsilon: Number added to the variance. Default: 1e-05.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return functional.instance_norm(x, weight=scale, bias=bias, eps=epsilon)
-
-
-def group_norm(
-    x: Tensor,
-    scale: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float = 1e-5,
-    groups: int = -1,
-    data_format: str = "NCHW",
-) -> Tensor:
-    """Normalize over groups of channels.
-
-    Args:
-        x: Input tensor.
-        scale: Scale of the normalized elements.
-        bias: Bias added to them.
-        epsilon: Number added to the variance. Default: 1e-05.
-        groups: Number of groups of channels. Default: -1.
-        data_format: Layout of the axes. Default: ``'NCHW'``.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return functional.group_norm(x, groups, epsilon, scale, bias, data_format)
-
-
-def spectral_norm(
-    weight: Tensor, u: Tensor, v: Tensor, dim: int = 0, power_iters: int = 1, eps: float = 1e-12
-) -> Tensor:
-    """Divide a weight by its largest singular value, found by power iteration.
-
-    Args:
-        weight: Weight.
-        u: Left singular vector to start from.
-        v: Right singular vector to start from.
-        dim: Axis that becomes the rows of the matrix. Default: 0.
-        power_iters: Number of iterations. Default: 1.
-        eps: Number added to norms. Default: 1e-12.
-
-    Returns:
-        The normalized weight.
-    """
-    return spectral_norm_of(weight, u, v, eps, dim, power_iters)
 
 
 # ---------------------------------------------------------------- losses
@@ -785,19 +625,6 @@ def cross_entropy_with_softmax(
     return functional.softmax(input, axis) if use_softmax else input, loss
 
 
-def bce_loss(input: Tensor, label: Tensor) -> Tensor:
-    """Compute the binary cross entropy of probabilities.
-
-    Args:
-        input: Probabilities.
-        label: Labels.
-
-    Returns:
-        Loss of each element.
-    """
-    return functional.binary_cross_entropy(input, label, reduction="none")
-
-
 def sigmoid_cross_entropy_with_logits(
     x: Tensor, label: Tensor, pos_weight: Tensor | None = None, normalize: bool = False, ignore_index: int = -100
 ) -> Tensor:
@@ -817,35 +644,6 @@ def sigmoid_cross_entropy_with_logits(
     valid = tensor.cast(tensor.not_equal(label, float(ignore_index)), loss.dtype)
     loss = loss * valid
     return loss / tensor.clip(tensor.sum(valid), min=1e-5) if normalize else loss
-
-
-def huber_loss(input: Tensor, label: Tensor, delta: float) -> Tensor:
-    """Compute the Huber loss: squares of small errors, absolute values of large ones.
-
-    Args:
-        input: Input tensor.
-        label: Targets.
-        delta: Error where the two meet.
-
-    Returns:
-        Loss of each element.
-    """
-    return functional.smooth_l1_loss(input, label, "none", delta)
-
-
-def kldiv_loss(x: Tensor, label: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Compute the Kullback-Leibler divergence.
-
-    Args:
-        x: Log-probabilities.
-        label: Target probabilities.
-        reduction: ``'mean'``, ``'batchmean'``, ``'sum'`` or ``'none'``. Default: ``'mean'``.
-        log_target: Whether targets are log-probabilities. Default: False.
-
-    Returns:
-        The loss.
-    """
-    return functional.kl_div(x, label, reduction, log_target)
 
 
 def nll_loss(
@@ -906,32 +704,6 @@ def margin_cross_entropy(
         logits, label, margin1, margin2, margin3, scale, return_softmax=True, reduction=None
     )
     return softmax, loss
-
-
-def warprnnt(
-    input: Tensor,
-    label: Tensor,
-    input_lengths: Tensor,
-    label_lengths: Tensor,
-    blank: int = 0,
-    fastemit_lambda: float = 0.0,
-    num_threads: int = 1,
-) -> Tensor:
-    """Compute the transducer (RNN-T) loss.
-
-    Args:
-        input: Logits.
-        label: Labels.
-        input_lengths: Length of each input.
-        label_lengths: Length of each label.
-        blank: Index of the blank label. Default: 0.
-        fastemit_lambda: Weight of FastEmit regularization. Default: 0.0.
-        num_threads: Has no effect. Default: 1.
-
-    Returns:
-        Loss of each sample.
-    """
-    return functional.rnnt_loss(input, label, input_lengths, label_lengths, blank, fastemit_lambda, "none")
 
 
 def warpctc(

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bireme import linalg, signal, tensor
+from bireme import linalg, tensor
 from bireme.core.tensor.tensor import Tensor
-from bireme.ops import gaussian as normal_numbers
 from bireme.ops import graph_send_recv, segment_max, segment_mean, segment_min, segment_sum
 
 
@@ -52,20 +51,6 @@ def part(
     """
     found = tensor.slice(input, list(axes), starts, ends)
     return tensor.squeeze(found, list(decrease_axis)) if len(decrease_axis) else found
-
-
-def split_with_num(x: Tensor, num: int, axis: int) -> list[Tensor]:
-    """Split a tensor into equal parts.
-
-    Args:
-        x: Input tensor.
-        num: Number of parts.
-        axis: Axis to work along.
-
-    Returns:
-        List of tensors.
-    """
-    return tensor.split(x, num, axis)
 
 
 def set_value_with_tensor_(
@@ -163,36 +148,6 @@ def set_value(x: Tensor, *args: Any) -> Tensor:
     return set_value_(tensor.clone(x), *args)
 
 
-def index_add(x: Tensor, index: Tensor, add_value: Tensor, axis: int = 0) -> Tensor:
-    """Add slices at indices along an axis.
-
-    Args:
-        x: Input tensor.
-        index: 1-D tensor of indices.
-        add_value: Slices to add.
-        axis: Axis to work along. Default: 0.
-
-    Returns:
-        Tensor of the shape of ``x``.
-    """
-    return tensor.index_add(x, index, axis, add_value)
-
-
-def index_add_(x: Tensor, index: Tensor, add_value: Tensor, axis: int = 0) -> Tensor:
-    """Add slices at indices along an axis, in place.
-
-    Args:
-        x: Input tensor.
-        index: 1-D tensor of indices.
-        add_value: Slices to add.
-        axis: Axis to work along. Default: 0.
-
-    Returns:
-        ``x`` itself.
-    """
-    return tensor.index_add_(x, index, axis, add_value)
-
-
 def repeat_interleave(x: Tensor, repeats: Any, axis: int, output_size: int = -1) -> Tensor:
     """Repeat each slice along an axis.
 
@@ -225,21 +180,6 @@ def expand_as(x: Tensor, y: Tensor | None = None, target_shape: Sequence[int] = 
     return tensor.expand(x, list(target_shape) if y is None else y.shape)
 
 
-def tensor_unfold(input: Tensor, axis: int, size: int, step: int) -> Tensor:
-    """Extract sliding windows along an axis.
-
-    Args:
-        input: Input tensor.
-        axis: Axis to work along.
-        size: Size of a window.
-        step: Distance from one window to the next.
-
-    Returns:
-        View with the windows along a new last axis.
-    """
-    return tensor.unfold(input, axis, size, step)
-
-
 def as_strided(input: Tensor, dims: Sequence[int] = (), stride: Sequence[int] = (), offset: int = 0) -> Tensor:
     """View the storage of a tensor with given strides.
 
@@ -266,19 +206,6 @@ def view_shape(x: Tensor, dims: Sequence[int] = ()) -> Tensor:
         The view.
     """
     return tensor.view(x, list(dims))
-
-
-def view_dtype(x: Tensor, dtype: Any) -> Tensor:
-    """View the storage of a tensor as another dtype.
-
-    Args:
-        x: Input tensor.
-        dtype: New dtype.
-
-    Returns:
-        The view.
-    """
-    return tensor.view(x, dtype)
 
 
 def meshgrid(inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -390,33 +317,6 @@ def einsum(x: Sequence[Tensor], equation: str) -> tuple[Tensor, list, list]:
     return tensor.einsum(equation, *x), [], []
 
 
-def lu(x: Tensor, pivot: bool = True) -> tuple[Tensor, ...]:
-    """Compute the LU factorization of matrices.
-
-    Args:
-        x: Input tensor.
-        pivot: Whether rows are swapped. Default: True.
-
-    Returns:
-        Both factors in one matrix, the pivots, and an error code for each matrix.
-    """
-    return linalg.lu(x, pivot, True)
-
-
-def eigvalsh(x: Tensor, uplo: str = "L", is_test: bool = False) -> tuple[Tensor, Tensor]:
-    """Compute eigenvalues and eigenvectors of Hermitian matrices.
-
-    Args:
-        x: Input tensor.
-        uplo: Triangle that is read: ``'L'`` or ``'U'``. Default: ``'L'``.
-        is_test: Has no effect. Default: False.
-
-    Returns:
-        Both.
-    """
-    return linalg.eigh(x, uplo)
-
-
 def qr(x: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Compute the QR factorization of matrices.
 
@@ -445,41 +345,6 @@ def matrix_rank(x: Tensor, tol: float = 0.0, use_default_tol: bool = True, hermi
     return linalg.matrix_rank(x, None if use_default_tol else tol, hermitian)
 
 
-def matrix_rank_tol(x: Tensor, atol_tensor: Tensor, use_default_tol: bool = True, hermitian: bool = False) -> Tensor:
-    """Compute the rank of matrices with a tolerance given as a tensor.
-
-    Args:
-        x: Input tensor.
-        atol_tensor: Tolerance.
-        use_default_tol: Has no effect. Default: True.
-        hermitian: Whether the matrices are Hermitian. Default: False.
-
-    Returns:
-        The ranks.
-    """
-    return linalg.matrix_rank(x, atol_tensor, hermitian)
-
-
-def matrix_rank_atol_rtol(x: Tensor, atol: Tensor, rtol: Tensor | None = None, hermitian: bool = False) -> Tensor:
-    """Compute the rank of matrices with an absolute and a relative tolerance, the larger of which counts.
-
-    Args:
-        x: Input tensor.
-        atol: Absolute tolerance.
-        rtol: Tolerance relative to the largest singular value. Default: None.
-        hermitian: Whether the matrices are Hermitian. Default: False.
-
-    Returns:
-        The ranks.
-
-    Examples:
-        >>> x, atol = bireme.to_tensor([[4.0, 0.0], [0.0, 1.0]]), bireme.to_tensor([0.5, 2.0])
-        >>> bireme._C_ops.matrix_rank_atol_rtol(x, atol).tolist()
-        [2, 1]
-    """
-    return linalg.matrix_rank(x, hermitian=hermitian, atol=atol, rtol=rtol)
-
-
 def norm(x: Tensor, axis: int, epsilon: float = 1e-10, is_test: bool = False) -> tuple[Tensor, Tensor]:
     """Divide by the Euclidean norm along an axis.
 
@@ -494,23 +359,6 @@ def norm(x: Tensor, axis: int, epsilon: float = 1e-10, is_test: bool = False) ->
     """
     length = tensor.sqrt(tensor.sum(tensor.square(x), axis, keepdim=True) + epsilon)
     return tensor.divide(x, length), length
-
-
-def stft(x: Tensor, window: Tensor, n_fft: int, hop_length: int, normalized: bool, onesided: bool) -> Tensor:
-    """Compute the short-time Fourier transform of a signal.
-
-    Args:
-        x: Input tensor.
-        window: Window function.
-        n_fft: Size of a transform.
-        hop_length: Distance from one window to the next.
-        normalized: Whether to divide by the root of ``n_fft``.
-        onesided: Whether to return only the non-redundant half.
-
-    Returns:
-        The spectra.
-    """
-    return signal.stft(x, n_fft, hop_length, None, window, False, "constant", normalized, onesided)
 
 
 # ---------------------------------------------------------------- creation
@@ -544,33 +392,6 @@ def full_int_array(value: Sequence[int], dtype: Any = "int64", place: Any = None
         1-D tensor.
     """
     return tensor.to_tensor(list(value), dtype)
-
-
-def full_with_tensor(value: Tensor, shape: Any, dtype: Any = "float32") -> Tensor:
-    """Create a tensor filled with the number in another.
-
-    Args:
-        value: Tensor of one element.
-        shape: Shape of the result.
-        dtype: Dtype of the result. Default: ``'float32'``.
-
-    Returns:
-        The new tensor.
-    """
-    return tensor.full(shape, value, dtype)
-
-
-def fill(x: Tensor, value: Any = 0) -> Tensor:
-    """Create a tensor of the shape and dtype of another, filled with a number.
-
-    Args:
-        x: Input tensor.
-        value: Number. Default: 0.
-
-    Returns:
-        The new tensor.
-    """
-    return tensor.full_like(x, value)
 
 
 def fill_diagonal(x: Tensor, value: float = 0, offset: int = 0, wrap: bool = False) -> Tensor:
@@ -630,77 +451,6 @@ def assign_value(shape: Sequence[int], dtype: Any, values: Sequence, place: Any 
         The new tensor.
     """
     return tensor.reshape(tensor.to_tensor(list(values), dtype), list(shape))
-
-
-def gaussian(shape: Any, mean: float, std: float, seed: int, dtype: Any = None, place: Any = None) -> Tensor:
-    """Draw normally distributed random numbers.
-
-    Args:
-        shape: Shape of the result.
-        mean: Mean of the distribution.
-        std: Standard deviation of the distribution.
-        seed: Seed; 0 continues the random stream.
-        dtype: Dtype of the result. Default: None.
-        place: Has no effect. Default: None.
-
-    Returns:
-        The new tensor.
-    """
-    return normal_numbers(shape, mean, std, seed, dtype)
-
-
-def gaussian_inplace_(x: Tensor, mean: float = 0, std: float = 1.0, seed: int = 0) -> Tensor:
-    """Fill a tensor with normally distributed random numbers.
-
-    Args:
-        x: Input tensor.
-        mean: Mean of the distribution. Default: 0.
-        std: Standard deviation of the distribution. Default: 1.0.
-        seed: Has no effect. Default: 0.
-
-    Returns:
-        ``x`` itself.
-    """
-    return x.normal_(mean, std)
-
-
-def uniform_inplace_(
-    x: Tensor,
-    min: float = -1.0,
-    max: float = 1.0,
-    seed: int = 0,
-    diag_num: int = 0,
-    diag_step: int = 0,
-    diag_val: float = 1.0,
-) -> Tensor:
-    """Fill a tensor with uniform random numbers.
-
-    Args:
-        x: Input tensor.
-        min: Lower bound. Default: -1.0.
-        max: Upper bound. Default: 1.0.
-        seed: Seed; 0 continues the random stream. Default: 0.
-        diag_num: Has no effect. Default: 0.
-        diag_step: Has no effect. Default: 0.
-        diag_val: Has no effect. Default: 1.0.
-
-    Returns:
-        ``x`` itself.
-    """
-    return x.uniform_(min, max, seed)
-
-
-def increment_(x: Tensor, value: float = 1.0) -> Tensor:
-    """Add a number to a tensor of one element, in place.
-
-    Args:
-        x: Input tensor.
-        value: Number. Default: 1.0.
-
-    Returns:
-        ``x`` itself.
-    """
-    return tensor.increment(x, value)
 
 
 # ---------------------------------------------------------------- segments and graphs

@@ -1,31 +1,15 @@
-"""The white and black list of `auto_cast` by Paddle's names of the operators."""
+"""The white and black list of `auto_cast`: what operators declare with `amp=`, by the names that Paddle has for them."""
 
 from __future__ import annotations
 
-_LOW = [
-    "conv2d", "einsum", "flash_attn", "fused_gemm_epilogue", "fused_rotary_position_embedding", "matmul", "matmul_v2",
-    "max_pool2d_with_index", "mul",
-]  # fmt: skip
-_LOW_IN_FLOAT16 = [
-    "fake_quantize_dequantize_abs_max",
-    "fake_quantize_dequantize_moving_average_abs_max",
-    "fused_attention",
-    "fused_feedforward",
-]
-# sums of many terms, exponentials and losses
-_HIGH = [
-    "acos", "asin", "atanh", "c_softmax_with_cross_entropy", "c_softmax_with_multi_label_cross_entropy", "cosh",
-    "cross_entropy", "cross_entropy2", "cumprod", "cumsum", "dist", "erfinv", "exp", "expm1", "frobenius_norm",
-    "group_norm", "hsigmoid_loss", "huber_loss", "layer_norm", "log", "log10", "log2", "log_loss", "log_softmax",
-    "margin_cross_entropy", "mean", "nll_loss", "pnorm", "pow", "reciprocal", "reduce_mean", "reduce_prod",
-    "reduce_sum", "renorm", "rsqrt", "sigmoid_cross_entropy_with_logits", "sinh", "softmax",
-    "softmax_with_cross_entropy", "softmin", "softplus", "square", "tan", "tanh_shrink", "triplet_margin_loss",
-]  # fmt: skip
-# at every level: what gains nothing from half precision, or has no kernel for it in Paddle
-_WIDE = [
-    "bicubic_interp_v2", "bilinear_interp_v2", "linear_interp_v2", "lookup_table", "lookup_table_v2",
-    "nearest_interp_v2", "scatter", "trilinear_interp_v2",
-]  # fmt: skip
+from bireme.core.base import registry
+from bireme.core.declare.public import PUBLIC
+
+
+def _listed(*marks: str) -> set[str]:
+    """The names of the operators with one of these marks: those of functions, and of Paddle's kernels."""
+    found = [op for op in registry.OPS.values() if op.options.get("amp") in marks]
+    return {name for op in found for name in (op.told, *op.kernels) if name in op.kernels or name in PUBLIC}
 
 
 def white_list() -> dict[str, dict[str, set[str]]]:
@@ -38,8 +22,7 @@ def white_list() -> dict[str, dict[str, set[str]]]:
         >>> "matmul" in bireme.amp.white_list()["bfloat16"]["O1"]
         True
     """
-    low = {"float16": [*_LOW, *_LOW_IN_FLOAT16], "bfloat16": _LOW}
-    return {kind: {level: set(names) for level in ("OD", "O1", "O2")} for kind, names in low.items()}
+    return {kind: {level: _listed("low") for level in ("OD", "O1", "O2")} for kind in ("float16", "bfloat16")}
 
 
 def black_list() -> dict[str, dict[str, set[str]]]:
@@ -53,4 +36,5 @@ def black_list() -> dict[str, dict[str, set[str]]]:
         >>> "softmax" in lists["O1"], "softmax" in lists["O2"]
         (True, False)
     """
-    return {kind: {"OD": set(), "O1": {*_HIGH, *_WIDE}, "O2": set(_WIDE)} for kind in ("float16", "bfloat16")}
+    levels = {"OD": set(), "O1": _listed("high", "wide"), "O2": _listed("wide")}
+    return {kind: {level: set(names) for level, names in levels.items()} for kind in ("float16", "bfloat16")}

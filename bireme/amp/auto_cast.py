@@ -9,7 +9,7 @@ from typing import Any
 
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
-from bireme.core.base import errors
+from bireme.core.base import errors, registry
 from bireme.core.base.device import Place
 from bireme.core.declare import precision
 from bireme.core.tensor.tensor import Tensor
@@ -17,22 +17,6 @@ from bireme.nn.layer import Layer
 from bireme.optimizer import Optimizer
 
 LEVELS = ("O0", "OD", "O1", "O2")
-# Paddle's names of operators, and names of functions, that are made of operators called otherwise here
-_ALIASES = {
-    "batch_norm": "batch_norm normalised_by", "bicubic_interp_v2": "resize", "bilinear_interp_v2": "resize",
-    "clip": "clip_number", "cross_entropy": "nll_of_logits", "cross_entropy2": "nll_of_logits", "divide": "quotient",
-    "elementwise_add": "add", "elementwise_div": "quotient", "elementwise_max": "maximum", "elementwise_min": "minimum",
-    "elementwise_mul": "multiply", "elementwise_pow": "power power_const", "elementwise_sub": "subtract",
-    "flash_attn": "attention", "frobenius_norm": "p_norm", "gather": "index_select", "hard_sigmoid": "hardsigmoid",
-    "hard_swish": "hardswish", "huber_loss": "huber", "instance_norm": "group_norm", "kldiv_loss": "kl",
-    "linear_interp_v2": "resize", "lookup_table": "embedding", "lookup_table_v2": "embedding", "matmul_v2": "matmul",
-    "max_pool2d_with_index": "max_pool max_pool_places", "mul": "matmul", "nearest_interp_v2": "resize",
-    "nll_loss": "nll", "pad3d": "pad", "pool2d": "max_pool avg_pool2d adaptive_avg_pool2d", "pow": "power power_const",
-    "reduce_max": "max", "reduce_mean": "mean", "reduce_min": "min", "reduce_prod": "prod", "reduce_sum": "sum",
-    "reshape2": "reshape", "sigmoid_cross_entropy_with_logits": "logits_bce",
-    "softmax_with_cross_entropy": "nll_of_logits", "swish": "silu", "tanh_shrink": "tanhshrink",
-    "transpose2": "transpose", "trilinear_interp_v2": "resize", "where": "select",
-}  # fmt: skip
 
 
 class Entered:
@@ -123,7 +107,7 @@ def _names(given: Any, name: str) -> frozenset[str]:
         return frozenset()
     if isinstance(given, str) or not all(isinstance(n, str) for n in given):
         raise errors.bad(f"auto_cast({name})", "a list of operators' names", given, kind=errors.ArgumentTypeError)
-    return frozenset(own for n in given for own in _ALIASES.get(n, n).split())
+    return frozenset(own for n in given for own in registry.known_as(n))
 
 
 # ---------------------------------------------------------------- whole models

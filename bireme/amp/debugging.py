@@ -16,7 +16,7 @@ import numpy as np
 
 from bireme.amp.spreadsheet import write_sheet
 from bireme.core.base import dtype as dtypes
-from bireme.core.base import errors
+from bireme.core.base import errors, registry
 from bireme.core.base import random_state as streams
 from bireme.core.graph import segment
 from bireme.core.record import flush
@@ -30,20 +30,11 @@ __all__ = [
 ]  # fmt: skip
 
 SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
-# names that programs written for Paddle have for operators, and those of the functions that users call
-THEIRS: dict[str, str] = {
-    "elementwise_add": "add", "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide",
-    "elementwise_pow": "pow", "elementwise_max": "maximum", "elementwise_min": "minimum", "matmul_v2": "matmul",
-    "reduce_sum": "sum", "reduce_mean": "mean", "reduce_max": "max", "reduce_min": "min", "transpose2": "transpose",
-    "reshape2": "reshape", "lookup_table_v2": "embedding", "softmax_with_cross_entropy": "cross_entropy",
-    "uniform_random": "uniform", "gaussian_random": "gaussian",
-}  # fmt: skip
 
 
 def _name(bound: Any) -> str:
     """The user's name of an operator; that of a gradient begins with the name of its operator."""
-    name = getattr(bound.op, "told", bound.op.name)
-    return "divide" if name == "quotient" else name  # the part of `divide` that is an operator
+    return bound.op.told
 
 
 class DebugMode(enum.Enum):
@@ -162,7 +153,8 @@ def _names(where: str, given: Any) -> frozenset[str] | None:
     if not all(isinstance(n, str) for n in given):
         raise errors.bad(where, "names of operators", list(given), kind=errors.ArgumentTypeError)
     names: Sequence[str] = given
-    return frozenset(THEIRS.get(n, n) for n in names)
+    known = {n: [registry.OPS[own].told for own in registry.known_as(n) if own in registry.OPS] for n in names}
+    return frozenset(told for n, found in known.items() for told in found or [n])
 
 
 class TensorCheckerConfig:
@@ -464,7 +456,7 @@ def disable_operator_stats_collection() -> None:
     if _counts:
         counts = _counts.pop()
         segment.unwatch(counts.look)
-        theirs = {ours: name for name, ours in THEIRS.items()}
+        theirs = {op.told: op.kernels[0] for op in registry.OPS.values() if op.kernels}
         _last.clear()
         _last.update({theirs.get(n, n): ",".join(map(str, counts.calls[n])) for n in sorted(counts.calls)})
         sys.stdout.write(counts.table())

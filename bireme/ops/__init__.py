@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from typing import Any
 
-from bireme.core.declare.public import PUBLIC
+from bireme.core.declare.public import INTERNAL, PUBLIC
 
 for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
     importlib.import_module(_module.name)
@@ -12,6 +12,7 @@ for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
 
 def __getattr__(name: str) -> Any:
     """Every public function of the operators by its name: `from bireme.ops import add`."""
-    if name in PUBLIC:
-        return PUBLIC[name]
+    found = PUBLIC.get(name) or INTERNAL.get(name)
+    if found is not None:
+        return found
     raise AttributeError(f"bireme.ops has no operator named {name}")

@@ -366,7 +366,7 @@ def renamed(error: Exception, op: str, parameters: Container[str], part: bool = 
     if found[2] is None:  # an argument that the function only hands on
         argument = found[1]
     else:
-        known = not found[2] or found[2] in parameters or " of " in found[2] or found[1] == f"{op}_of"
+        known = not found[2] or found[2] in parameters or " of " in found[2]
         argument = found[2] if known else f"{found[2]} of {found[1]}"
     error.args = (f"{op}({argument}): {message[found.end() :]}", *error.args[1:])
     return error

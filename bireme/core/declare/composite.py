@@ -22,7 +22,7 @@ class Composite:
 
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
-        self.told = told_as(self.name, options)
+        self.told, self.kernels = told_as(self.name, options), tuple((options.get("kernels") or "").split())
         self.public: Any = None
         self.inplace_rule = None
         self.signature = signature_of(self.told, body, hints_of(body), options)
@@ -115,8 +115,8 @@ class Composite:
 
 
 def told_as(name: str, options: dict[str, Any]) -> str:
-    """What users call it: the name under which it is public, not that of an operator inside."""
-    if options.get("told"):
-        return options["told"]
+    """What users call it: the name under which it is public, or the function that it is a part of."""
+    if isinstance(options.get("internal"), str):
+        return options["internal"]
     paths = (options.get("public") or "").split()
-    return paths[0].rpartition(".")[2] if paths else name.removesuffix("_of")
+    return paths[0].rpartition(".")[2] if paths else name

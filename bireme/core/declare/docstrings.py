@@ -59,6 +59,18 @@ class Docstring:
         return _joined(head, f"The tensor itself is ``{first}``. {others}".rstrip(), _without(entries, first), rest)
 
 
+def entries(doc: str) -> dict[str, str]:
+    """What the section Args of a docstring says of each parameter."""
+    found: dict[str, str] = {}
+    for line in doc.partition("\nArgs:\n")[2].partition("\n\n")[0].split("\n"):
+        name, colon, text = line.strip().partition(": ")
+        if colon and not line.startswith("     "):
+            found[name] = text
+        elif found:
+            found[next(reversed(found))] += f"\n{line}"
+    return found
+
+
 def _joined(head: str, sentence: str, entries: str, rest: str) -> str:
     parts = (head.strip("\n"), sentence, f"Args:\n{entries}" if entries else "", rest.strip("\n"))
     return "\n\n".join([part for part in parts if part])

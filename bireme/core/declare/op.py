@@ -23,7 +23,7 @@ from typing import Any
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, random_state, registry
-from bireme.core.declare import conversion, known_calls, precision
+from bireme.core.declare import conversion, kernels, known_calls, precision
 from bireme.core.declare.composite import Composite, told_as
 from bireme.core.declare.conversion import (
     Attr,
@@ -75,7 +75,7 @@ class Op:
 
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
-        self.told = told_as(self.name, options)
+        self.told, self.kernels = told_as(self.name, options), tuple((options.get("kernels") or "").split())
         self.lowerings: dict[str, Callable] = {}
         self.grad_lowerings: dict[str, Callable] = {}
         hints = hints_of(body)
@@ -118,7 +118,7 @@ class Op:
         self.check_names: tuple[str, ...] = ()
         self.effort_names: tuple[str, ...] = ()
         self.public: Any = None
-        self.grad_op = GradOp(self.name)
+        self.grad_op = GradOp(self.name, self.told)
         self._bounds = Interned()
         self.signature = signature_of(self.told, body, hints, options)
         self.operand_names = self.signature.operand_names
@@ -462,44 +462,12 @@ class Op:
 # ---------------------------------------------------------------- declaring
 
 
-_OPTIONS = frozenset(
-    (
-        "name",
-        "told",
-        "public",
-        "method",
-        "inplace",
-        "writes",
-        "out",
-        "torch",
-        "alias",
-        "rejects",
-        "varargs",
-        "name_arg",
-        "signature",
-        "promote",
-        "mix",
-        "floats",
-        "dtypes",
-        "numbers",
-        "wide",
-        "upcast",
-        "retype",
-        "view",
-        "passes",
-        "scales",
-        "bilinear",
-        "carries",
-        "of_the_past",
-        "selects",
-        "constants",
-        "differentiable",
-        "numpy",
-        "by_numpy",
-        "plain",
-        "amp",
-    )
-)
+_OPTIONS = frozenset((
+    "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg",
+    "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view",
+    "passes", "scales", "bilinear", "carries", "of_the_past", "selects", "constants", "differentiable", "numpy", "by_numpy",
+    "plain", "amp",
+))  # fmt: skip
 
 
 def _known(options: dict[str, Any]) -> None:
@@ -507,28 +475,30 @@ def _known(options: dict[str, Any]) -> None:
     assert not wrong, f"no such option of an operator: {', '.join(sorted(wrong))}"
 
 
+def declared(made: Any) -> Any:
+    """Let everybody find it who looks for operators, public functions or kernels."""
+    registry.add(made.name, made)
+    made.public = publish(made)
+    kernels.add(made)
+    return made
+
+
 def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
-    How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`,
-    `rejects`, `varargs`,
-    `name_arg`, `signature`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is
-    computed in
-    float32 and rounded once, since no sum, count or divisor fits into it; "grad": in the gradient alone), `retype`.
+    How it is called: `name`, `internal` (not public; or a part of the function it names), `public`, `method`, `inplace`,
+    `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `name_arg`, `signature` (what users read, where Paddle's has
+    stars), `kernels` (Paddle's names in lists of operators), `c_ops` (see `kernels.py`).
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is computed
+    in float32 and rounded once, since no sum, count or divisor fits into it; "grad": in the gradient alone), `retype`.
     What it is: `view`, `passes`, `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that
-    never
-    get a gradient), `differentiable`, `numpy`,
-    `by_numpy`, `plain`, `amp`.
+    never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)
 
     def declare(body: Callable) -> Op:
-        made = Op(body, options)
-        registry.add(made.name, made)
-        made.public = publish(made)
-        return made
+        return declared(Op(body, options))
 
     return declare
 
@@ -539,9 +509,6 @@ def composite(**options: Any) -> Callable[[Callable], Composite]:
     _known(options)
 
     def declare(body: Callable) -> Composite:
-        made = Composite(body, options)
-        registry.add(made.name, made)
-        made.public = publish(made)
-        return made
+        return declared(Composite(body, options))
 
     return declare

@@ -44,7 +44,7 @@ class Policy:
         """The type that an operator's floating operands take, or None: as they are."""
         name = op.name
         if name not in self._targets:
-            found = self._decide(name.removesuffix("_of"), op.options.get("amp"))
+            found = self._decide(name, op.options.get("amp"))
             if op.dtypes is not None and self.dtype not in op.dtypes and dtypes.float32 in op.dtypes:
                 found = dtypes.float32  # it has no half form: computed in float32, as in Paddle
             self._targets[name] = found

@@ -24,6 +24,9 @@ HOME = "bireme.ops"  # where every function is found by its name, until `locate`
 _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 PUBLIC: dict[str, Callable] = {}  # every public function by name: what bireme/__init__ lists from
+INTERNAL: dict[
+    str, Callable
+] = {}  # the same of operators inside: libraries import them from bireme.ops, users find none
 EXPORTS: dict[str, str] = {}  # where a function stands under another name or only elsewhere: path under bireme, name
 
 
@@ -38,11 +41,11 @@ def publish(made: Any) -> Callable:
             raise errors.short(e, made.told)  # noqa: B904  # the same error, shorter
 
     public: Any = made.remembered() or plain
-    parameters = made.signature.public
+    parameters, internal = made.signature.public, options.get("internal", False)
     doc = Docstring(inspect.cleandoc(made.body.__doc__ or ""), [p.name for p in parameters], made.signature.aliases)
     returns = made.body.__annotations__.get("return", "Tensor")
     _dress(public, made, made.name, doc.function(), parameters, returns)
-    PUBLIC[made.name] = public
+    (INTERNAL if internal else PUBLIC)[made.name] = public
     for path in (options.get("public") or "").split():
         EXPORTS[path] = made.name
     for name in _names(options.get("method"), made.name):

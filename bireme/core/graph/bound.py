@@ -440,8 +440,8 @@ class GradBound:
 class GradOp:
     """The operator a GradBound names: `tanh.grad`, `tanh.grad.grad`, ..."""
 
-    def __init__(self, name: str):
-        self.name = name + ".grad"
+    def __init__(self, name: str, told: str):
+        self.name, self.told = name + ".grad", told + ".grad"
         self.grad_rule = self.grad_numpy = None
         self.grad_upcast = False
         self.scales: tuple[int, ...] = ()
@@ -454,7 +454,7 @@ class GradOp:
     @property
     def grad_op(self) -> GradOp:
         if self._next is None:
-            self._next = GradOp(self.name)
+            self._next = GradOp(self.name, self.told)
         return self._next
 
 

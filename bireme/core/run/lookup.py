@@ -323,7 +323,7 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
 
 def _names(graph: Graph) -> str:
     """The operators of a graph in a few words: `3 operators (matmul, add, relu)`."""
-    names = list(dict.fromkeys(node.bound.op.name.removesuffix("_of") for node in graph.nodes))
+    names = list(dict.fromkeys(node.bound.op.told for node in graph.nodes))
     few = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return f"{len(graph.nodes)} operators ({few})"
 

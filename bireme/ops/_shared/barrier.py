@@ -9,7 +9,7 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Tensor, op
 
 
-@op(numpy=lambda x, after: list(x))
+@op(internal=True, numpy=lambda x, after: list(x))
 def tie(x: list[Tensor], after: Tensor) -> list[Tensor]:
     """The same tensors, which the compiler sees as something new that depends on `after`."""
     return list(lax.optimization_barrier((*x, after))[:-1])

@@ -54,7 +54,8 @@ def matrix(name: str) -> Callable:
     return lambda x: needs_matrix(name, x.shape)
 
 
-@op(differentiable=False, numpy=lambda x, found: np.logical_and(not np.isfinite(found).all(), np.isfinite(x).all()))
+@op(internal=True, differentiable=False,
+    numpy=lambda x, found: np.logical_and(not np.isfinite(found).all(), np.isfinite(x).all()))  # fmt: skip
 def broke_down(x: Tensor, found: Tensor) -> Tensor:
     """Whether `found` is not finite though `x` is: a factorization that failed."""
     return ~jnp.all(jnp.isfinite(found)) & jnp.all(jnp.isfinite(x))

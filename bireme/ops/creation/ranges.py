@@ -23,7 +23,7 @@ def _evenly(start, stop, num):
     return jnp.where(i < max(num // 2, num == 1), start + i * step, stop - (num - 1 - i) * step)
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="linspace", differentiable=False, numpy=True)
 def linspace_of(start: Tensor | float, stop: Tensor | float, num: int, dtype: DTypeArg) -> Tensor:
     """`num` numbers evenly from `start` to `stop`; use `linspace`.
 
@@ -36,7 +36,7 @@ def linspace_of(start: Tensor | float, stop: Tensor | float, num: int, dtype: DT
 linspace_of.infer(lambda num, dtype: sig_of((num,), dtype))
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="logspace", differentiable=False, numpy=True)
 def logspace_of(start: Tensor | float, stop: Tensor | float, base: Tensor | float, num: int, dtype: DTypeArg) -> Tensor:
     """`num` powers of `base` with exponents evenly from `start` to `stop`; use `logspace`.
 

@@ -71,7 +71,7 @@ def as_tensor(data: Any, dtype: DTypeArg = None, device: DeviceArg = None, requi
 # ---------------------------------------------------------------- filled with a number
 
 
-@op(differentiable=False)
+@op(internal="full", differentiable=False)
 def full_of(fill_value: Tensor | float, shape: Shape, dtype: DTypeArg) -> Tensor:
     """A tensor filled with a number; use `full`.
 
@@ -126,7 +126,7 @@ def _pair_or_operand(arguments):
 full_of.prepare(_pair_or_operand)
 
 
-@composite(alias={"shape": "size"})
+@composite(alias={"shape": "size"}, c_ops={"full_with_tensor": "value:fill_value shape dtype='float32'"})
 def full(shape: Shape, fill_value: Attr[float | complex | Tensor], dtype: DTypeArg = None, name: Extra[str] = None, *,
          out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
          pin_memory: bool = False) -> Tensor:  # fmt: skip
@@ -230,7 +230,7 @@ def empty(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out:
     return _filled("empty", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
 
 
-@composite(alias={"x": "input"})
+@composite(alias={"x": "input"}, c_ops={"fill": "x value:fill_value=0"})
 def full_like(x: Tensor, fill_value: Attr[float | complex | Tensor], dtype: DTypeArg = None, name: Extra[str] = None, *,
               device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Create a tensor of the shape of another, filled with a number.
@@ -443,7 +443,7 @@ def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: DeviceA
 # ---------------------------------------------------------------- counted
 
 
-@op(differentiable=False)
+@op(internal=True, differentiable=False)
 def count_up(start: Tensor | float, step: Tensor | float, size: int, dtype: DTypeArg) -> Tensor:
     """`size` numbers from `start` in steps; use `arange`.
 
@@ -530,7 +530,7 @@ def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, st
     return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="eye", differentiable=False, numpy=True)
 def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
     """The identity matrix; use `eye`."""
     return jnp.eye(num_rows, num_columns, dtype=dtype.np)
@@ -626,7 +626,7 @@ def _as_array(x: Any) -> Any:
     return value_of(x if isinstance(x, np.ndarray) else np.atleast_1d(np.asarray(x)))
 
 
-@composite(name_arg=False)
+@composite(name_arg=False, c_ops={"npu_identity": "x format:=-1", "memcpy_h2d memcpy_d2h": "x dst_place_type:"})
 def assign(x: Any, output: Tensor | None = None) -> Tensor:
     """Copy a tensor or data, into another tensor if one is given.
 

@@ -246,7 +246,8 @@ def _spread(window: Tensor, n_fft: int) -> Tensor:
     return window if window.shape[0] == n_fft else pad(window, [left, n_fft - window.shape[0] - left])
 
 
-@composite(method=True)
+@composite(method=True,
+           c_ops={"stft": "x window n_fft hop_length normalized onesided; center=False pad_mode='constant'"})  # fmt: skip
 def stft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: Attr[int] = None,
          window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
          onesided: bool | None = None) -> Tensor:  # fmt: skip

@@ -83,7 +83,7 @@ def _weighed(x, axis, n, inner):
 # ---------------------------------------------------------------- the three kinds
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def fft_c2c(x: Tensor, axes: Ints, sizes: Ints, norm: str, forward: bool) -> Tensor:
     """The transform of real or complex numbers, forwards or backwards; use `fftn`."""
     return _complex(_resized(x, axes, sizes), axes, norm, forward)
@@ -99,7 +99,7 @@ def _(g, sigs, axes, norm, forward):
     return _resized(_complex(g, axes, _ADJOINT[norm], not forward), axes, [sigs[0].shape[a] for a in axes])
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def fft_r2c(x: Tensor, axes: Ints, sizes: Ints, norm: str, forward: bool) -> Tensor:
     """The first half of the transform of real numbers; use `rfftn` or `ihfftn`."""
     return _half(_resized(x, axes, sizes), axes, norm, forward)
@@ -117,7 +117,7 @@ def _(g, sigs, axes, sizes, norm, forward):
     return _resized(whole, axes, [sigs[0].shape[a] for a in axes])
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def fft_c2r(x: Tensor, axes: Ints, sizes: Ints, norm: str, forward: bool) -> Tensor:
     """Real numbers from the first half of their transform; use `irfftn` or `hfftn`."""
     return _real(_resized(x, axes, (*sizes[:-1], sizes[-1] // 2 + 1)), axes, sizes[-1], norm, forward)

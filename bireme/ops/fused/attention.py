@@ -22,7 +22,7 @@ from bireme.ops.nn.attention import attention, attention_weights
 # ---------------------------------------------------------------- attention to valid keys
 
 
-@op(dtypes=FLOAT, promote="query key value", amp="low")
+@op(internal=True, dtypes=FLOAT, promote="query key value", amp="low")
 def attend_valid(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, valid: Tensor, scale: Tensor | float
 ) -> Tensor:

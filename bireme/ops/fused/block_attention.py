@@ -75,7 +75,7 @@ def _whole(cache, scale, tables, kind):
     return found if scale is None else (found - 128) * scale.reshape(-1, 1, 1).astype(kind)
 
 
-@op(differentiable=False)
+@op(internal=True, differentiable=False)
 def block_attention(
     qkv: Tensor,
     key_cache: Tensor,

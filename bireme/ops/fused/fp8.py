@@ -30,7 +30,7 @@ def _spread(scale, shape, rows):
     return wide if rows == 1 else jnp.repeat(wide, rows, axis=-2)[..., : shape[-2], :]
 
 
-@op(differentiable=False, dtypes=FLOAT, numbers={"epsilon": "float32"})
+@op(internal=True, differentiable=False, dtypes=FLOAT, numbers={"epsilon": "float32"})
 def to_eighths(x: Tensor, epsilon: Tensor | float, rows: int, pow2: bool) -> list[Tensor]:
     """float8 of [..., m, n] and the factor of each block of `rows` rows and 128 columns; use `fp8_quant_blockwise`."""
     wide, (m, n) = x.astype(np.float32), x.shape[-2:]
@@ -52,7 +52,7 @@ def _(x, rows):
     return [sig_of(x.shape, dtypes.float8_e4m3fn), sig_of(scales, dtypes.float32)]
 
 
-@op(differentiable=False)
+@op(internal=True, differentiable=False)
 def from_eighths(x: Tensor, scale: Tensor, rows: int, dtype: Any) -> Tensor:
     """float8 of [m, n] times the scales of its blocks, in another dtype; use `fused_act_dequant`."""
     return (x.astype(np.float32) * _spread(scale.astype(np.float32), x.shape, rows)).astype(dtypes.of(dtype).np)

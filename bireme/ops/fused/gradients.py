@@ -13,7 +13,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.ops.fused.matmul import floating, halves
 
 
-@op(differentiable=False, dtypes=FLOAT)
+@op(internal=True, differentiable=False, dtypes=FLOAT)
 def weighed_swiglu_grad(first: Tensor, second: Tensor, g: Tensor, weight: Tensor) -> list[Tensor]:
     """Gradients of `weight * silu(first) * second` and its value; use `fused_swiglu_weighted_bwd`."""
     kind = first.dtype
@@ -70,7 +70,7 @@ def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor)
     return tuple(weighed_swiglu_grad(first, second, do2_s, unzipped_probs))
 
 
-@op(differentiable=False, dtypes=FLOAT)
+@op(internal=True, differentiable=False, dtypes=FLOAT)
 def softmax_minus_label(softmax: Tensor, label: Tensor, loss_grad: Tensor) -> Tensor:
     """`(softmax - one_hot(label)) * loss_grad` as bfloat16; use `cross_entropy_with_softmax_bwd_w_downcast`."""
     hot = label.reshape(*softmax.shape[:-1], 1) == jnp.arange(softmax.shape[-1]).astype(label.dtype)
@@ -117,7 +117,7 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
     return softmax_minus_label(softmax, label, loss_grad)
 
 
-@op(differentiable=False, dtypes=FLOAT, upcast=True)
+@op(internal=True, differentiable=False, dtypes=FLOAT, upcast=True)
 def rows_added(table: Tensor, index: Tensor, rows: Tensor) -> Tensor:
     """A table with rows added at the indices; use `embedding_grad_add_to_`."""
     return table.at[index.reshape(-1)].add(

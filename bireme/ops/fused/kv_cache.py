@@ -24,7 +24,7 @@ def _places(start, n, steps):
     return jnp.clip(row, 0, n - 1), (row >= 0) & (row < n)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(internal=True, dtypes=FLOAT, numpy=True)
 def write_steps(cache: Tensor, keys: Tensor, values: Tensor, start: Tensor) -> Tensor:
     """A cache [2, batch, heads, steps, width] with keys and values [batch, heads, n, width] written from a step on."""
     n, steps = keys.shape[2], cache.shape[3]
@@ -56,7 +56,7 @@ def _(g, start, sigs):
 write_steps.infer(lambda cache: cache)
 
 
-@op(dtypes=FLOAT, upcast="grad")
+@op(internal=True, dtypes=FLOAT, upcast="grad")
 def beam_cache(cache: Tensor, offsets: Tensor, start: Tensor) -> Tensor:
     """The cache that each beam sees: at every step that of the beam it came from, and its own at the last."""
     _, b, _, steps, _ = cache.shape

@@ -16,7 +16,7 @@ from bireme.ops._shared.precision import widen
 from bireme.ops.linalg.matmul import matmul
 from bireme.ops.math.elementwise import sigmoid
 from bireme.ops.math.trigonometry import tanh
-from bireme.ops.nn.activation import gelu, relu, silu, softmax_of
+from bireme.ops.nn.activation import gelu, relu, silu_of, softmax_of
 from bireme.ops.random.generators import dropout
 from bireme.ops.reduction.reductions import mean, sum
 
@@ -114,7 +114,7 @@ def _sigmoid(x):
     return 1 / (1 + jnp.exp(-x))
 
 
-@op(dtypes=FLOAT, promote="x y", mix="same", numpy=True)
+@op(internal=True, dtypes=FLOAT, promote="x y", mix="same", numpy=True)
 def gated(x: Tensor, y: Tensor) -> Tensor:
     """`silu(x) * y`; use `swiglu`."""
     wide = widen(x)
@@ -169,8 +169,8 @@ def swiglu(x: Tensor, y: Tensor | None = None) -> Tensor:
 _ACTS: dict[str, Any] = {
     "gelu": gelu,
     "relu": relu,
-    "silu": silu,
-    "swish": silu,
+    "silu": silu_of,
+    "swish": silu_of,
     "sigmoid": sigmoid,
     "tanh": tanh,
     "none": lambda x: x,
@@ -193,7 +193,8 @@ COMPUTE = {"default": None, "fp16": dtypes.float16, "bf16": dtypes.bfloat16, "fp
 E4M3_MAX = 448.0
 
 
-@op(differentiable=False, dtypes=FLOAT, numbers={"scale": "float32", "most": "float32", "least": "float32"}, numpy=True)
+@op(internal=True, differentiable=False, dtypes=FLOAT,
+    numbers={"scale": "float32", "most": "float32", "least": "float32"}, numpy=True)  # fmt: skip
 def to_bounds(
     x: Tensor, scale: Tensor | float, most: Tensor | float, least: Tensor | float, round_type: int, eighths: bool
 ) -> Tensor:

@@ -22,7 +22,7 @@ from bireme.ops.search.sort import topk
 # ---------------------------------------------------------------- rows there and back
 
 
-@op(differentiable=False)
+@op(internal=True, differentiable=False)
 def route(
     expert_id: Tensor, capacity: int, experts: int, pad: bool, first: int, last: int, from_back: bool
 ) -> list[Tensor]:
@@ -65,7 +65,7 @@ def _(expert_id, capacity, experts, pad, first, last):
     return [*[sig_of(*s) for s in shapes], sig_of((last - first,), dtypes.int64)]
 
 
-@op(dtypes=FLOAT, upcast="grad")
+@op(internal=True, dtypes=FLOAT, upcast="grad")
 def rows_or_zero(x: Tensor, index: Tensor) -> Tensor:
     """Rows of `x`, and zeros where the index is -1; see `moe_gate_dispatch`."""
     if not x.shape[0]:
@@ -76,7 +76,7 @@ def rows_or_zero(x: Tensor, index: Tensor) -> Tensor:
 rows_or_zero.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype))
 
 
-@op(dtypes=FLOAT)
+@op(internal=True, dtypes=FLOAT)
 def weighed_rows(x: Tensor, weights: Tensor, index: Tensor) -> Tensor:
     """Sums of rows of `x` at an index of shape [tokens, k], each times its weight; use `moe_combine`."""
     wide = widen(x)

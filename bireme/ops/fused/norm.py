@@ -25,7 +25,7 @@ def _scaled(x, axes, epsilon):
     return x * inv, inv
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
+@op(internal="rms_norm", dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
 def rms_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axes: Ints) -> Tensor:
     """Divided by the root of the mean square over the last axes; use `fused_rms_norm`."""
     y, _ = _scaled(x, axes, epsilon)
@@ -53,7 +53,7 @@ def _(g, x, weight, bias, epsilon, axes):
     return (*grads, None)
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
+@op(internal=True, dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
 def row_statistics(x: Tensor, epsilon: Tensor | float, axes: Ints, centred: bool) -> list[Tensor]:
     """Mean of each row, and 1 over its deviation or over the root of its mean square; use `fused_layer_norm`."""
     x = widen(x)

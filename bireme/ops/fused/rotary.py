@@ -24,7 +24,7 @@ def _partner(x, adjacent):
     return jnp.concatenate([-x[..., n:], x[..., :n]], axis=-1)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(internal=True, dtypes=FLOAT, numpy=True)
 def turned(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
     """Pairs of the last axis rotated by angles, adjacent ones or those of both halves; use
     `fused_rotary_position_embedding`.
@@ -47,7 +47,7 @@ def _(g, cos, sin, adjacent):
     )
 
 
-@op(differentiable=False, numbers={"base": "float64"}, numpy=True)
+@op(internal=True, differentiable=False, numbers={"base": "float64"}, numpy=True)
 def rotary_table(base: Tensor | float, length: int, width: int, adjacent: bool, dtype: DTypeArg) -> list[Tensor]:
     """Cosines and sines of position times frequency, [length, width]; use `fused_rotary_position_embedding`."""
     pair = jnp.arange(width) // 2 if adjacent else jnp.arange(width) % (width // 2 or 1)

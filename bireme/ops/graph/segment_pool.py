@@ -33,7 +33,7 @@ def _quotient(total, counts):
     return total / some
 
 
-@op(dtypes=FLOAT | INT, numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
+@op(internal=True, dtypes=FLOAT | INT, numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
 def pool_rows(x: Tensor, index: Tensor, pool: str, rows: int) -> Tensor:
     """Rows of `x` reduced into `rows` rows at `index`, 0 where there are none; use `segment_sum` and its kin."""
     wide = widen(x)

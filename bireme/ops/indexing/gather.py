@@ -28,12 +28,8 @@ from bireme.ops.manipulation import reshape
 # ---------------------------------------------------------------- slices along an axis
 
 
-@op(
-    method=True,
-    alias={"x": "input", "axis": "dim"},
-    out=True,
-    numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"),
-)
+@op(method=True, alias={"x": "input", "axis": "dim"}, out=True,
+    numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"), kernels="gather")  # fmt: skip
 def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
     """Select slices along an axis by a vector of indices.
 
@@ -126,7 +122,7 @@ def gather(x: Tensor, index: Tensor, axis: Axis = None) -> Tensor:
     return index_select(x, index, 0 if axis is None else axis)
 
 
-@op(numpy=True)
+@op(internal="gather_nd", numpy=True)
 def gather_nd_of(x: Tensor, index: Tensor) -> Tensor:
     """Elements or slices whose indices along the first axes are rows of an index; use `gather_nd`."""
     k = index.shape[-1]

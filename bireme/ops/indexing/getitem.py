@@ -63,7 +63,7 @@ def slices(starts, spec):
     return tuple(found)
 
 
-@op(view=True, numpy=lambda x, starts, spec: x[slices(starts, spec)].reshape(kept(spec)))
+@op(internal=True, view=True, numpy=lambda x, starts, spec: x[slices(starts, spec)].reshape(kept(spec)))
 def slice_view(x: Tensor, starts: list[Tensor], spec: Attr) -> Tensor:
     """Part of a tensor by a basic index; use `x[...]`.
 
@@ -318,7 +318,7 @@ def put_back(line, dims, axes):
     return jnp.transpose(line.reshape([dims[k] for k in order]), [order.index(k) for k in range(len(dims))])
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def pick(x: Tensor, index: list[Tensor], axes: Attr) -> Tensor:
     """Elements picked by integer tensors along axes, as NumPy does; use `x[...]`.
 
@@ -426,7 +426,7 @@ Tensor.__getitem__ = getitem  # type: ignore[attr-defined]  # a method that Tens
 # ---------------------------------------------------------------- all parts along an axis
 
 
-@op(numpy=lambda x, axis: [np.take(x, i, axis) for i in range(x.shape[axis])])
+@op(internal="unbind", numpy=lambda x, axis: [np.take(x, i, axis) for i in range(x.shape[axis])])
 def unbind_of(x: Tensor, axis: Axis) -> list[Tensor]:
     """The parts along an axis, without that axis; use `unbind`.
 

@@ -74,7 +74,8 @@ def _(x, mask):
     return np.count_nonzero(np.broadcast_arrays(x, mask)[1])
 
 
-@op(differentiable=False, numpy=lambda x, size: np.argwhere(_is_set_numpy(x)).astype(np.int64, copy=False))
+@op(internal="nonzero", differentiable=False,
+    numpy=lambda x, size: np.argwhere(_is_set_numpy(x)).astype(np.int64, copy=False))  # fmt: skip
 def nonzero_of(x: Tensor, *, size: Size) -> Tensor:
     """Indices of what is not zero; use `nonzero`."""
     return (
@@ -170,7 +171,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     return logic.select(mask, fill, x) if isinstance(fill, Tensor) else logic.select(mask, value_like(x, fill), x)
 
 
-@op(promote="x value", mix="same", numpy=True)
+@op(internal=True, promote="x value", mix="same", numpy=True)
 def masked_put(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """Elements of a value, in order, where a mask is true; use `masked_scatter`.
 

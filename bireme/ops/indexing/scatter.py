@@ -85,7 +85,8 @@ def _(g, index, overwrite, sigs):
     return put_axis(g, index, 0), None, rows.reshape(sigs[2].shape)
 
 
-@op(method=True, inplace=True, promote="x value", mix="same", passes="x", numpy=True)
+@op(method=True, inplace=True, promote="x value", mix="same", passes="x", numpy=True,
+    c_ops={"index_add index_add_": "x index add_value:value axis=0"})  # fmt: skip
 def index_add(x: Tensor, index: Tensor, axis: Axis, value: Tensor) -> Tensor:
     """Add slices to a tensor at given indices along an axis; where indices repeat, all are added.
 
@@ -142,7 +143,7 @@ def _(g, index, axis):
 # ---------------------------------------------------------------- by rows of an index
 
 
-@op(promote="x updates", mix="same", passes="x", numpy=True)
+@op(internal="scatter_nd", promote="x updates", mix="same", passes="x", numpy=True)
 def scatter_nd_of(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     """A tensor with something added at indices that are rows of a tensor; use `scatter_nd_add`."""
     k = index.shape[-1]
@@ -219,7 +220,7 @@ def scatter_nd(index: Tensor, updates: Tensor, shape: Shape) -> Tensor:
 # ---------------------------------------------------------------- elements along an axis
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def put_along(arr: Tensor, indices: Tensor, values: Tensor, axis: int, reduce: str, include_self: bool) -> Tensor:
     """Elements along an axis set, summed up or averaged; use `put_along_axis`.
 
@@ -268,7 +269,7 @@ def _(g, indices, axis, reduce, include_self, sigs):
     return start.reshape(g.shape), None, part
 
 
-@op(numpy=True, selects=lambda attrs: attrs["reduce"] != "mul", upcast="grad")
+@op(internal=True, numpy=True, selects=lambda attrs: attrs["reduce"] != "mul", upcast="grad")
 def fold_along(arr: Tensor, indices: Tensor, values: Tensor, axis: int, reduce: str, include_self: bool) -> Tensor:
     """Elements along an axis multiplied, or the least or largest of them; use `put_along_axis`.
 

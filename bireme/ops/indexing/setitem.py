@@ -41,7 +41,7 @@ from bireme.ops.math import logic
 # ---------------------------------------------------------------- into a slice
 
 
-@op(numpy=put_slice_numpy)
+@op(internal=True, numpy=put_slice_numpy)
 def slice_put(x: Tensor, part: Tensor, starts: list[Tensor], spec: Attr) -> Tensor:
     """A tensor with a slice replaced; use `x[...] = value`.
 
@@ -74,7 +74,7 @@ def _(source, part, bound, numbers):
 # ---------------------------------------------------------------- at picked elements
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def pick_put(
     x: Tensor, part: Tensor, index: list[Tensor], axes: Attr, add: bool = False, unique: bool = False
 ) -> Tensor:
@@ -289,7 +289,7 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
     return written(x, first, value, accumulate)
 
 
-@op(differentiable=False, numpy=True)
+@op(internal=True, differentiable=False, numpy=True)
 def places_in(index: Tensor, n: int) -> Tensor:
     """Which of the integers below `n` are in an index; use `index_fill`."""
     return put_axis(jnp.zeros(n, bool), from_front(index, n), True)

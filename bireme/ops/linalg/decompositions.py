@@ -41,7 +41,7 @@ def _cholesky_numpy(x, upper):
     return lapack.by_matrix(lambda a: np.linalg.cholesky(a, upper=upper), x)
 
 
-@op(dtypes=LAPACK, numpy=_cholesky_numpy)
+@op(internal="cholesky", dtypes=LAPACK, numpy=_cholesky_numpy)
 def cholesky_of(x: Tensor, upper: bool) -> Tensor:
     """The triangular factor of a positive definite matrix; use `cholesky`."""
     lower = lax.linalg.cholesky(mirrored(x, not upper), symmetrize_input=False)
@@ -91,7 +91,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
 # ---------------------------------------------------------------- QR
 
 
-@op(dtypes=LAPACK, numpy=lapack.qr)
+@op(internal="qr", dtypes=LAPACK, numpy=lapack.qr)
 def qr_of(x: Tensor, full: bool) -> tuple[Tensor, Tensor]:
     """Unitary and upper triangular factors; use `qr`."""
     return tuple(lax.linalg.qr(x, full_matrices=full))
@@ -164,7 +164,7 @@ def _lu_numpy(x):
     return lu, pivots + 1, lapack.swaps_to_order(pivots, x.shape[-2]), info
 
 
-@op(dtypes=LAPACK, numpy=_lu_numpy)
+@op(internal="lu", dtypes=LAPACK, numpy=_lu_numpy)
 def lu_of(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Packed factors, row swaps counted from 1, the order of rows they lead to, and the index from 1 of the first zero
     pivot; use `lu`.
@@ -210,7 +210,7 @@ def _(g, out):
     return jnp.take_along_axis(dx, jnp.argsort(order, -1)[..., None], -2)
 
 
-@composite(method=True)
+@composite(method=True, c_ops={"lu": "x pivot=True; get_infos=True"})
 def lu(x: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """LU decomposition with partial pivoting, both factors packed into one matrix.
 
@@ -330,7 +330,8 @@ def _(g, x):
 # ---------------------------------------------------------------- eigenvalues
 
 
-@op(dtypes=LAPACK, numpy=lambda x, UPLO: lapack.eigh(x, UPLO == "L"))
+@op(dtypes=LAPACK, numpy=lambda x, UPLO: lapack.eigh(x, UPLO == "L"),
+    c_ops={"eigvalsh": "x uplo:UPLO='L' is_test:=False"})  # fmt: skip
 def eigh(x: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of a symmetric (Hermitian) matrix.
 

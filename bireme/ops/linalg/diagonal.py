@@ -122,7 +122,7 @@ def _put_numpy(x, part, offset, axis1, axis2):
     return out
 
 
-@op(numpy=_put_numpy)
+@op(internal=True, numpy=_put_numpy)
 def diagonal_put(x: Tensor, part: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
     """A tensor with a diagonal replaced; use `diagonal_scatter`."""
     return _put(x, part, offset, axis1, axis2)
@@ -364,11 +364,8 @@ def _(g, offset, dim1, dim2):
     return jnp.diagonal(g, offset, dim1, dim2)
 
 
-@op(
-    numpy=lambda x, offset, padding_value: _put_numpy(
-        np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1
-    )
-)
+@op(internal="diag",
+    numpy=lambda x, offset, padding_value: _put_numpy(np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1))  # fmt: skip
 def diag_of(x: Tensor, offset: int, padding_value: Const) -> Tensor:
     """A vector as the diagonal of a matrix; use `diag`."""
     n = x.shape[0] + abs(offset)

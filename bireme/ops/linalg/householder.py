@@ -33,7 +33,7 @@ def _reflect_numpy(x, tau, y, adjoint):
     return y
 
 
-@op(promote="x tau y", mix="same", dtypes=FLOAT | COMPLEX, numpy=_reflect_numpy, upcast=True)
+@op(internal=True, promote="x tau y", mix="same", dtypes=FLOAT | COMPLEX, numpy=_reflect_numpy, upcast=True)
 def reflect(x: Tensor, tau: Tensor, y: Tensor, adjoint: bool) -> Tensor:
     """The product of all reflections, or its adjoint, times `y`; use `householder_product` and `ormqr`."""
     k = tau.shape[-1]

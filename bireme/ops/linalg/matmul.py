@@ -56,17 +56,8 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     return blas.matmul(a, b)
 
 
-@op(
-    method=True,
-    promote="x y",
-    mix="complex",
-    dtypes=NUMBER,
-    torch=True,
-    out=True,
-    bilinear=True,
-    numpy=_product_numpy,
-    amp="low",
-)
+@op(method=True, promote="x y", mix="complex", dtypes=NUMBER, torch=True, out=True, bilinear=True, numpy=_product_numpy,
+    amp="low", kernels="matmul_v2 mul")  # fmt: skip
 def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
     """Matrix product of two tensors, with broadcasting of all axes before the last two.
 

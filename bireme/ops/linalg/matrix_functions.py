@@ -45,7 +45,7 @@ def _cubic(x, *others):
 # ---------------------------------------------------------------- powers and exponentials
 
 
-@op(dtypes=FLOAT | COMPLEX, numpy=np.linalg.matrix_power)
+@op(internal="power", dtypes=FLOAT | COMPLEX, numpy=np.linalg.matrix_power)
 def power_of(x: Tensor, n: int) -> Tensor:
     """A product of `n` times the same matrix; use `matrix_power`."""
     return jnp.linalg.matrix_power(x, n)
@@ -190,7 +190,7 @@ def _inverse_parts(x, rcond, hermitian):
     return u, jnp.where(large, 1 / jnp.where(large, s, 1), 0).astype(s.dtype), vh
 
 
-@op(dtypes=LAPACK, numbers={"rcond": "float64"}, numpy=True)
+@op(internal="pinv", dtypes=LAPACK, numbers={"rcond": "float64"}, numpy=True)
 def pinv_of(x: Tensor, rcond: Tensor | float, hermitian: bool) -> Tensor:
     """The pseudo-inverse; use `pinv`."""
     u, inverse, vh = _inverse_parts(x, rcond, hermitian)
@@ -245,7 +245,7 @@ def _pseudo_inverse_grad(g, p, x):
     return -(ph @ g @ ph) + (gh - x @ (p @ gh)) @ (p @ ph) + (ph @ p) @ (gh - (gh @ p) @ x)
 
 
-@op(promote="x y", mix="same", dtypes=LAPACK, numbers={"rcond": "float64"}, numpy=True)
+@op(internal=True, promote="x y", mix="same", dtypes=LAPACK, numbers={"rcond": "float64"}, numpy=True)
 def least_squares(x: Tensor, y: Tensor, rcond: Tensor | float) -> Tensor:
     """The least-squares solution of minimum norm; use `lstsq`."""
     u, inverse, vh = _inverse_parts(x, rcond, False)
@@ -332,7 +332,8 @@ def _count(values: Tensor, limit: Tensor | float) -> Tensor:
     return reductions.sum(logic.greater_than(values, limit), -1)
 
 
-@composite()
+@composite(c_ops={"matrix_rank_tol": "x atol_tensor:tol use_default_tol:=True hermitian=False",
+                  "matrix_rank_atol_rtol": "x atol rtol=None hermitian=False"})  # fmt: skip
 def matrix_rank(
     x: Tensor,
     tol: Tensor | float | None = None,

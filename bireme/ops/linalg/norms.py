@@ -36,7 +36,8 @@ def _sizes(x):
     return jnp.abs(wide)
 
 
-@op(dtypes=INEXACT, numpy=True, amp="high", selects=lambda attrs: pymath.isinf(attrs["p"]))
+@op(internal=True, dtypes=INEXACT, numpy=True, amp="high", selects=lambda attrs: pymath.isinf(attrs["p"]),
+    kernels="pnorm frobenius_norm dist")  # fmt: skip
 def p_norm(x: Tensor, p: Const, axis: Axes, keepdim: bool) -> Tensor:
     """The `p`-norm over axes; use `norm` and `vector_norm`."""
     axes = axis or tuple(range(x.ndim))
@@ -273,7 +274,7 @@ def _squares(x):
     return jnp.sum(jnp.real(x * conj_of(x)), axis=-1)
 
 
-@op(promote="x y", dtypes=INEXACT, numpy=True, upcast=True)
+@op(internal=True, promote="x y", dtypes=INEXACT, numpy=True, upcast=True)
 def euclidean(x: Tensor, y: Tensor) -> Tensor:
     """Distances of all rows by one product: fast, and less exact for points that are close; use `cdist`."""
     square = _squares(x)[..., :, None] + _squares(y)[..., None, :] - 2 * jnp.real(x @ adjoint(y))

@@ -92,7 +92,7 @@ def _outer(x, y):
     return x.reshape(-1, 1) * y.reshape(1, -1)
 
 
-@op(method=True, promote="x y", mix="floats", alias={"x": "input", "y": "vec2"}, out=True, numpy=_outer)
+@op(method=True, promote="x y", mix="floats", alias={"x": "input", "y": "vec2"}, out=True, bilinear=True, numpy=_outer)
 def outer(x: Tensor, y: Tensor) -> Tensor:
     """Outer product: each element of ``x`` times each element of ``y``.
 
@@ -114,9 +114,9 @@ outer.infer(lambda x, y: sig_of((x.size, y.size), x.dtype))
 
 
 @outer.grad(numpy=True)
-def _(g, x, y, sigs):
-    dx = jnp.matmul(g, conj_of(y).reshape(-1, 1)).reshape(sigs[0].shape)
-    return dx, jnp.matmul(conj_of(x).reshape(1, -1), g).reshape(sigs[1].shape)
+def _(g, x, y, sigs, needs):
+    dx = jnp.matmul(g, conj_of(y).reshape(-1, 1)).reshape(sigs[0].shape) if needs[0] else None
+    return dx, jnp.matmul(conj_of(x).reshape(1, -1), g).reshape(sigs[1].shape) if needs[1] else None
 
 
 @composite(alias={"x": "input", "y": "vec2"}, out=True)
@@ -234,9 +234,8 @@ def _contract(x, y, over_x, over_y):
     return lax.dot_general(x, y, ((over_x, over_y), ((), ())))
 
 
-@op(
-    promote="x y", mix="complex", dtypes=NUMBER, numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y))
-)
+@op(internal=True, promote="x y", mix="complex", dtypes=NUMBER, bilinear=True,
+    numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y)))  # fmt: skip
 def contract(x: Tensor, y: Tensor, over_x: Ints, over_y: Ints) -> Tensor:
     """Sum of products over pairs of axes; use `tensordot`."""
     return _contract(x, y, over_x, over_y)
@@ -256,27 +255,31 @@ def _(x, y, over_x, over_y):
 contract.flops(lambda x, y: x.size * (y.shape[-1] if y.ndim else 1), shares_cores=False)
 
 
-def _contract_grad(g, x, y, over_x, over_y, xp, product):
+def _contract_grad(g, x, y, over_x, over_y, needs, xp, product):
     free_x, free_y = _free(x.ndim, over_x), _free(y.ndim, over_y)
-    n = len(free_x)
+    n, dx, dy = len(free_x), None, None
     # what is left of the other operand are the axes summed over, in its own order
-    back_x = free_x + [over_x[k] for k in sorted(range(len(over_y)), key=lambda k: over_y[k])]
-    back_y = [over_y[k] for k in sorted(range(len(over_x)), key=lambda k: over_x[k])] + free_y
-    x, y = xp.conj(x) if xp.iscomplexobj(x) else x, xp.conj(y) if xp.iscomplexobj(y) else y
-    dx = product(g, y, tuple(range(n, g.ndim)), tuple(free_y))
-    dy = product(x, g, tuple(free_x), tuple(range(n)))
-    return xp.transpose(dx, np.argsort(back_x)), xp.transpose(dy, np.argsort(back_y))
+    if needs[0]:
+        back = free_x + [over_x[k] for k in sorted(range(len(over_y)), key=lambda k: over_y[k])]
+        y = xp.conj(y) if xp.iscomplexobj(y) else y
+        dx = xp.transpose(product(g, y, tuple(range(n, g.ndim)), tuple(free_y)), np.argsort(back))
+    if needs[1]:
+        back = [over_y[k] for k in sorted(range(len(over_x)), key=lambda k: over_x[k])] + free_y
+        x = xp.conj(x) if xp.iscomplexobj(x) else x
+        dy = xp.transpose(product(x, g, tuple(free_x), tuple(range(n))), np.argsort(back))
+    return dx, dy
 
 
-def _contract_grad_numpy(g, x, y, over_x, over_y):
-    return _contract_grad(
-        g, x, y, over_x, over_y, np, lambda a, b, over_a, over_b: np.tensordot(a, b, (over_a, over_b))
-    )
+def _contract_grad_numpy(g, x, y, over_x, over_y, needs):
+    def product(a, b, over_a, over_b):
+        return np.tensordot(a, b, (over_a, over_b))
+
+    return _contract_grad(g, x, y, over_x, over_y, needs, np, product)
 
 
-contract.grad(
-    lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, over_y, jnp, _contract), numpy=_contract_grad_numpy
-)
+@contract.grad(numpy=_contract_grad_numpy)
+def _(g, x, y, over_x, over_y, needs):
+    return _contract_grad(g, x, y, over_x, over_y, needs, jnp, _contract)
 
 
 @composite(method=True, plain=True)

@@ -35,7 +35,7 @@ def _cubic(x, *others):
 # ---------------------------------------------------------------- inverse and determinant
 
 
-@op(dtypes=LAPACK, numpy=lambda x: lapack.by_matrix(np.linalg.inv, x))
+@op(internal="inv", dtypes=LAPACK, numpy=lambda x: lapack.by_matrix(np.linalg.inv, x))
 def inv_of(x: Tensor) -> Tensor:
     """The inverse; use `inv`."""
     return solved(x, jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape))
@@ -162,7 +162,7 @@ def _solve_numpy(x, y):
     )
 
 
-@op(promote="x y", mix="same", dtypes=LAPACK, numpy=_solve_numpy)
+@op(internal="solve", promote="x y", mix="same", dtypes=LAPACK, numpy=_solve_numpy)
 def solve_of(x: Tensor, y: Tensor) -> Tensor:
     """The solution of `x @ out = y` for matrices `y`; use `solve`."""
     return solved(x, y)
@@ -317,7 +317,7 @@ def _swapped(x, pivots, undo):
     return (jnp.swapaxes(swaps, -1, -2) if undo else swaps) @ x
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def row_swaps(x: Tensor, pivots: Tensor, undo: bool) -> Tensor:
     """Rows swapped as LU's pivots say, or swapped back; use `lu_solve` and `lu_unpack`."""
     return _swapped(x, pivots, undo)
@@ -382,7 +382,7 @@ def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor, trans: str = "N") -> Tensor:
     return row_swaps(out, pivots, True)
 
 
-@op(numpy=True)
+@op(internal=True, numpy=True)
 def lu_parts(x: Tensor) -> tuple[Tensor, Tensor]:
     """The lower and the upper factor that `lu` packed into one matrix; use `lu_unpack`."""
     m, n = x.shape[-2:]

@@ -336,7 +336,7 @@ def column_stack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
     return concat([reshaped(t, [t._value.sig.size, 1]) if t.ndim < 2 else t for t in _tensors("column_stack(x)", x)], 1)
 
 
-@op(promote="x", mix="same")
+@op(internal=True, promote="x", mix="same")
 def blocks(x: list[Tensor]) -> Tensor:
     """Matrices along the diagonal of one; use `block_diag`.
 

@@ -18,7 +18,7 @@ from bireme.core.tensor.view import in_a_row
 from bireme.ops._shared.broadcast import sum_to
 
 
-@op(method=True, inplace=True, view=True, varargs="shape", alias={"x": "input"}, numpy=np.reshape)
+@op(method=True, inplace=True, view=True, varargs="shape", alias={"x": "input"}, numpy=np.reshape, kernels="reshape2")
 def reshape(x: Tensor, shape: Shape) -> Tensor:
     """Return the elements of a tensor in another shape, in the same row-major order.
 
@@ -124,7 +124,8 @@ class Swap(list):
 _SWAPS = "transpose swapaxes swapdims"
 
 
-@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", alias={"x": "input"}, numpy=np.transpose)
+@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", alias={"x": "input"}, numpy=np.transpose,
+    kernels="transpose2")  # fmt: skip
 def transpose(x: Tensor, perm: Ints) -> Tensor:
     """Permute the axes of a tensor, or swap two of them.
 
@@ -306,7 +307,7 @@ def moveaxis(x: Tensor, source: Attr[int | Sequence[int]], destination: Attr[int
     return transpose(x, order)
 
 
-@composite(method=True, inplace=True, view=True, torch=True, plain=True)
+@composite(method=True, inplace=True, view=True, torch=True, plain=True, kernels="squeeze2")
 def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
     """Remove axes of size 1.
 
@@ -339,7 +340,7 @@ def reshaped(x: Tensor, shape: list[int]) -> Tensor:
     return reshape(x, Literal(shape) if 0 in shape else shape)  # a call with a list of its own kind is remembered
 
 
-@composite(method=True, inplace=True, view=True, torch=True, plain=True)
+@composite(method=True, inplace=True, view=True, torch=True, plain=True, kernels="unsqueeze2")
 def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     """Insert axes of size 1.
 
@@ -449,13 +450,8 @@ def unflatten(x: Tensor, axis: int, shape: Attr[Sequence[int | Tensor] | Tensor]
 _EXPANDS = "expand broadcast_to"
 
 
-@op(
-    public=_EXPANDS,
-    method=_EXPANDS,
-    varargs="shape",
-    alias={"x": "input", "shape": "size"},
-    numpy=lambda x, shape: np.broadcast_to(x, shape),
-)
+@op(public=_EXPANDS, method=_EXPANDS, varargs="shape", alias={"x": "input", "shape": "size"},
+    numpy=lambda x, shape: np.broadcast_to(x, shape), kernels="expand_v2")  # fmt: skip
 def expand(x: Tensor, shape: Shape) -> Tensor:
     """Broadcast a tensor to a larger shape: axes of size 1 are repeated.
 

@@ -27,7 +27,7 @@ def spans_of(sizes: Iterable[int], axis: int) -> list[tuple[slice, ...]]:
     return [(*before, slice(a, b)) for a, b in itertools.pairwise(ends)]
 
 
-@op(numpy=lambda x, sizes, axis: [x[span] for span in spans_of(sizes, axis)])
+@op(internal=True, numpy=lambda x, sizes, axis: [x[span] for span in spans_of(sizes, axis)])
 def split_sizes(x: Tensor, sizes: Ints, axis: Axis) -> list[Tensor]:
     """A tensor cut along an axis into parts of the given sizes; use `split`.
 
@@ -47,7 +47,7 @@ def _(g, axis):
     return jnp.concatenate(g, axis)
 
 
-@composite(method=True, torch=False, plain=True)
+@composite(method=True, torch=False, plain=True, c_ops={"split_with_num": "x num:num_or_sections axis"})
 def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0) -> list[Tensor]:
     """Split a tensor along an axis into equal parts or parts of given sizes.
 

@@ -175,7 +175,8 @@ def _unfold_numpy(x, axis, size, step):
     return np.moveaxis(np.take(x, _windows(x.shape[axis], size, step), axis), axis + 1, -1)
 
 
-@op(method=True, public="unfold", view=True, numpy=_unfold_numpy, upcast="grad")
+@op(method=True, public="unfold", view=True, numpy=_unfold_numpy, upcast="grad",
+    c_ops={"tensor_unfold": "input:x axis size step"})  # fmt: skip
 def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
     """Extract sliding windows along an axis.
 
@@ -264,7 +265,8 @@ def _places(shape, strides, first):
     return at
 
 
-@op(view=True, upcast="grad", numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
+@op(internal=True, view=True, upcast="grad",
+    numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])  # fmt: skip
 def strided_view(x: Tensor, shape: Ints, strides: Ints, first: int) -> Tensor:
     """Elements of the flat tensor by strides; use `as_strided`.
 
@@ -288,7 +290,7 @@ def _(g, strides, first, sigs):
     return jnp.zeros(sigs[0].size, g.dtype).at[_places(g.shape, strides, first)].add(g).reshape(sigs[0].shape)
 
 
-@op(numpy=lambda x, part, strides, first: _put_numpy(x, part, strides, first))
+@op(internal=True, numpy=lambda x, part, strides, first: _put_numpy(x, part, strides, first))
 def strided_put(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
     """A tensor with elements at strides replaced: writes into the result of `as_strided`.
 
@@ -317,7 +319,7 @@ def _put_grad_numpy(g, strides, first, shape):
     return _put_numpy(g, np.zeros(shape, g.dtype), strides, first), g.reshape(-1)[_places(shape, strides, first)]
 
 
-@op(upcast="grad", numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
+@op(internal=True, upcast="grad", numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
 def strided_merge(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
     """`strided_put` for overlapping strides: an element was written where any copy of it has changed.
 

@@ -82,7 +82,7 @@ def repeat(x: Tensor, repeats: Ints) -> Tensor:
     return tile(x, list(repeats))
 
 
-@op(numpy=lambda x, repeats, axis: np.repeat(x, repeats, axis))
+@op(internal=True, numpy=lambda x, repeats, axis: np.repeat(x, repeats, axis))
 def repeat_each(x: Tensor, repeats: int, axis: Axis) -> Tensor:
     """Every slice along an axis several times in a row; use `repeat_interleave`.
 

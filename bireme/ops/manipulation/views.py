@@ -55,7 +55,7 @@ def _bits(x, dtype):
     )
 
 
-@op(view=True)
+@op(internal=True, view=True)
 def view_dtype(x: Tensor, dtype: DTypeArg) -> Tensor:
     """The same bytes as numbers of another dtype; use `view`.
 
@@ -103,7 +103,8 @@ def _(sig, strides, first, bound, numbers):
 _NO_VIEW = "x.reshape(...) copies where it must"
 
 
-@composite(method=True, varargs="shape_or_dtype", alias={"shape_or_dtype": ["dtype", "size"]})
+@composite(method=True, varargs="shape_or_dtype", alias={"shape_or_dtype": ["dtype", "size"]},
+           c_ops={"view_dtype": "x dtype:shape_or_dtype"})  # fmt: skip
 def view(x: Tensor, shape_or_dtype: Attr[Sequence[int] | DTypeLike]) -> Tensor:
     """View the storage of a tensor in another shape, or its bytes as another dtype.
 

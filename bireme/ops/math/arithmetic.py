@@ -84,7 +84,8 @@ def _(g, sigs):
 # ---------------------------------------------------------------- two operands
 
 
-@op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True)
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True,
+    kernels="elementwise_add")  # fmt: skip
 def add(x: Tensor, y: Tensor | float, *, alpha: Extra[float] = 1) -> Tensor:
     """Elementwise sum ``x + alpha * y`` with broadcasting.
 
@@ -128,7 +129,8 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", wide=True, passes="x", dtypes=NUMBER, numpy=np.subtract)
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x", dtypes=NUMBER, numpy=np.subtract,
+    kernels="elementwise_sub")  # fmt: skip
 def subtract(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise difference ``x - y`` with broadcasting.
 
@@ -157,7 +159,8 @@ def _(g, sigs):
 
 
 # not `bilinear`: the second derivative of a product of tensors is zeros in Paddle, where that of matmul is None
-@op(method=True, inplace=True, promote="x y", wide=True, scales="x y", numpy=np.multiply, torch=True, out="untold")
+@op(method=True, inplace=True, promote="x y", wide=True, scales="x y", numpy=np.multiply, torch=True, out="untold",
+    kernels="elementwise_mul")  # fmt: skip
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product ``x * y`` with broadcasting.
 
@@ -204,7 +207,7 @@ def _(g, x, y, sigs, needs):
     return dx, sum_to(g * conj_of(x), sigs[1]) if needs[1] else None
 
 
-@op(told="divide", promote="x y", wide=True, floats=True, scales="x", numpy=np.divide)
+@op(internal="divide", promote="x y", wide=True, floats=True, scales="x", numpy=np.divide, kernels="elementwise_div")
 def quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x / y`; use `divide`."""
     return jnp.divide(x, y)
@@ -387,7 +390,7 @@ def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = 
     return down + ((down * y != x) & (down < 0)).astype(down.dtype)
 
 
-@op(told="pow", promote="x y", wide=True, dtypes=NUMBER, amp="high", numpy=True)
+@op(internal="pow", promote="x y", wide=True, dtypes=NUMBER, amp="high", numpy=True, kernels="elementwise_pow")
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` to the power of a tensor `y`; use `pow`."""
     if not jnp.issubdtype(x.dtype, jnp.integer):
@@ -440,7 +443,7 @@ def _power_const_numpy(x, y):
     return np.sqrt(x) if y == 0.5 else 1 / np.sqrt(x) if y == -0.5 else _multiplied(x, int(y))
 
 
-@op(told="pow", amp="high", numpy=_power_const_numpy)
+@op(internal="pow", amp="high", numpy=_power_const_numpy, kernels="elementwise_pow")
 def power_const(x: Tensor, y: Const) -> Tensor:
     """`x` to a power that is part of the program; use `pow`."""
     if y == 0.5:
@@ -465,7 +468,8 @@ def _(g, x, y):
     return g * conj_of(slope)
 
 
-@composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True, plain=True)
+@composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True, plain=True,
+           c_ops={"elementwise_pow": "x y"})  # fmt: skip
 def pow(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise power ``x ** y`` with broadcasting.
 
@@ -513,7 +517,7 @@ def true_divide(input: Tensor, other: Tensor | float) -> Tensor:
 # ---------------------------------------------------------------- sums of several
 
 
-@op(told="add_n", numpy=True, amp="high")
+@op(internal="add_n", numpy=True, amp="high")
 def sum_of(inputs: list[Tensor]) -> Tensor:
     """The sum of tensors of one shape and dtype; use `add_n`."""
     total = inputs[0]
@@ -573,7 +577,7 @@ def add_n(inputs: Extra[Tensor | Sequence[Tensor]]) -> Tensor:
     return sum_of([inputs] if isinstance(inputs, Tensor) else inputs)
 
 
-@composite(method=True)
+@composite(method=True, c_ops={"increment_": "x value=1.0"})
 def increment(x: Tensor, value: float = 1.0) -> Tensor:
     """Add a number to a tensor of one element, in place.
 

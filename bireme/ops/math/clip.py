@@ -14,7 +14,8 @@ from bireme.ops._shared.broadcast import broadcast_shape, elementwise, sum_to
 from bireme.ops.math.arithmetic import cast
 
 
-@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.maximum)
+@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.maximum,
+    kernels="elementwise_max")  # fmt: skip
 def maximum(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise maximum of two tensors with broadcasting; NaN if either is NaN.
 
@@ -44,7 +45,8 @@ def _(g, x, y, sigs):
     return sum_to(jnp.where(x >= y, share, 0), sigs[0]), sum_to(jnp.where(y >= x, share, 0), sigs[1])
 
 
-@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.minimum)
+@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.minimum,
+    kernels="elementwise_min")  # fmt: skip
 def minimum(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise minimum of two tensors with broadcasting; NaN if either is NaN.
 
@@ -155,7 +157,7 @@ def _(g, x, sigs):
     return jnp.zeros(sigs[0].shape, sigs[0].dtype.np), sum_to(jnp.where(x == 0, g, 0), sigs[1])
 
 
-@op(method=True, promote="x min max", dtypes=FLOAT | INT, numpy=True)
+@op(internal="clip", promote="x min max", dtypes=FLOAT | INT, numpy=True)
 def clip_number(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Values clamped to ``[min, max]``; use ``clip``.
 
@@ -277,7 +279,7 @@ def _(g, x, sigs):
     return tuple(grads + [None] * (len(sigs) - 1))
 
 
-@op(amp="high", upcast=True)
+@op(internal="renorm", amp="high", upcast=True)
 def renorm_of(x: Tensor, max_norm: Tensor | float, p: float, axis: Axis) -> Tensor:
     """Slices along an axis scaled down to a norm; use `renorm`."""
     others = tuple([i for i in range(x.ndim) if i != axis])

@@ -368,7 +368,7 @@ for _op in (isnan, isinf, isfinite, isposinf, isneginf, isreal):
     _op.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(promote="x y", mix="floats", numpy=np.where)
+@op(internal=True, promote="x y", mix="floats", numpy=np.where, kernels="where")
 def select(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` where the condition holds, else `y`; use `where`."""
     return jnp.where(condition, x, y)
@@ -484,7 +484,7 @@ def _(named):
 multiplex.infer(lambda inputs, index: sig_of((index.shape[0], *inputs[0].shape[1:]), inputs[0].dtype))
 
 
-@op(differentiable=False, numpy=True)
+@op(internal=True, differentiable=False, numpy=True)
 def any_outside(x: Tensor, low: int, high: int) -> Tensor:
     """Whether an index lies outside [low, high): what the engine asks when only the device knows."""
     x = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x  # a bound out of the range of the dtype would wrap around
@@ -562,7 +562,8 @@ def allclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equ
     return isclose(x, y, rtol, atol, equal_nan).all()
 
 
-@op(promote="x test_x", differentiable=False, numpy=lambda x, test_x, invert: np.isin(x, test_x, invert=invert))
+@op(internal=True, promote="x test_x", differentiable=False,
+    numpy=lambda x, test_x, invert: np.isin(x, test_x, invert=invert))  # fmt: skip
 def contained(x: Tensor, test_x: Tensor, invert: bool) -> Tensor:
     """Whether each element is among others; use `isin`."""
     return jnp.isin(x, test_x, invert=invert)

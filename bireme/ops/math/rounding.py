@@ -114,7 +114,7 @@ frac.infer(same)
 frac.grad(lambda g: g, numpy=True)
 
 
-@op(method=True, inplace=True, dtypes=FLOAT | INT | COMPLEX, numpy=True)
+@op(method=True, inplace=True, dtypes=FLOAT | INT | COMPLEX, numpy=True, c_ops={"rint": "x"})
 def round(x: Tensor, decimals: int = 0) -> Tensor:
     """Round each element to a number of decimals, halves to the even neighbour.
 

@@ -298,13 +298,13 @@ def _density(x, y):
     return jnp.exp((a - 1) * jnp.log(b) - b - lax.lgamma(a)).astype(y.dtype)
 
 
-@op(numpy=special.gammainc)
+@op(internal=True, numpy=special.gammainc)
 def gamma_below(x: Tensor, y: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function; use `gammainc`."""
     return _LOWER(x, y)
 
 
-@op(numpy=special.gammaincc)
+@op(internal=True, numpy=special.gammaincc)
 def gamma_above(x: Tensor, y: Tensor) -> Tensor:
     """The regularized upper incomplete gamma function; use `gammaincc`."""
     return _UPPER(x, y)

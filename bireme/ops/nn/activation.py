@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,8 +11,7 @@ from scipy import special
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
-from bireme.core.declare.public import PUBLIC
+from bireme.core.declare.op import Axis, DTypeArg, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
@@ -180,12 +177,32 @@ def _(g, x, approximate):
     return g * slope.astype(x.dtype)
 
 
-@op(
-    dtypes=FLOAT | COMPLEX,
-    alias={"x": "input"},
+@op(internal="silu", dtypes=FLOAT | COMPLEX, alias={"x": "input"},
     numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)),
-)
-def silu(x: Tensor, inplace: Extra[bool] = False) -> Tensor:
+    kernels="swish")  # fmt: skip
+def silu_of(x: Tensor) -> Tensor:
+    """`x * sigmoid(x)`; use `silu`."""
+    return x * (_sigmoid(x) if jnp.iscomplexobj(x) else lax.logistic(x))
+
+
+silu_of.infer(same)
+
+
+def _sigmoid(x):
+    # the exponential of minus the size cannot overflow; `where` rather than `abs`, whose slope at 0 is 0
+    below = jnp.real(x) < 0
+    e = jnp.exp(jnp.where(below, x, -x))
+    return jnp.where(below, e, 1) / (1 + e)
+
+
+@silu_of.grad(numpy=True)
+def _(g, x):
+    s = _sigmoid(x)
+    return g * conj_of(s * (1 + x * (1 - s)))
+
+
+@composite(alias={"x": "input"}, plain=True)
+def silu(x: Tensor, inplace: bool = False) -> Tensor:
     """Sigmoid linear unit, also known as swish: ``x * sigmoid(x)``.
 
     Args:
@@ -199,44 +216,9 @@ def silu(x: Tensor, inplace: Extra[bool] = False) -> Tensor:
         >>> round(bireme.nn.functional.silu(bireme.to_tensor([1.0])).item(), 4)
         0.7311
     """
-    return x * (_sigmoid(x) if jnp.iscomplexobj(x) else lax.logistic(x))
-
-
-silu.infer(same)
-
-
-def _sigmoid(x):
-    # the exponential of minus the size cannot overflow; `where` rather than `abs`, whose slope at 0 is 0
-    below = jnp.real(x) < 0
-    e = jnp.exp(jnp.where(below, x, -x))
-    return jnp.where(below, e, 1) / (1 + e)
-
-
-@silu.grad(numpy=True)
-def _(g, x):
-    s = _sigmoid(x)
-    return g * conj_of(s * (1 + x * (1 - s)))
-
-
-def _or_in_place(plain: Any) -> Any:
-    """With `inplace=True`, the tensor itself takes the result."""
-
-    @functools.wraps(plain)
-    def silu(*args: Any, **kwargs: Any) -> Any:
-        since, made = tape.now(), plain(*args, **kwargs)
-        wanted = kwargs.get("inplace", args[1] if len(args) > 1 else False)
-        if not isinstance(wanted, (bool, int)):
-            raise errors.bad("silu(inplace)", "True or False", wanted, kind=errors.ArgumentTypeError)
-        return (
-            assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since)
-            if wanted
-            else made
-        )
-
-    return silu
-
-
-silu.public = PUBLIC["silu"] = _or_in_place(silu.public)
+    since = tape.now()
+    out = silu_of(x)
+    return assign_inplace(x, out, "silu", since) if inplace else out
 
 
 @op(dtypes=FLOAT | COMPLEX, amp="high", numpy=True)
@@ -319,7 +301,7 @@ def _softmax_grad_numpy(g, out, axis):
     return d
 
 
-@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high", upcast=True)
+@op(internal="softmax", name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high", upcast=True)
 def softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """exp(x) divided by its sum along an axis; use `softmax`."""
     return _softmax(x, axis)
@@ -407,7 +389,7 @@ def _log_softmax_numpy(x, axis):
     return z
 
 
-@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high", upcast=True)
+@op(internal="log_softmax", dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high", upcast=True)
 def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """Logarithm of the softmax; use `log_softmax`."""
     return _log_softmax(x, axis)
@@ -454,10 +436,10 @@ def swish(x: Tensor) -> Tensor:
         >>> round(bireme.nn.functional.swish(bireme.to_tensor([1.0])).item(), 4)
         0.7311
     """
-    return silu(x)
+    return silu_of(x)
 
 
-@op(dtypes=FLOAT | COMPLEX, numpy=True)
+@op(dtypes=FLOAT | COMPLEX, numpy=True, c_ops={"logsigmoid": "x"})
 def log_sigmoid(x: Tensor) -> Tensor:
     """Logarithm of the sigmoid: ``-log(1 + exp(-x))``, without overflow.
 
@@ -487,7 +469,7 @@ def _mish_gate(x):
     return e * (e + 2) / (e * (e + 2) + 2)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, c_ops={"mish": "x threshold:=20.0"})
 def mish(x: Tensor) -> Tensor:
     """Mish: ``x * tanh(log(1 + exp(x)))``.
 
@@ -543,7 +525,7 @@ def _(g, x):
     return g / (1 + size) - along * x / jnp.square(1 + size)
 
 
-@op(dtypes=FLOAT, numpy=True, amp="high")
+@op(dtypes=FLOAT, numpy=True, amp="high", kernels="tanh_shrink", c_ops={"tanh_shrink": "x"})
 def tanhshrink(x: Tensor) -> Tensor:
     """Difference between each element and its hyperbolic tangent: ``x - tanh(x)``.
 
@@ -601,7 +583,7 @@ def _largest_numpy(x, axis):
     return made
 
 
-@op(dtypes=FLOAT, passes="x", numpy=_largest_numpy)
+@op(internal=True, dtypes=FLOAT, passes="x", numpy=_largest_numpy)
 def one_hot_of_largest(x: Tensor, axis: Axis) -> Tensor:
     """1 at the first largest element along an axis and 0 elsewhere; gradients pass as if nothing had been done."""
     if x.ndim == 0:
@@ -647,7 +629,7 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
     return one_hot_of_largest(y, axis) if hard else y
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="gumbel", differentiable=False, numpy=True)
 def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Samples of the Gumbel distribution; use `gumbel_softmax`."""
     wide = jnp.float64 if dtype.np == np.float64 else jnp.float32

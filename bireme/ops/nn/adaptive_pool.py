@@ -112,7 +112,7 @@ def adaptive_avg_pool1d(x: Tensor, output_size: Sizes) -> Tensor:
     return _mean(x, output_size, "NCL")
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, kernels="pool2d")
 def adaptive_avg_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]], data_format: str = "NCHW") -> Tensor:
     """Adaptive average pooling of images: the mean of each of a given number of windows.
 
@@ -219,7 +219,7 @@ def _pair(x, sizes):
     return sig_of(shape, x.dtype), sig_of(shape, dtypes.int32)
 
 
-@op(dtypes=FLOAT, numpy=True, selects=True)
+@op(internal="adaptive_max", dtypes=FLOAT, numpy=True, selects=True)
 def adaptive_max_of(x: Tensor, output_size: Attr) -> list[Tensor]:
     """Maxima of windows as even as possible, and their indices in their planes; use `adaptive_max_pool2d`."""
     if not all(x.shape[2:]):  # Paddle has NaN for the maximum of nothing, and 0 for its index
@@ -344,7 +344,7 @@ def _random_windows(n: int, size: int, window: Any, u):
     )
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"u": "float32"}, selects=True)
+@op(internal="fractional_max", dtypes=FLOAT, numpy=True, numbers={"u": "float32"}, selects=True)
 def fractional_max_of(x: Tensor, u: Tensor | float, output_size: Attr, kernel_size: Attr) -> list[Tensor]:
     """Maxima of windows at random positions, and their indices in their planes; use `fractional_max_pool2d`."""
     kernel = kernel_size or (None,) * len(output_size)

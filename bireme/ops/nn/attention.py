@@ -286,7 +286,7 @@ def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scal
     return steps.joined(dq), steps.joined(dk), steps.joined(dv), *of_mask, *rest
 
 
-@op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_attention_numpy)
+@op(internal=True, promote="query key value", dtypes=FLOAT, amp="low", numpy=_attention_numpy, kernels="flash_attn")
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Softmax attention on [batch, sequence, heads, width]; use `scaled_dot_product_attention`."""
     return attend(query, key, value, mask, shift=0 if causal else None)[0]
@@ -337,7 +337,7 @@ def _(g, query, key, value, mask, causal):
     return jax.vjp(fused, query, key, value)[1](g)
 
 
-@op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
+@op(internal=True, promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
 def attention_rows(
     query: Tensor,
     key: Tensor,
@@ -400,7 +400,7 @@ def _(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
     return (*found, *[None for x in (bounds, seed, rate) if x is not None])
 
 
-@op(promote="query key", dtypes=FLOAT)
+@op(internal=True, promote="query key", dtypes=FLOAT)
 def attention_weights(
     query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, shift: int = 0, scale: Const = None
 ) -> Tensor:

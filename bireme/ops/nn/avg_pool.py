@@ -145,7 +145,7 @@ def avg_pool1d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Pad
     return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, None, "NCL")
 
 
-@op(dtypes=FLOAT, numpy=_mean_numpy)
+@op(dtypes=FLOAT, numpy=_mean_numpy, kernels="pool2d")
 def avg_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, ceil_mode: bool = False,
                exclusive: bool = True, divisor_override: Const = None,
                data_format: str = "NCHW") -> Tensor:  # fmt: skip
@@ -238,7 +238,7 @@ def _power(x, p: float):
     return lax.integer_pow(x, int(p)) if p == int(p) else jnp.power(x, np.asarray(p, x.dtype))
 
 
-@op(dtypes=FLOAT)
+@op(internal="lp_pool", dtypes=FLOAT)
 def lp_pool_of(
     x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str
 ) -> Tensor:

@@ -104,7 +104,7 @@ def _kept(sig, p, whole, key):
     return ~chance(key, shape, p), 1 / jnp.sqrt((1 - p) * (1 + p * (LEAST * LEAST)))
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(internal="alpha_dropout", dtypes=FLOAT, numpy=True)
 def alpha_dropout_of(x: Tensor, p: Tensor | float, whole: bool, key: Key = None) -> Tensor:
     """Elements or whole channels set to the least value of SELU; use `alpha_dropout`."""
     kind = jnp.float32 if x.dtype.itemsize < 4 else x.dtype

@@ -14,7 +14,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import full
 
 
-@op(differentiable=False, name_arg=False, dtypes=dtypes.INT)
+@op(internal="edit_distance", differentiable=False, name_arg=False, dtypes=dtypes.INT)
 def edit_distance_of(input: Tensor, label: Tensor, input_length: Tensor, label_length: Tensor) -> Tensor:
     """Number of insertions, deletions and substitutions between each row and its label; use `edit_distance`."""
     (batch, steps), width = input.shape, label.shape[1]

@@ -83,7 +83,8 @@ def _as_float(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-@op(dtypes=FLOAT | INT, amp="wide", numpy=True)
+@op(internal="resize", dtypes=FLOAT | INT, amp="wide", numpy=True,
+    kernels="bicubic_interp_v2 bilinear_interp_v2 linear_interp_v2 nearest_interp_v2 trilinear_interp_v2")  # fmt: skip
 def resize_of(
     x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int
 ) -> Tensor:

@@ -61,7 +61,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@op(numpy=True, amp="wide", upcast="grad")
+@op(internal="embedding", numpy=True, amp="wide", upcast="grad", kernels="lookup_table_v2 lookup_table")
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: bool = False) -> Tensor:
     """Rows of a table; use `embedding`."""
     rows = jnp.take(weight, x, axis=0, mode="clip")
@@ -193,7 +193,7 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
     return weight
 
 
-@op(differentiable=False, alias={"x": "input"}, numpy=True)
+@op(differentiable=False, alias={"x": "input"}, numpy=True, kernels="one_hot_v2")
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     """One-hot vectors of indices: 1 at the index of each class along a new last axis, else 0.
 
@@ -231,7 +231,7 @@ one_hot.index(lambda s: [("x", 0, s["num_classes"])])
 one_hot.infer(lambda x, num_classes: sig_of((*x.shape, num_classes), dtypes.float32))
 
 
-@op(numpy=True, upcast="grad")
+@op(internal="pad", numpy=True, upcast="grad", kernels="pad3d")
 def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
     """A tensor padded at its edges; use `pad`."""
     if mode == "constant":
@@ -269,7 +269,8 @@ def _(g, widths, mode, sigs, needs):
 pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.shape, widths)]), x.dtype))
 
 
-@composite(alias={"x": "input"}, plain=True)
+@composite(alias={"x": "input"}, plain=True,
+           c_ops={"pad3d": "x paddings:pad mode='constant' pad_value:value=0.0 data_format='NCDHW'"})  # fmt: skip
 def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constant", value: float = 0.0,
         data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:  # fmt: skip
     """Pad a tensor at the ends of its axes.
@@ -422,12 +423,8 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None)
     return out if bias is None else out + bias
 
 
-@op(
-    promote="x1 x2 weight",
-    dtypes=FLOAT,
-    amp="low",
-    numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True),
-)
+@op(internal="bilinear", promote="x1 x2 weight", dtypes=FLOAT, amp="low",
+    numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True))  # fmt: skip
 def bilinear_of(x1: Tensor, x2: Tensor, weight: Tensor) -> Tensor:
     """A product with a matrix on either side for each slice of `weight`; use `bilinear`."""
     left = jnp.einsum("bi,kij->bkj", x1, weight)
@@ -437,7 +434,8 @@ def bilinear_of(x1: Tensor, x2: Tensor, weight: Tensor) -> Tensor:
 bilinear_of.infer(lambda x1, weight: sig_of((x1.shape[0], weight.shape[0]), x1.dtype))
 
 
-@op(dtypes=FLOAT, promote="weight u v", numbers={"eps": "float32"})
+@op(internal="spectral_norm", dtypes=FLOAT, promote="weight u v", numbers={"eps": "float32"},
+    c_ops={"spectral_norm": "weight u v dim=0 power_iters=1 eps=1e-12"})  # fmt: skip
 def spectral_norm_of(weight: Tensor, u: Tensor, v: Tensor, eps: Tensor | float, dim: int, power_iters: int) -> Tensor:
     """A weight over its largest singular value by power iterations from `u` and `v`, constants to the gradient."""
     wide = weight.astype(jnp.float32) if weight.dtype.itemsize < 4 else weight

@@ -46,7 +46,8 @@ def _nll_numpy(x, label, ignore_index):
     return np.where(valid, loss, np.zeros((), x.dtype))
 
 
-@op(dtypes=FLOAT, of_the_past=True, numpy=_nll_numpy, amp="high")
+@op(internal=True, dtypes=FLOAT, of_the_past=True, numpy=_nll_numpy, amp="high",
+    kernels="softmax_with_cross_entropy cross_entropy cross_entropy2")  # fmt: skip
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """Log-sum-exp minus the labelled logit, along the last axis; 0 where the label is ignored. Use `cross_entropy`."""
     wide = widen(x)
@@ -85,7 +86,7 @@ nll_of_logits.grad(_nll_grad, numpy=_nll_grad_numpy)
 nll_of_logits.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])], "cross_entropy")
 
 
-@op(dtypes=FLOAT, numpy=True, amp="high")
+@op(internal="nll", dtypes=FLOAT, numpy=True, amp="high", kernels="nll_loss")
 def nll_of(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """Minus the labelled element along the last axis; 0 where the label is ignored. Use `nll_loss`."""
     valid = label != ignore_index
@@ -103,7 +104,7 @@ def _(g, label, ignore_index, sigs):
     return jnp.where(hot & (label != ignore_index)[..., None], -g[..., None], 0).astype(g.dtype), None
 
 
-@op(dtypes=FLOAT, numpy=True, upcast="grad")
+@op(internal=True, dtypes=FLOAT, numpy=True, upcast="grad")
 def class_weights(weight: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """The weight of each label's class; 0 where the label is ignored."""
     valid = label != ignore_index
@@ -113,7 +114,7 @@ def class_weights(weight: Tensor, label: Tensor, ignore_index: int) -> Tensor:
 class_weights.infer(lambda weight, label: sig_of(label.shape, weight.dtype))
 
 
-@op(differentiable=False, numpy=True)
+@op(internal=True, differentiable=False, numpy=True)
 def class_hot(label: Tensor, classes: int, ignore_index: int, like: Tensor) -> Tensor:
     """1 at each label's class along a new last axis, in the dtype of `like`; all 0 where the label is ignored."""
     valid = (label != ignore_index)[..., None]
@@ -124,7 +125,7 @@ class_hot.infer(lambda label, classes, like: sig_of((*label.shape, classes), lik
 class_hot.index(lambda s: [("label", 0, s["classes"], s["ignore_index"])], "cross_entropy")
 
 
-@op(differentiable=False, numpy=True)
+@op(internal=True, differentiable=False, numpy=True)
 def count_valid(label: Tensor, ignore_index: int, like: Tensor) -> Tensor:
     """The number of labels that are not ignored, at least 1, in the loss's dtype."""
     return jnp.maximum(jnp.sum(label != ignore_index), 1).astype(like.dtype)
@@ -158,7 +159,7 @@ def must_float(where: str, x: Tensor) -> None:
         )
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(internal=True, dtypes=FLOAT, numpy=True)
 def only_where(x: Tensor, condition: Tensor) -> Tensor:
     """x where the condition holds, else 0: what losses leave out."""
     return jnp.where(condition, x, jnp.zeros_like(x))
@@ -170,7 +171,7 @@ only_where.grad(
 )
 
 
-@op(promote="logs soft", dtypes=FLOAT, numpy=True, amp="high", constants="soft")
+@op(internal=True, promote="logs soft", dtypes=FLOAT, numpy=True, amp="high", constants="soft")
 def nll_of_soft(logs: Tensor, soft: Tensor) -> Tensor:
     """Minus the sum of log-probabilities times soft labels along the last axis; use `cross_entropy`."""
     return -jnp.sum(logs * soft, axis=-1)
@@ -515,7 +516,7 @@ def l1_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     return reduced((input - label).abs(), reduction, "l1_loss")
 
 
-@op(dtypes=FLOAT, numpy=True, amp="high")
+@op(internal="huber", dtypes=FLOAT, numpy=True, amp="high", kernels="huber_loss")
 def huber_of(x: Tensor, delta: float, scaled: bool) -> Tensor:
     """x squared over 2 up to `delta` and then along the tangent; `scaled` divides by delta. Use `smooth_l1_loss`."""
     size = jnp.abs(x)
@@ -534,7 +535,7 @@ def _(g, x, delta, scaled):
     return g * jnp.where(jnp.abs(x) <= delta, x, delta * jnp.sign(x))
 
 
-@composite(plain=True)
+@composite(plain=True, c_ops={"huber_loss": "input label delta; reduction='none'"})
 def smooth_l1_loss(
     input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True
 ) -> Tensor:

@@ -255,7 +255,7 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
 # ---------------------------------------------------------------- margins between classes
 
 
-@op(dtypes=FLOAT, upcast=True)
+@op(internal="multi_margin", dtypes=FLOAT, upcast=True)
 def multi_margin_of(input: Tensor, label: Tensor, weight: Tensor | None, p: float, margin: float) -> Tensor:
     """What the labelled score lacks to exceed the others by the margin, to the power p; use `multi_margin_loss`."""
     hot = lax.broadcasted_iota(label.dtype, input.shape, 1) == label[:, None]
@@ -308,7 +308,7 @@ def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float 
     return reduced(multi_margin_of(input, label, weight, float(p), margin), reduction, "multi_margin_loss")
 
 
-@op(dtypes=FLOAT, upcast=True)
+@op(internal="multi_label_margin", dtypes=FLOAT, upcast=True)
 def multi_label_margin_of(input: Tensor, label: Tensor) -> Tensor:
     """What each labelled score lacks to exceed each other one by 1; use `multi_label_margin_loss`."""
     classes = input.shape[-1]

@@ -32,7 +32,7 @@ def _steps(input, weight, bias, table):
     return jnp.where(table >= 0, limited, 0)
 
 
-@op(dtypes=FLOAT, amp="high", upcast=True)
+@op(internal="hsigmoid", dtypes=FLOAT, amp="high", upcast=True, kernels="hsigmoid_loss")
 def hsigmoid_of(input: Tensor, weight: Tensor, bias: Tensor | None, table: Tensor, code: Tensor) -> Tensor:
     """Sum of the binary cross entropies along each leaf's path in a tree of classes; use `hsigmoid_loss`."""
     pre = _steps(input, weight, bias, table)
@@ -45,7 +45,7 @@ hsigmoid_of.infer(lambda input: sig_of((input.shape[0], 1), input.dtype))
 hsigmoid_of.index(lambda s: [("table", -1, s["weight"].shape[0])], "hsigmoid_loss")
 
 
-@op(differentiable=False, numpy=True)
+@op(internal=True, differentiable=False, numpy=True)
 def tree_path(label: Tensor, classes: int, steps: int) -> tuple[Tensor, Tensor]:
     """Inner nodes and branches on the path to each leaf of a complete binary tree, from the leaf up; -1 at its end."""
     leaf = label.reshape(-1, 1) + classes
@@ -135,7 +135,7 @@ def hsigmoid_loss(
 # ---------------------------------------------------------------- margins of angles
 
 
-@op(dtypes=FLOAT, amp="high", upcast=True)
+@op(internal="angle_margin", dtypes=FLOAT, amp="high", upcast=True, kernels="margin_cross_entropy")
 def angle_margin_of(
     logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float
 ) -> Tensor:
@@ -202,7 +202,7 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, ma
 # ---------------------------------------------------------------- clusters by frequency
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="cluster", differentiable=False, numpy=True)
 def cluster_of(label: Tensor, cutoffs: Attr) -> list[Tensor]:
     """Labels in the head, and those in each cluster counted from its beginning, -100 for what is elsewhere."""
     head, clusters = label, []

@@ -35,7 +35,7 @@ def _same_shape(where: str, name: str, x: Tensor, y: Tensor) -> None:
 # ---------------------------------------------------------------- two classes
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
+@op(internal="bce", promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def bce_of(input: Tensor, label: Tensor) -> Tensor:
     """Binary cross entropy of probabilities, logarithms no less than -100; use `binary_cross_entropy`."""
     return -(label * jnp.maximum(jnp.log(input), -100) + (1 - label) * jnp.maximum(jnp.log(1 - input), -100))
@@ -52,7 +52,7 @@ def _(g, input, label, sigs):
     return sum_to(g * slope, sigs[0]), None
 
 
-@composite(plain=True)
+@composite(plain=True, c_ops={"bce_loss": "input label; reduction='none'"})
 def binary_cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Binary cross entropy of probabilities: ``-label * log(input) - (1 - label) * log(1 - input)``.
 
@@ -83,7 +83,8 @@ def _tail(x):
     return jnp.log1p(jnp.exp(-jnp.abs(x)))
 
 
-@op(promote="logit label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
+@op(internal="logits_bce", promote="logit label", dtypes=FLOAT, numpy=True, amp="high", constants="label",
+    kernels="sigmoid_cross_entropy_with_logits")  # fmt: skip
 def logits_bce_of(logit: Tensor, label: Tensor) -> Tensor:
     """Binary cross entropy of logits without overflow; use `binary_cross_entropy_with_logits`."""
     return jnp.maximum(logit, 0) - logit * label + _tail(logit)
@@ -108,7 +109,8 @@ def _(g, logit, label, sigs):
     return sum_to(g * ((1 - label) * _chance(logit) - label * _chance(-logit)), sigs[0]), None
 
 
-@op(promote="logit label pos_weight", dtypes=FLOAT, numpy=True, amp="high", constants="label pos_weight")
+@op(internal="weighed_bce", promote="logit label pos_weight", dtypes=FLOAT, numpy=True, amp="high",
+    constants="label pos_weight")  # fmt: skip
 def weighed_bce_of(logit: Tensor, label: Tensor, pos_weight: Tensor) -> Tensor:
     """Binary cross entropy of logits with a weight of positive labels; use `binary_cross_entropy_with_logits`."""
     tail = _tail(logit)
@@ -209,7 +211,7 @@ def sigmoid_focal_loss(
     return reduced(loss if normalizer is None else loss / normalizer, reduction, "sigmoid_focal_loss")
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
+@op(internal="log_loss", promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def log_loss_of(input: Tensor, label: Tensor, epsilon: float) -> Tensor:
     """Cross entropy of probabilities, `epsilon` added inside of the logarithms; use `log_loss`."""
     return -label * jnp.log(input + epsilon) - (1 - label) * jnp.log(1 - input + epsilon)
@@ -339,7 +341,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
 # ---------------------------------------------------------------- distributions
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
+@op(internal="kl", promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label", kernels="kldiv_loss")
 def kl_of(input: Tensor, label: Tensor) -> Tensor:
     """label * (log(label) - input) where the label is positive, else 0; use `kl_div`."""
     safe = jnp.where(label > 0, label, 1)
@@ -354,7 +356,7 @@ def _(g, label, sigs):
     return sum_to(g * jnp.where(label > 0, -label, 0), sigs[0]), None
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
+@op(internal=True, promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def kl_of_logs(input: Tensor, label: Tensor) -> Tensor:
     """exp(label) * (label - input); use `kl_div`."""
     return jnp.exp(label) * (label - input)
@@ -364,7 +366,7 @@ kl_of_logs.infer(lambda input, label: sig_of(broadcast_shape("kl_div", input.sha
 kl_of_logs.grad(lambda g, label, sigs: (sum_to(-g * jnp.exp(label), sigs[0]), None), numpy=True)
 
 
-@composite(plain=True)
+@composite(plain=True, c_ops={"kldiv_loss": "x:input label reduction='mean' log_target=False"})
 def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Kullback-Leibler divergence: ``label * (log(label) - input)``, where ``input`` holds log-probabilities.
 
@@ -432,7 +434,7 @@ def gaussian_nll_loss(input: Tensor, label: Tensor, variance: Tensor, full: bool
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, "gaussian_nll_loss")
 
 
-@op(dtypes=FLOAT, passes="x", numpy=True)
+@op(internal="floor", dtypes=FLOAT, passes="x", numpy=True)
 def floor_of(x: Tensor, low: float) -> Tensor:
     """x, no less than `low`; gradients pass as if nothing had been done. Use `gaussian_nll_loss`."""
     return jnp.maximum(x, low)
@@ -442,7 +444,7 @@ floor_of.infer(lambda x: x)
 floor_of.grad(lambda g: g, numpy=True)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(internal="stirling", dtypes=FLOAT, numpy=True)
 def stirling_of(label: Tensor) -> Tensor:
     """Stirling's approximation of log(label!) where the label exceeds 1, else 0; use `poisson_nll_loss`."""
     safe = jnp.where(label > 1, label, 1)

@@ -132,7 +132,7 @@ def _ctc_grad_numpy(g, logits, labels, input_lengths, label_lengths, blank, norm
     return (found - np.exp(lattice.logs) * found.sum(-1, keepdims=True)).astype(logits.dtype), None, None, None
 
 
-@op(dtypes=FLOAT, numpy=_ctc_numpy)
+@op(internal="ctc", dtypes=FLOAT, numpy=_ctc_numpy)
 def ctc_of(
     logits: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, norm_by_times: bool
 ) -> Tensor:
@@ -243,7 +243,7 @@ def _rnnt(logs, label, input_lengths, label_lengths, blank, fastemit_lambda):
     return -(alphas[last, each, label_lengths] + quiet[each, last, label_lengths])
 
 
-@op(dtypes=FLOAT)
+@op(internal="rnnt", dtypes=FLOAT)
 def rnnt_of(
     input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, fastemit_lambda: float
 ) -> Tensor:
@@ -261,7 +261,13 @@ def _(s):
     return [("label", 0, classes), ("input_lengths", 1, steps + 1), ("label_lengths", 0, labels)]
 
 
-@composite(plain=True)
+@composite(
+    plain=True,
+    c_ops={
+        "warprnnt": "input label input_lengths label_lengths blank=0 fastemit_lambda=0.0 num_threads:=1; "
+        "reduction='none'"
+    },
+)
 def rnnt_loss(
     input: Tensor,
     label: Tensor,

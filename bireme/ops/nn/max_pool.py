@@ -134,7 +134,7 @@ def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
     return [back(r, last) for r in _largest_numpy(image, at)]
 
 
-@op(dtypes=FLOAT, numpy=_max_pool_numpy, selects=True)
+@op(internal="max_pool", dtypes=FLOAT, numpy=_max_pool_numpy, selects=True, kernels="pool2d max_pool2d_with_index")
 def max_pool_of(
     x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str
 ) -> list[Tensor]:
@@ -242,7 +242,7 @@ def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format
     return back(np.pad(cut, short), last)
 
 
-@op(differentiable=False, numpy=True)
+@op(internal=True, differentiable=False, numpy=True, kernels="max_pool2d_with_index", amp="low")
 def max_pool_places(
     tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str
 ) -> Tensor:

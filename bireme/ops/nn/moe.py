@@ -18,7 +18,7 @@ from bireme.ops.random.generators import bits
 # ---------------------------------------------------------------- experts
 
 
-@op(dtypes=FLOAT | INT | BOOL)
+@op(internal="moe_permute", dtypes=FLOAT | INT | BOOL)
 def moe_permute_of(
     hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: Tensor, places: Ints, gather: bool
 ) -> tuple[Tensor, ...]:
@@ -120,7 +120,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
     return moe_permute_of(hidden_states, scale, expert_routemap_topk, expert_prob_topk, places, do_gather)
 
 
-@op(dtypes=FLOAT, upcast="grad")
+@op(internal="moe_unpermute", dtypes=FLOAT, upcast="grad")
 def moe_unpermute_of(rows: Tensor, rowmap: Tensor, routes: Tensor, probs: Tensor, wide: bool) -> tuple[Tensor, Tensor]:
     """Sums of each token's rows, and its weights; use `moe_unpermute`."""
     kind = jnp.promote_types(rows.dtype, jnp.float32) if wide else rows.dtype
@@ -194,7 +194,7 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
 # ---------------------------------------------------------------- classes
 
 
-@op(differentiable=False, dtypes=INT)
+@op(internal=True, differentiable=False, dtypes=INT)
 def class_centers(label: Tensor, num_classes: int, key: Key = None) -> tuple[Tensor, ...]:
     """Labels as indices of the batch's classes, all classes with those first, and their number."""
     present = jnp.zeros((num_classes,), bool).at[label].set(True)
@@ -210,7 +210,9 @@ class_centers.index(lambda named: [("label", 0, named["num_classes"])], "class_c
 class_centers.infer(lambda label, num_classes: (label, sig_of((num_classes,), label.dtype), sig_of((), label.dtype)))
 
 
-@composite(name_arg=False)
+@composite(name_arg=False,
+           c_ops={"class_center_sample": "label num_classes num_samples ring_id:=0 rank:=0 nranks:=1 fix_seed:=False "
+                                         "seed:=0"})  # fmt: skip
 def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> tuple[Tensor, Tensor]:
     """Sample classes for a partial softmax: all classes among the labels, and random others.
 

@@ -71,7 +71,7 @@ def _forward_numpy(x, weight, bias, epsilon, axes):
     return y
 
 
-@op(dtypes=FLOAT, numpy=_forward_numpy, numbers={"epsilon": "float32"}, amp="high")
+@op(internal="layer_norm", dtypes=FLOAT, numpy=_forward_numpy, numbers={"epsilon": "float32"}, amp="high")
 def layer_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axes: Ints) -> Tensor:
     """Normalized over the last axes; use `layer_norm`."""
     return _forward(x, weight, bias, epsilon, axes)
@@ -244,7 +244,7 @@ def _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon
     return [y.astype(x.dtype), *kept]
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32", "momentum": "float32"})
+@op(internal="batch_norm", dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32", "momentum": "float32"})
 def batch_norm_of(
     x: Tensor,
     running_mean: Tensor,
@@ -295,7 +295,7 @@ def _batch_grads(g, x, weight, bias, momentum, epsilon, axis, sigs, one_pass=Fal
     return (*[t.astype(s.dtype.np) for t, s in zip(grads, sigs)], None, None)
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
+@op(internal=True, dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, kernels="batch_norm")
 def normalised_by(
     x: Tensor,
     mean: Tensor,
@@ -397,7 +397,8 @@ def _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=False):
     return y.reshape(x.shape).astype(x.dtype)
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
+@op(internal="group_norm", dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high",
+    kernels="instance_norm")  # fmt: skip
 def group_norm_of(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int
 ) -> Tensor:
@@ -437,7 +438,9 @@ def _group_grads(g, x, weight, bias, epsilon, groups, axis, one_pass=False):
     return (*grads, None)
 
 
-@composite(plain=True)
+@composite(
+    plain=True, c_ops={"group_norm": "x scale:weight bias epsilon=1e-05 groups:num_groups=-1 data_format='NCHW'"}
+)
 def group_norm(
     x: Tensor,
     num_groups: int,
@@ -473,7 +476,7 @@ def group_norm(
     return group_norm_of(x, weight, bias, epsilon, num_groups, axis)
 
 
-@composite(plain=True)
+@composite(plain=True, c_ops={"instance_norm": "x scale:weight bias epsilon:eps=1e-05"})
 def instance_norm(
     x: Tensor,
     running_mean: Tensor | None = None,
@@ -514,7 +517,8 @@ def instance_norm(
 # ---------------------------------------------------------------- over neighbours, and to length one
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
+@op(internal="local_response_norm", dtypes=FLOAT, numpy=True,
+    numbers={"alpha": "float32", "beta": "float32", "k": "float32"})  # fmt: skip
 def local_response_norm_of(
     x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int
 ) -> Tensor:

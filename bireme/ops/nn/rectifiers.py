@@ -167,7 +167,7 @@ relu6.infer(lambda x: x)
 relu6.grad(lambda g, x: _inside(g, x, 0, 6), numpy=True)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, kernels="hard_sigmoid")
 def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5) -> Tensor:
     """Piecewise linear form of the sigmoid: ``slope * x + offset`` limited to ``[0, 1]``.
 
@@ -190,7 +190,7 @@ hardsigmoid.infer(lambda x: x)
 hardsigmoid.grad(lambda g, x, slope, offset: _inside(g * slope, x * slope + offset, 0, 1), numpy=True)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, kernels="hard_swish")
 def hardswish(x: Tensor) -> Tensor:
     """Piecewise form of swish: 0 where ``x <= -3``, ``x`` where ``x >= 3``, else ``x * (x + 3) / 6``.
 
@@ -294,7 +294,7 @@ thresholded_relu.grad(lambda g, x, threshold: jnp.where(x > threshold, g, jnp.ze
 # ---------------------------------------------------------------- slopes that are learned or drawn
 
 
-@op(dtypes=FLOAT, promote="x weight", mix="same", numpy=True)
+@op(internal="prelu", dtypes=FLOAT, promote="x weight", mix="same", numpy=True)
 def prelu_of(x: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, else weight * x; use `prelu`."""
     return jnp.where(x > 0, x, weight * x)

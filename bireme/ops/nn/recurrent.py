@@ -71,6 +71,7 @@ def _stepper(mode, weight_hh, bias_hh, weight_ho, kind):
 
 
 @op(
+    internal="recurrence",
     promote="x h c weight_ih weight_hh bias_ih bias_hh weight_ho",
     dtypes=FLOAT,
     amp="low",
@@ -230,7 +231,11 @@ def _within(lengths, steps):
 
 
 @op(
-    promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.sequence_forward
+    internal="sequence",
+    promote="x h c weight_ih weight_hh bias_ih bias_hh",
+    dtypes=FLOAT,
+    amp="low",
+    numpy=recurrent_numpy.sequence_forward,
 )
 def sequence_of(
     x: Tensor,
@@ -347,7 +352,13 @@ def _halves(units, dtype):
     return half, np.repeat(np.array([0.5, 0.5, 0.0, 0.5], dtype), units)
 
 
-@op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.lstm_forward)
+@op(
+    internal="lstm",
+    promote="x h c weight_ih weight_hh bias_ih bias_hh",
+    dtypes=FLOAT,
+    amp="low",
+    numpy=recurrent_numpy.lstm_forward,
+)
 def lstm_of(
     x: Tensor,
     h: Tensor,

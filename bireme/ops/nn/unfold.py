@@ -322,7 +322,8 @@ def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes =
     return _unpooled(x, indices, output_size)
 
 
-@op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
+@op(dtypes=FLOAT | INT, numpy=_unpooled_numpy,
+    c_ops={"unpool": "x indices ksize:kernel_size strides:stride padding output_size data_format"})  # fmt: skip
 def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
                  data_format: str = "NCHW", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool2d`` but for the elements that were not maxima, which are 0.
@@ -352,7 +353,8 @@ def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes =
     return _unpooled(x, indices, output_size)
 
 
-@op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
+@op(dtypes=FLOAT | INT, numpy=_unpooled_numpy,
+    c_ops={"unpool3d": "x indices ksize:kernel_size strides:stride padding output_size data_format"})  # fmt: skip
 def max_unpool3d(x: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Sizes = 0,
                  data_format: str = "NCDHW", output_size: Attr[Sequence[int]] = None) -> Tensor:  # fmt: skip
     """Inverse of ``max_pool3d`` but for the elements that were not maxima, which are 0.

@@ -110,7 +110,7 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Attr[int], data_format: str = "
     return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c * r * r, h // r, w // r])
 
 
-@composite(plain=True)
+@composite(plain=True, c_ops={"shuffle_channel": "x group:groups=1"})
 def channel_shuffle(x: Tensor, groups: Attr[int], data_format: str = "NCHW") -> Tensor:
     """Interleave the channels of several groups: the first of each group, then the second of each, and so on.
 
@@ -136,7 +136,7 @@ def channel_shuffle(x: Tensor, groups: Attr[int], data_format: str = "NCHW") -> 
     return x.reshape([n, g, c // g, h, w]).transpose([0, 2, 1, 3, 4]).reshape(x.shape)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, c_ops={"temporal_shift": "x seg_num shift_ratio=0.25 data_format='NCHW'"})
 def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Attr[str] = None,
                    data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Shift some channels by one frame forward and as many by one frame back, within clips.
@@ -379,7 +379,7 @@ def _(x, grid):
         )
 
 
-@op(dtypes=FLOAT)
+@op(internal="affine_grid", dtypes=FLOAT)
 def affine_grid_of(theta: Tensor, dims: Attr, align_corners: bool) -> Tensor:
     """Positions of pixels after an affine map; use `affine_grid`."""
     kind = jnp.float32 if theta.dtype.itemsize < 4 else theta.dtype
@@ -460,7 +460,7 @@ def sequence_mask(x: Tensor, maxlen: Attr[int | Tensor] = None, dtype: DTypeArg 
     return sequence_mask_of(x, maxlen, dtype or dtypes.float64)
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="sequence_mask", differentiable=False, numpy=True)
 def sequence_mask_of(x: Tensor, maxlen: int, dtype: DTypeArg) -> Tensor:
     """Whether each index is less than a length; use `sequence_mask`."""
     return (jnp.arange(maxlen, dtype=jnp.int32).astype(x.dtype) < x[..., None]).astype(dtype.np)

@@ -29,7 +29,7 @@ _NUMBERS = dict.fromkeys(
 )
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adagrad_update(
     params: list[Tensor], grads: list[Tensor], moments: list[Tensor], lr: Tensor | float, epsilon: Tensor | float
 ) -> list[Tensor]:
@@ -47,7 +47,7 @@ def adagrad_update(
 adagrad_update.infer(lambda params, moments: [*params, *moments])
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adadelta_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -73,7 +73,7 @@ def adadelta_update(
 adadelta_update.infer(lambda params, squares, steps: [*params, *squares, *steps])
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adamax_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -103,7 +103,7 @@ def adamax_update(
 adamax_update.infer(lambda params, moments, norms, pows: [*params, *moments, *norms, *pows])
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def rmsprop_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -137,7 +137,7 @@ def rmsprop_update(
 rmsprop_update.infer(lambda params, momenta, squares, means: [*params, *momenta, *squares, *means])
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def lamb_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -185,7 +185,7 @@ lamb_update.infer(
 )
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def nadam_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -232,7 +232,7 @@ nadam_update.infer(
 )
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def radam_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -280,7 +280,7 @@ radam_update.infer(
 )
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def rprop_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -310,7 +310,7 @@ def rprop_update(
 rprop_update.infer(lambda params, prevs, rates: [*params, *prevs, *rates])
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False)
 def asgd_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -337,7 +337,7 @@ def asgd_update(
 asgd_update.infer(lambda params, sums, histories, counts: [*params, *sums, *histories, *counts])
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def muon_update(
     params: list[Tensor],
     grads: list[Tensor],

@@ -23,7 +23,7 @@ def wide_of(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) -> list[Tensor]:
     """Parameters after a step of plain gradient descent."""
     return [
@@ -35,7 +35,7 @@ def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) ->
 sgd_update.infer(lambda params: params)
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def momentum_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -60,7 +60,7 @@ def _with_momentum(p, g, v, lr, mu, *, use_nesterov):
 momentum_update.infer(lambda params, velocities: [*params, *velocities])
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adam_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -148,7 +148,7 @@ adam_update.infer(
 )
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def clip_by_global_norm(grads: list[Tensor], clip_norm: Tensor | float, wide: DTypeArg) -> list[Tensor]:
     """Gradients scaled by one factor, so that the norm of all of them together is at most `clip_norm`."""
     # half precision overflows at 65504: its squares are summed in `wide`
@@ -167,7 +167,7 @@ def _scaled(g, factor):
 clip_by_global_norm.infer(lambda grads: grads)
 
 
-@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def clip_to_norm(grads: list[Tensor], clip_norm: Tensor | float, order: float, wide: DTypeArg) -> list[Tensor]:
     """Gradients scaled down to a norm of any order, and after them the norm they had."""
     norms = [_norm(g.astype(wide.np), order) for g in grads]
@@ -189,7 +189,8 @@ def _norm(x, order):
 clip_to_norm.infer(lambda grads, wide: [*grads, sig_of((), wide)])
 
 
-@op(differentiable=False, name_arg=False, numpy=lambda flag, old, new: list(old if flag.reshape(()) else new))
+@op(internal=True, differentiable=False, name_arg=False,
+    numpy=lambda flag, old, new: list(old if flag.reshape(()) else new))  # fmt: skip
 def keep_unless(flag: Tensor, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
     """Each of `old` where `flag` is true, else the one of `new` at its index: a step that may turn out not to count."""
     return [jnp.where(flag.reshape(()), a, b) for a, b in zip(old, new)]
@@ -219,7 +220,7 @@ def unless_invalid(old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
     return new if invalid is None else keep_unless(invalid, old, new)
 
 
-@op(differentiable=False, name_arg=False, numpy=True)
+@op(internal=True, carries=True, differentiable=False, name_arg=False, numpy=True)
 def cast_all(tensors: list[Tensor], dtype: DTypeArg) -> list[Tensor]:
     """Tensors in another dtype, all of them by one operator."""
     return [x.astype(dtype.np) for x in tensors]
@@ -228,7 +229,7 @@ def cast_all(tensors: list[Tensor], dtype: DTypeArg) -> list[Tensor]:
 cast_all.infer(lambda tensors, dtype: [sig_of(s.shape, dtype) for s in tensors])
 
 
-@op(differentiable=False, name_arg=False, numpy=True)
+@op(internal=True, differentiable=False, name_arg=False, numpy=True)
 def unscale(grads: list[Tensor], scale: Tensor) -> list[Tensor]:
     """Gradients divided by `scale`, and after them whether any element is not finite."""
     new = [(wide_of(g) / scale.reshape(()).astype(wide_of(g).dtype)).astype(g.dtype) for g in grads]

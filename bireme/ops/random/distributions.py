@@ -280,7 +280,7 @@ def _binomial(count, prob, key, repeat=lax.while_loop):
     return jnp.where(flip, n - drawn, drawn).astype(jnp.int64)
 
 
-@op(differentiable=False)
+@op(internal="binomial", differentiable=False)
 def binomial_of(count: Tensor, prob: Tensor, key: Key = None) -> Tensor:
     """How many of `count` tries succeed; use `binomial`.
 
@@ -401,7 +401,7 @@ def _multinomial(x, key, num_samples, replacement, first, search, least):
     return jnp.take_along_axis(nearest, found.reshape(at.shape), -1)
 
 
-@op(differentiable=False)
+@op(internal="multinomial", differentiable=False)
 def multinomial_of(x: Tensor, num_samples: int, replacement: bool, key: Key = None) -> Tensor:
     """Categories by their weights in each row; use `multinomial`.
 

@@ -81,7 +81,7 @@ def complex_normal(key, shape, dtype):
     return parts[0] + 1j * parts[1]
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="uniform", differentiable=False, numpy=True, kernels="uniform_random")
 def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Uniform numbers in [low, high); use `uniform`.
 
@@ -94,7 +94,7 @@ def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: D
 uniform_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="gaussian", differentiable=False, numpy=True, kernels="gaussian_random")
 def gaussian_of(mean: Tensor | float, std: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Normal numbers; use `normal`, `gaussian` or `randn`.
 
@@ -109,7 +109,7 @@ def gaussian_of(mean: Tensor | float, std: Tensor | float, shape: Shape, dtype: 
 gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="randint", differentiable=False, numpy=True)
 def randint_of(
     low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, wide: bool, key: Key = None
 ) -> Tensor:
@@ -141,7 +141,7 @@ def _upper(x, y):
 randint_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
-@op(differentiable=False, numpy=True)
+@op(internal="randperm", differentiable=False, numpy=True)
 def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
     """The numbers below n in random order; use `randperm`.
 
@@ -338,7 +338,7 @@ def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = Non
     )
 
 
-@composite()
+@composite(c_ops={"gaussian": "shape mean std seed dtype=None place:=None"})
 def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
     """Draw random numbers from a normal distribution.
 
@@ -534,7 +534,7 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
     return randperm_of(n, dtype)
 
 
-@op(numpy=True, upcast=True)
+@op(internal="dropout", numpy=True, upcast=True)
 def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = None) -> Tensor:
     """Elements set to zero with probability p; use `dropout`.
 

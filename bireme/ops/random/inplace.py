@@ -34,7 +34,7 @@ def _zeros(g):
     return jnp.zeros_like(g), None, None, None, None
 
 
-@op(numpy=True, dtypes=FLOAT, numbers={"min": "float64", "max": "float64"})
+@op(internal=True, numpy=True, dtypes=FLOAT, numbers={"min": "float64", "max": "float64"})
 def uniform_like(
     x: Tensor, min: Tensor | float, max: Tensor | float, dtype: DTypeArg = None, key: Key = None
 ) -> Tensor:
@@ -56,7 +56,8 @@ uniform_like.infer(lambda x: x)
 uniform_like.grad(_zeros, numpy=True)
 
 
-@composite(name="uniform_", inplace="uniform_")
+@composite(name="uniform_", inplace="uniform_",
+           c_ops={"uniform_inplace_": "x min=-1.0 max=1.0 seed=0 diag_num:=0 diag_step:=0 diag_val:=1.0"})  # fmt: skip
 def uniform_filled(x: Tensor, min: Attr[float] = -1.0, max: Attr[float] = 1.0, seed: int = 0) -> Tensor:
     """Fill a tensor with random numbers from the uniform distribution over ``[min, max)``, in place.
 
@@ -103,7 +104,8 @@ def _check_normal(name: str) -> Any:
     return check
 
 
-@op(name="normal_", inplace="normal_", numpy=True, dtypes=FLOAT | COMPLEX, numbers={"std": "float64"})
+@op(name="normal_", inplace="normal_", numpy=True, dtypes=FLOAT | COMPLEX, numbers={"std": "float64"},
+    c_ops={"gaussian_inplace_": "x mean=0 std=1.0 seed:=0"})  # fmt: skip
 def normal_filled(x: Tensor, mean: Tensor | float = 0.0, std: Tensor | float = 1.0, key: Key = None) -> Tensor:
     """Fill a tensor with random numbers from normal distributions, in place.
 

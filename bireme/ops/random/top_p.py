@@ -15,7 +15,7 @@ from bireme.ops.random.generators import unit
 from bireme.ops.search.sort import at, order, topk
 
 
-@op(differentiable=False, dtypes=FLOAT)
+@op(internal="top_p", differentiable=False, dtypes=FLOAT)
 def top_p_of(
     x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | None, truncated: bool, key: Key = None
 ) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from bireme.ops.reduction import reductions
 from bireme.ops.search.sort import REAL
 
 
-@op(differentiable=False, upcast=True)
+@op(internal=True, differentiable=False, upcast=True)
 def count_into(places: Tensor, weights: Tensor | None, n: int) -> Tensor:
     """How often each index below n occurs, or the sum of its weights; other indices are left out. Use `bincount`."""
     zero = jnp.zeros(n, jnp.int64 if weights is None else weights.dtype)
@@ -99,7 +99,7 @@ def _bounds(x, low, high, widen):
     return low - room, high + room
 
 
-@op(differentiable=False, dtypes=REAL, numbers={"low": "float64", "high": "float64"}, numpy=True)
+@op(internal="bin", differentiable=False, dtypes=REAL, numbers={"low": "float64", "high": "float64"}, numpy=True)
 def bin_of(x: Tensor, low: Tensor | float, high: Tensor | float, bins: int) -> Tensor:
     """The index of each element's bin among bins of equal width between low and high, -1 outside; use `histogram`."""
     wide = x.astype(low.dtype)
@@ -112,7 +112,7 @@ def bin_of(x: Tensor, low: Tensor | float, high: Tensor | float, bins: int) -> T
 bin_of.infer(lambda x: sig_of(x.shape, dtypes.int64))
 
 
-@op(differentiable=False, dtypes=REAL, numbers={"low": "float64", "high": "float64"}, numpy=True)
+@op(internal=True, differentiable=False, dtypes=REAL, numbers={"low": "float64", "high": "float64"}, numpy=True)
 def bin_edges(x: Tensor, low: Tensor | float, high: Tensor | float, bins: int) -> Tensor:
     """Edges of bins of equal width between low and high; use `histogram_bin_edges`."""
     low, high = _bounds(x, low, high, 0.5)
@@ -167,7 +167,7 @@ def _check_range(x: Tensor) -> None:
         )
 
 
-@composite(method=True)
+@composite(method=True, c_ops={"histogram": "x:input weight=None bins=100 min=0.0 max=0.0 density=False"})
 def histogram(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr[float | Tensor] = 0.0,
               max: Attr[float | Tensor] = 0.0, weight: Tensor | None = None,
               density: bool = False) -> Tensor:  # fmt: skip
@@ -244,7 +244,7 @@ def histogram_bin_edges(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr
     return bin_edges(input, low, high, n)
 
 
-@op(differentiable=False, dtypes=FLOAT)
+@op(internal="cell", differentiable=False, dtypes=FLOAT)
 def cell_of(x: Tensor, edges: list[Tensor]) -> Tensor:
     """The index of each point's cell in a grid, -1 outside; use `histogramdd`."""
     return _cell(x, edges)

@@ -60,7 +60,7 @@ def _sum_numpy(x, axis, dtype, keepdim):
     return np.add.reduce(x.astype(dtype.np, copy=False), _axes(axis, x.ndim), dtype.np, None, keepdim)
 
 
-@op(method="sum", torch=True, numpy=_sum_numpy, amp="high")
+@op(method="sum", torch=True, numpy=_sum_numpy, amp="high", kernels="reduce_sum")
 def sum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
     """Sum of elements over the given axes.
 
@@ -114,7 +114,8 @@ def _mean(x, axis, keepdim):
     return jnp.sum(x, axis=axes, keepdims=keepdim) / np.asarray(n, x.real.dtype)
 
 
-@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high", upcast=True)
+@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high", upcast=True,
+    kernels="reduce_mean", c_ops={"mean_all": "x"})  # fmt: skip
 def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra[DTypeLike] = None) -> Tensor:
     """Arithmetic mean of elements over the given axes.
 
@@ -191,7 +192,7 @@ def _extreme_grad(g, out, x, axis, keepdim):
 _TORCH_PAIR = {"input": "bireme.compat.max", "dim": "bireme.compat.max", "other": "bireme.maximum"}
 
 
-@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True, upcast="grad")
+@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True, upcast="grad", kernels="reduce_max")
 def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Largest element over the given axes; NaN if there is one.
 
@@ -216,7 +217,7 @@ def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
 
 
 @op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()}, selects=True,
-    upcast="grad")  # fmt: skip
+    upcast="grad", kernels="reduce_min")  # fmt: skip
 def min(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Smallest element over the given axes; NaN if there is one.
 
@@ -291,7 +292,7 @@ def amin(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return min(x, axis, keepdim)
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"}, amp="high", numpy=True)
+@op(method=True, alias={"x": "input", "axis": "dim"}, amp="high", numpy=True, kernels="reduce_prod")
 def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = None) -> Tensor:
     """Product of elements over the given axes.
 
@@ -346,7 +347,7 @@ def _(arguments):
         arguments["x"], arguments["axis"], arguments["keepdim"] = reshape.unsqueeze(x, 0), 0, False
 
 
-@op(method=True, differentiable=False, torch=True, out=True)
+@op(method=True, differentiable=False, torch=True, out=True, kernels="reduce_all")
 def all(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Whether all elements over the given axes are true.
 
@@ -365,7 +366,7 @@ def all(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return jnp.all(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, differentiable=False, torch=True, out=True)
+@op(method=True, differentiable=False, torch=True, out=True, kernels="reduce_any")
 def any(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Whether any element over the given axes is true.
 

@@ -137,7 +137,7 @@ def _middles(y, ignore, low_only):
     return low, low if low_only else jnp.minimum(high, n - 1), valid
 
 
-@op(dtypes=FLOAT | INT, selects=True, upcast="grad")
+@op(internal="median", dtypes=FLOAT | INT, selects=True, upcast="grad")
 def median_of(x: Tensor, axis: Axes, keepdim: bool, low: bool, ignore: bool) -> Tensor:
     """The middle element, or the mean of the two middle ones; use `median` and `nanmedian`."""
     y = _lines(x, axis)
@@ -209,7 +209,7 @@ def _(g, out, x, axis, keepdim, low, ignore):
     return _unlined(shared, axis, x.shape)
 
 
-@op(dtypes=FLOAT | INT, selects=True)
+@op(internal=True, dtypes=FLOAT | INT, selects=True)
 def low_median(x: Tensor, axis: Axis, keepdim: bool, ignore: bool) -> tuple[Tensor, Tensor]:
     """The middle element along an axis, the lower one of two, and its index; use `median` and `nanmedian`."""
     shape = reduced_shape(x.shape, (axis,), keepdim) if x.ndim else ()
@@ -369,7 +369,7 @@ def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> 
 # ---------------------------------------------------------------- quantiles
 
 
-@op(dtypes=frozenset((dtypes.float32, dtypes.float64)), of_the_past=True, selects=True)
+@op(internal="quantile", dtypes=frozenset((dtypes.float32, dtypes.float64)), of_the_past=True, selects=True)
 def quantile_of(x: Tensor, q: Tensor, axis: Axes, keepdim: bool, interpolation: str, ignore: bool) -> Tensor:
     """Quantiles as a first axis; use `quantile` and `nanquantile`."""
     y = _lines(x, axis)

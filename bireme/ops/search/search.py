@@ -46,7 +46,7 @@ def _place_numpy(x, axis, keepdim, dtype, largest):
     return np.asarray(out, dtype.np).reshape(_extreme_shape(x.shape, axis, keepdim))
 
 
-@op(differentiable=False, dtypes=FLOAT | INT, numpy=_place_numpy)
+@op(internal=True, differentiable=False, dtypes=FLOAT | INT, numpy=_place_numpy)
 def arg_extreme(
     x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True
 ) -> Tensor:

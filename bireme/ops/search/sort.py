@@ -253,7 +253,7 @@ def _one(x, place, axis, keepdim):
 _one_numpy = on_numpy(_one)
 
 
-@op(dtypes=REAL, selects=True)
+@op(internal="topk", dtypes=REAL, selects=True)
 def topk_of(x: Tensor, k: int, axis: Axis, largest: bool) -> tuple[Tensor, Tensor]:
     """The k largest or smallest elements along an axis, and their indices; use `topk`."""
     if not x.ndim:

@@ -224,7 +224,7 @@ TABLE = [
                         call(np.zeros((2, 0, 3)), 0.0, 1.0), call(np.array(NONFINITE), -1.0, 1.0), call(floats(2, 3), still(floats(2, 3) - 1),
                         still(floats(2, 3) + 1)),
                         call(np.array([-5, 0, 5]), -1, 1)],
-        lambda x, lo, hi: np.clip(x, lo, hi).astype(x.dtype), dtypes=FLOAT, bad=[no_type("clip_number", "bool")],
+        lambda x, lo, hi: np.clip(x, lo, hi).astype(x.dtype), dtypes=FLOAT, bad=[no_type("clip", "bool")],
         unchecked=INT | BOOL),
     Row("clip", [call(floats(2, 3), -1.0, 1.5), call(floats(2, 3), max=0.5), call(floats(2, 3), min=0.25), call(floats(), -1.0, 1.0),
         call(floats(2, 3)),

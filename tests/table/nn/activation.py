@@ -128,6 +128,7 @@ TABLE = [
     Row("gelu", [*unary(nonfinite=False), call(floats(2, 3), True), call(floats(2, 3), approximate="tanh"), call(floats(2, 3), "none")], _gelu,
         dtypes=FLOAT,
         bad=[Bad(call(np.ones(2, int)), "gelu(x): expected one of bfloat16, float16, float32, float64, got int64", TypeError)]),
+    Row("silu_of", unary(), lambda x: x * _sigmoid(x), dtypes=FLOAT | COMPLEX),
     Row("silu", unary(), lambda x: x * _sigmoid(x), dtypes=FLOAT | COMPLEX),
     Row("softplus", [*unary(), call(floats(2, 3), 2.0), call(np.array([-30.0, 5.0, 30.0]), 1, 10)], _softplus, dtypes=FLOAT | COMPLEX),
     Row("softmax_of", _soft, _softmax, dtypes=FLOAT),
