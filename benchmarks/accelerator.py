@@ -7,10 +7,8 @@ eager and torch.compile.
     python -m benchmarks.accelerator --tiny                             tiny sizes, to try it without a GPU
 
 AMP O2 in bfloat16: bfloat16 weights with float32 masters in Bireme, autocast over float32 weights in torch. Batches lie
-on
-the device. A turn is a number of steps of which the last one's loss is read. Each peer has the GPU for itself, one
-after
-another. Floor: at most torch.compile's time.
+on the device. A turn is a number of steps of which the last one's loss is read. Each peer has the GPU for itself, one
+after another. Floor: at most torch.compile's time.
 """
 
 import argparse

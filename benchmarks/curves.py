@@ -2,15 +2,12 @@
 data.
 
 Weights go from one framework to the other as `.pdparams` files: those of ResNet-18 are written by Paddle and read by
-Bireme,
-the others the other way round. Both run the same code. Floor: at each step the losses differ by at most 1e-3 of
+Bireme, the others the other way round. Both run the same code. Floor: at each step the losses differ by at most 1e-3 of
 Paddle's.
 
 ResNet-18 is compared in float64. With images of 32 x 32 its last batch normalisations see 8 numbers a channel, and what
-is
-rounded in one step is a million times larger a few steps later: in float32 Paddle differs as much from itself once its
-weights
-are moved by 1e-7. That is shown as well, without a floor.
+is rounded in one step is a million times larger a few steps later: in float32 Paddle differs as much from itself once
+its weights are moved by 1e-7. That is shown as well, without a floor.
 """
 
 import argparse

@@ -6,8 +6,7 @@ second.
 
 Every peer runs in its own process; they take turns. A turn is one epoch with workers that are there already
 (`persistent_workers=True`), and its first batch does not count. `cold` is a whole epoch with workers that have to
-start.
-The floor: an epoch no slower than torch's.
+start. The floor: an epoch no slower than torch's.
 """
 
 import argparse
@@ -30,10 +29,7 @@ STD = np.array([0.2470, 0.2435, 0.2616], np.float32).reshape(3, 1, 1) * 255
 
 
 class Images:
-    """Random images, augmented as CIFAR-10's usually are;
-
-    no framework's class, so that all read the very same object.
-    """
+    """Random images, augmented as CIFAR-10's usually are; no framework's class, so that all read the very same object."""
 
     def __init__(self, n):
         draws = np.random.RandomState(0)

@@ -242,9 +242,8 @@ def main():
         for size, grad in cells:
             for name in list(peers.live):
                 peers.ask(name, size, grad, 1, 4)
-            answers = peers.turns(
-                options.rounds, size, grad, options.repeats, 3
-            )  # memory that a call takes for the first time is slow
+            # memory that a call takes for the first time is slow
+            answers = peers.turns(options.rounds, size, grad, options.repeats, 3)
             for op in options.only:
                 if grad and op in NO_GRADIENT:
                     continue

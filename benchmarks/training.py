@@ -2,10 +2,8 @@
 
 ResNet-18 and MobileNetV2 (batch 8, images of 64 x 64, momentum), an LSTM (2 layers of 256, batch 16 x 32 tokens) and a
 transformer (4 layers of 256, batch 8 x 128 tokens), both with AdamW; float32. Every peer starts from the same weights
-and
-sees the same batches. Floors: at most torch's time, and at most 1 / 1.5 of Paddle's, both as it is shipped, with one
-thread
-unless OMP_NUM_THREADS says otherwise, and with a thread for each core.
+and sees the same batches. Floors: at most torch's time, and at most 1 / 1.5 of Paddle's, both as it is shipped, with
+one thread unless OMP_NUM_THREADS says otherwise, and with a thread for each core.
 
     python -m benchmarks.training --alone        on a machine that others use: one core a peer, and its time on it
 

@@ -65,9 +65,8 @@ def make_model(epochs):
 
 
 def drawn(image):
-    """A picture of 16x16 pixels as lines of text:
-
-    two pixels to a character, in shades of grey on a terminal and in letters elsewhere.
+    """A picture of 16x16 pixels as lines of text: two pixels to a character, in shades of grey on a terminal and in
+    letters elsewhere.
     """
     if not sys.stdout.isatty():
         return ["".join(" ░▒▓█"[int(4 * p)] for p in row) for row in image[::2]]

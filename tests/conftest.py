@@ -1,6 +1,6 @@
 """What every test gets: a compile cache of its own, signals as they are by default, seeded random numbers, and the
-choice
-of the long sweeps. The time limit of each test stands in pyproject.toml."""
+choice of the long sweeps. The time limit of each test stands in pyproject.toml.
+"""
 
 import os
 import shutil
@@ -16,8 +16,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["BIREME_CACHE_DIR"] = tempfile.mkdtemp(prefix="bireme-test-cache-")
 
 # A suite that was started in the background inherits ignored signals (by nohup, `make test &`, some launchers), and
-# would
-# hand them on to every process that a test starts.
+# would hand them on to every process that a test starts.
 for name, handler in {
     "SIGINT": signal.default_int_handler,
     "SIGTERM": signal.SIG_DFL,

@@ -8,9 +8,8 @@ import subprocess
 
 @contextlib.contextmanager
 def started(command, **options):
-    """A process that ends with the block, whatever happens in it;
-
-    so do all others of its session, if it has one of its own.
+    """A process that ends with the block, whatever happens in it; so do all others of its session, if it has one of its
+    own.
     """
     with subprocess.Popen(command, **options) as run:
         try:

@@ -1,6 +1,5 @@
-"""Checks for NaN and infinity name the operator and the user's line;
-
-operators are counted by type; two runs are compared.
+"""Checks for NaN and infinity name the operator and the user's line; operators are counted by type; two runs are
+compared.
 """
 
 import csv

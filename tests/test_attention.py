@@ -135,10 +135,7 @@ def test_what_does_not_fit():
 
 
 def test_the_interpreter_goes_by_blocks_of_rows(monkeypatch):
-    """Heads that share keys, a mask for each row and one for all:
-
-    the same numbers whether scores come at once or not.
-    """
+    """Heads that share keys, a mask for each row and one for all: the same numbers whether scores come at once or not."""
     mask = np.random.default_rng(2).normal(size=(2, 1, 20, 20))
 
     def made(mask):

@@ -1,7 +1,4 @@
-"""Backward passes that are repeated instead of walked:
-
-the same gradients, and walked again whenever anything differs.
-"""
+"""Backward passes that are repeated instead of walked: the same gradients, and walked again whenever anything differs."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,5 @@
-"""What is selected from a tensor is found in it, however a compiled program computes it:
-
-values, and the gradients that go by them.
+"""What is selected from a tensor is found in it, however a compiled program computes it: values, and the gradients that
+go by them.
 """
 
 import jax

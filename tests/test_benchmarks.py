@@ -1,6 +1,5 @@
-"""Every benchmark runs to its end at a tiny size, with Bireme and jax;
-
-other frameworks are left out where they are not.
+"""Every benchmark runs to its end at a tiny size, with Bireme and jax; other frameworks are left out where they are
+not.
 """
 
 import ast

@@ -1,6 +1,5 @@
-"""Products of NumPy matrices that are shared among the cores:
-
-the same numbers as NumPy's, from any thread, after a fork, with errors told.
+"""Products of NumPy matrices that are shared among the cores: the same numbers as NumPy's, from any thread, after a
+fork, with errors told.
 """
 
 import os

@@ -1,6 +1,5 @@
-"""Code written for Paddle runs unchanged:
-
-`import paddle` means Bireme where it was asked for, and says plainly what is missing.
+"""Code written for Paddle runs unchanged: `import paddle` means Bireme where it was asked for, and says plainly what is
+missing.
 """
 
 import os

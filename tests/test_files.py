@@ -1,6 +1,5 @@
-"""save and load:
-
-what goes in comes out, nothing half written, nothing believed. Paddle's own files are in test_pdparams.
+"""save and load: what goes in comes out, nothing half written, nothing believed. Paddle's own files are in
+test_pdparams.
 """
 
 import enum
@@ -636,9 +635,8 @@ def test_a_process_ends_when_its_files_are_there(path):
 def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
     (tmp_path / "taken").mkdir()
     bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "taken"))
-    with pytest.raises(
-        IsADirectoryError
-    ):  # told by the next call if it has failed by then, else when the queue is waited for
+    # told by the next call if it has failed by then, else when the queue is waited for
+    with pytest.raises(IsADirectoryError):
         bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "next"), sync_other_task=False)
         bireme.clear_async_save_task_queue()
     bireme.clear_async_save_task_queue()

@@ -1,6 +1,5 @@
-"""Fused functions where a row of the table does not reach:
-
-what is left out, what is changed in place, what is quantised.
+"""Fused functions where a row of the table does not reach: what is left out, what is changed in place, what is
+quantised.
 """
 
 import numpy as np
@@ -206,9 +205,8 @@ def test_products_of_eight_bits_are_nearly_those_of_whole_numbers():
     out = bireme.ones([4, 130])
     made = F.fp8_gemm_blockwise(qa, sa, qb, sb, "float32", out, accumulate=True, is_b_1d_scaled=False)
     assert made is out
-    np.testing.assert_allclose(
-        out.numpy() - 1, a.numpy() @ b.numpy().T, atol=4
-    )  # sums of 256 products with errors of 3 %
+    # sums of 256 products with errors of 3 %
+    np.testing.assert_allclose(out.numpy() - 1, a.numpy() @ b.numpy().T, atol=4)
 
 
 def test_attention_with_masks_by_meaning():

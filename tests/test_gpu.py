@@ -1,6 +1,5 @@
-"""What only a GPU can show:
-
-the same code on both devices, attention's fused kernels, batches that arrive on the device.
+"""What only a GPU can show: the same code on both devices, attention's fused kernels, batches that arrive on the
+device.
 """
 
 import numpy as np

@@ -1,8 +1,7 @@
 """Any index, read and written: NumPy's answer, with the one rule that differs, for random shapes and random indices.
 
 The rule is Paddle's: an integer is a basic index beside arrays too, and `...` that stands for no axis separates no
-arrays.
-So the reference takes slices, integers and new axes first, and then what arrays and masks pick from that.
+arrays. So the reference takes slices, integers and new axes first, and then what arrays and masks pick from that.
 """
 
 import numpy as np

@@ -121,9 +121,8 @@ def test_an_interrupt_at_any_line_of_the_first_step(rule):
 
 
 def stopped_at(line, rule, model):
-    """Make a step that ends as by Ctrl-C at the given line of the optimizers' code, counted as they run;
-
-    whether there is such a line.
+    """Make a step that ends as by Ctrl-C at the given line of the optimizers' code, counted as they run; whether there
+    is such a line.
     """
     left = [line]
 

@@ -1,6 +1,5 @@
-"""bireme.io:
-
-datasets, samplers, the DataLoader in this process and with workers, and what happens when one of them fails.
+"""bireme.io: datasets, samplers, the DataLoader in this process and with workers, and what happens when one of them
+fails.
 """
 
 import collections
@@ -372,9 +371,8 @@ def test_an_epoch_of_numpys_order_goes_on_where_nobody_has_seeded_numpy(monkeypa
     next(it)
     state, rest = loader.state_dict(), labels(it)
     monkeypatch.setattr(np.random, "get_bit_generator", np.random.MT19937)  # one that the system has seeded
-    monkeypatch.setattr(
-        bireme.io.order._Resumed, "numpy_was_seeded", False
-    )  # whatever was resumed in this process before
+    # whatever was resumed in this process before
+    monkeypatch.setattr(bireme.io.order._Resumed, "numpy_was_seeded", False)
     assert not bireme.io.order.numpy_was_seeded()
     again = io.DataLoader(Numbers(30), batch_size=4, shuffle=True)
     again.set_state_dict(state)

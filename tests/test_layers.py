@@ -24,7 +24,7 @@ LAYERS = [
     *[[f"core.{package}"] for package in CORE],
     ["core"],
     ["ops"],
-    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "defaults", "errors", "version"],
+    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "defaults", "errors", "extension", "version"],
     [
         *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
         *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),
@@ -48,10 +48,7 @@ def source(root: Path = ROOT) -> dict[str, tuple[str, bool]]:
 
 
 def unit_of(module: str) -> str:
-    """The entry of LAYERS that a module belongs to:
-
-    what stands directly under `bireme`, in the core its sub-package.
-    """
+    """The entry of LAYERS that a module belongs to: what stands directly under `bireme`, in the core its sub-package."""
     parts = module.split(".")
     if parts[1:2] == ["core"]:
         return ".".join(parts[1:3])

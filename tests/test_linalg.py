@@ -1,6 +1,5 @@
-"""What a row cannot say of factors of matrices:
-
-gradients where a triangle is not read, or where vectors are given up to a phase.
+"""What a row cannot say of factors of matrices: gradients where a triangle is not read, or where vectors are given up
+to a phase.
 """
 
 import numpy as np

@@ -1,6 +1,5 @@
-"""Batch normalisation beyond its rows:
-
-running statistics, their place in a step, and conversion to the synchronised form.
+"""Batch normalisation beyond its rows: running statistics, their place in a step, and conversion to the synchronised
+form.
 """
 
 import numpy as np

@@ -1,6 +1,5 @@
-"""Paddle's files:
-
-what paddlepaddle wrote is read, what we write is what Python and NumPy read, and hostile files raise and run nothing.
+"""Paddle's files: what paddlepaddle wrote is read, what we write is what Python and NumPy read, and hostile files raise
+and run nothing.
 """
 
 import argparse

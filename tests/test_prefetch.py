@@ -1,6 +1,5 @@
-"""Reading ahead:
-
-the second run finds its program, with the same numbers; nothing of it disturbs an end, a fork or another graph.
+"""Reading ahead: the second run finds its program, with the same numbers; nothing of it disturbs an end, a fork or
+another graph.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Random programs: recorded and run at once, run operator by operator, and in NumPy, they give the same.
 
 A program is a list of small numbers, read as operations on a pool of tensors, views of each other among them; any list
-is
-a program, so a failing one shrinks to a short one.
+is a program, so a failing one shrinks to a short one.
 """
 
 import contextlib

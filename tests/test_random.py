@@ -1,6 +1,5 @@
-"""Random numbers:
-
-the generator by its published vectors, the tiers' agreement, bounds that are never reached, repetitions.
+"""Random numbers: the generator by its published vectors, the tiers' agreement, bounds that are never reached,
+repetitions.
 """
 
 import jax
@@ -123,9 +122,8 @@ def test_integers_are_even(low, high):
         [(int(i) - low) * (cells := min(16, high - low)) // (high - low) for i in drawn], minlength=cells
     )
     assert drawn.min() >= low and drawn.max() < high
-    assert (
-        (counts - counts.mean()) ** 2 / counts.mean()
-    ).sum() < 45  # chi square with at most 15 degrees: once in 10,000
+    # chi square with at most 15 degrees: once in 10,000
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 45
 
 
 # ---------------------------------------------------------------- bounds

@@ -1,6 +1,5 @@
-"""Recurrences as the interpreter runs them, on NumPy arrays:
-
-against a loop over samples, gradients against differences.
+"""Recurrences as the interpreter runs them, on NumPy arrays: against a loop over samples, gradients against
+differences.
 """
 
 import numpy as np

@@ -26,9 +26,8 @@ def streams():
 
 
 class Run:
-    """A small training run with everything that has a state:
-
-    dropout, running statistics, moments, schedule, scaler, order of samples.
+    """A small training run with everything that has a state: dropout, running statistics, moments, schedule, scaler,
+    order of samples.
     """
 
     def __init__(self, folder, keep=2):

@@ -61,9 +61,8 @@ def test_both_tiers_round_where_the_program_does(name, half):
             found.append([t.numpy().astype(np.float64) for t in (made if isinstance(made, tuple) else [made])])
     for a, b in zip(*found, strict=True):
         assert np.abs(a).max() > 0
-        if (
-            tol is None
-        ):  # the last bit of a product or of an exponential may differ, and with it a rounding here and there
+        # the last bit of a product or of an exponential may differ, and with it a rounding here and there
+        if tol is None:
             assert np.mean(np.isclose(a, b, rtol=1e-5, atol=1e-5)) > 0.97
         else:
             np.testing.assert_allclose(b, a, rtol=tol, atol=tol * np.abs(a).max())

@@ -1,6 +1,5 @@
-"""Shapes, joining and storage where no row of the table can say it:
-
-functions of any number of tensors, layouts, what is shared.
+"""Shapes, joining and storage where no row of the table can say it: functions of any number of tensors, layouts, what
+is shared.
 """
 
 import numpy as np

@@ -1,6 +1,5 @@
-"""A loop that reads its loss every step gets it before the gradients are there;
-
-shown on CPU, which is told to be an accelerator.
+"""A loop that reads its loss every step gets it before the gradients are there; shown on CPU, which is told to be an
+accelerator.
 """
 
 import numpy as np

@@ -1,7 +1,4 @@
-"""The suite itself:
-
-it passes when it is started with signals ignored, and a test that does not end is ended and shown.
-"""
+"""The suite itself: it passes when it is started with signals ignored, and a test that does not end is ended and shown."""
 
 import os
 import re

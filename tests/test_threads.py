@@ -517,10 +517,7 @@ def test_weights_are_read_while_another_thread_trains():
 
 
 def test_the_end_while_a_daemon_computes():
-    """Python ends such a thread when it next asks for the interpreter;
-
-    inside jax's C++ that would abort the process.
-    """
+    """Python ends such a thread when it next asks for the interpreter; inside jax's C++ that would abort the process."""
     script = """
         import threading, time
         import numpy as np

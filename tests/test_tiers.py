@@ -492,9 +492,8 @@ def quiet(script, folder, *limits):
 
 
 def test_what_was_written_by_half_is_dropped_and_the_rest_is_kept(tmp_path):
-    (own(tmp_path) / "killed-cache").write_bytes(
-        b"half a prog"
-    )  # the time of its use comes after it, and jax stops where it is missing
+    # the time of its use comes after it, and jax stops where it is missing
+    (own(tmp_path) / "killed-cache").write_bytes(b"half a prog")
     names = quiet(PROGRAM, tmp_path)
     assert len(names) == 2 and "killed-cache" not in names
 

@@ -1,7 +1,4 @@
-"""Types for users:
-
-the stubs are up to date and in the wheel, and mypy checks a program against the installed package.
-"""
+"""Types for users: the stubs are up to date and in the wheel, and mypy checks a program against the installed package."""
 
 import os
 import re

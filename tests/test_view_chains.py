@@ -135,9 +135,8 @@ def test_gradients_go_through_a_chain(seed):
         return x.grad.numpy()
 
     np.testing.assert_allclose(gradient(lambda h, v: None), 2 * want)
-    np.testing.assert_allclose(
-        gradient(lambda h, v: h.scale_(3.0)), 6 * want
-    )  # found again from the root, by the short path
+    # found again from the root, by the short path
+    np.testing.assert_allclose(gradient(lambda h, v: h.scale_(3.0)), 6 * want)
     np.testing.assert_allclose(gradient(lambda h, v: v.scale_(5.0)), 10 * want)
     x = bireme.to_tensor(numbered(dims), stop_gradient=False)
     h = x * 2.0
@@ -214,9 +213,8 @@ def test_views_by_halves():
 
 
 def test_types_on_the_way_stay():
-    """Parts of complex numbers, and bytes in another type:
-
-    what comes before them is kept, what comes after is shortened.
+    """Parts of complex numbers, and bytes in another type: what comes before them is kept, what comes after is
+    shortened.
     """
     a = (np.arange(40) + 1j * np.arange(40, 80)).astype("complex64")
     x = bireme.to_tensor(a)

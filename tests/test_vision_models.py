@@ -1,6 +1,5 @@
-"""Vision models:
-
-the weights have the names and shapes that Paddle gives them, and the same weights give the same results.
+"""Vision models: the weights have the names and shapes that Paddle gives them, and the same weights give the same
+results.
 """
 
 import hashlib

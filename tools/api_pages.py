@@ -31,7 +31,7 @@ PARTS = {
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
     "incubate.optimizer incubate.optimizer.functional incubate",
     "Data and files": "io files utils utils.dlpack utils.download utils.unique_name reader",
-    "Engine and devices": "debug errors device device.cuda device.xpu version",
+    "Engine and devices": "debug errors extension device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"
 

@@ -1,8 +1,8 @@
 """Writes the operators into the modules that offer them: which function stands where follows from the declarations.
 
 `python -m tools.exports` (a part of `make api`) rewrites, in each module below, the import from `bireme.ops` and the
-list
-`__all__ += [...]` after it. A function stands where Paddle has its name, or where its declaration says with `public=`.
+list `__all__ += [...]` after it. A function stands where Paddle has its name, or where its declaration says with
+`public=`.
 """
 
 from __future__ import annotations

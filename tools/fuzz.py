@@ -2,11 +2,9 @@
 function.
 
 Empty, 0-d, wrong rank, wrong type, axes out of range, huge sizes, None, texts: a call is one line of Python, drawn from
-a
-seed, and run in a process of its own kind that has a limit of time and of memory. What counts as a failure: the process
-died, the call did not end, the error is one of the libraries below, or its text does not name the function. Each
-failure
-is printed with the line that reproduces it.
+a seed, and run in a process of its own kind that has a limit of time and of memory. What counts as a failure: the
+process died, the call did not end, the error is one of the libraries below, or its text does not name the function.
+Each failure is printed with the line that reproduces it.
 """
 
 from __future__ import annotations
@@ -307,10 +305,7 @@ def calls(seed: int, count: int, only: str, start: int = 0) -> Iterator[tuple[in
 
 
 def verdict(target: Target, line: str, strict: bool) -> str:
-    """What is wrong with a call, empty if nothing is;
-
-    `strict` also wants errors about arguments in the project's form.
-    """
+    """What is wrong with a call, empty if nothing is; `strict` also wants errors about arguments in the project's form."""
     with contextlib.suppress(Exception):  # what the last call left behind is not this one's
         finish()
     try:
@@ -397,9 +392,8 @@ class Worker:
 
     def lines(self) -> Iterator[dict[str, Any] | None]:
         """What it tells; None if it told nothing for too long. Ends when the process does."""
-        patience = (
-            10 * SECONDS
-        )  # to start, and between two calls: only a machine that is busy with others takes long there
+        # to start, and between two calls: only a machine that is busy with others takes long there
+        patience = 10 * SECONDS
         while True:
             ready, _, _ = select.select([self.report], [], [], patience)
             if not ready:

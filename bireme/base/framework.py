@@ -1,7 +1,4 @@
-"""Names that code written for Paddle takes from `paddle.base.framework`:
-
-questions about the mode, the place and types.
-"""
+"""Names that code written for Paddle takes from `paddle.base.framework`: questions about the mode, the place and types."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Hashes of numbers are no secret: a file can hold keys that all meet in the same slots of the table, and every new one is
 then compared with all before it. CPython does not say how many slots it looked at, so its search is done here once
-more,
-and counted.
+more, and counted.
 """
 
 from __future__ import annotations
@@ -68,10 +67,7 @@ class DictTable:
 
 
 class SetTable(DictTable):
-    """The hash table of a set:
-
-    it tries neighbours, grows by more, and then takes its keys in the order of their slots.
-    """
+    """The hash table of a set: it tries neighbours, grows by more, and then takes its keys in the order of their slots."""
 
     near = 9
 

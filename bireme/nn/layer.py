@@ -51,9 +51,8 @@ class _Helper:
     def create_parameter(
         self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None
     ) -> Any:
-        return Layer.create_parameter(
-            self._layer, shape, attr, dtype, is_bias, default_initializer
-        )  # its own may call this one
+        # its own may call this one
+        return Layer.create_parameter(self._layer, shape, attr, dtype, is_bias, default_initializer)
 
 
 class _HelperOf:

@@ -249,9 +249,8 @@ class Parameter(parameter.Parameter):
             data = zeros([0])
         if not isinstance(data, Tensor):
             raise errors.bad("Parameter(data)", "a Tensor", data, kind=errors.NotATensorError)
-        super().__init__(
-            data, unique_name.generate("_eager_param_base"), requires_grad
-        )  # optimizers keep their state by names
+        # optimizers keep their state by names
+        super().__init__(data, unique_name.generate("_eager_param_base"), requires_grad)
 
     @classmethod
     def from_tensor(cls, tensor: Tensor, **kwargs: Any) -> Parameter:

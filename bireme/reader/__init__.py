@@ -1,6 +1,5 @@
-"""Readers:
-
-functions that give iterators over samples, and what makes others of them. Newer programs write a `bireme.io.Dataset`.
+"""Readers: functions that give iterators over samples, and what makes others of them. Newer programs write a
+`bireme.io.Dataset`.
 """
 
 from bireme.reader.decorator import (

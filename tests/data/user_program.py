@@ -1,7 +1,4 @@
-"""A small training script with types, which mypy checks against the installed package;
-
-it must report the wrong lines.
-"""
+"""A small training script with types, which mypy checks against the installed package; it must report the wrong lines."""
 
 from collections.abc import Iterator
 from typing import Any, assert_type

@@ -229,10 +229,7 @@ def brief(a: np.ndarray) -> str:
 
 
 def smooth(row: Row, n: int) -> Iterator[Sample]:
-    """Where derivatives are compared:
-
-    at most `n` float64 samples and two complex128; ties only have one-sided slopes.
-    """
+    """Where derivatives are compared: at most `n` float64 samples and two complex128; ties only have one-sided slopes."""
 
     def untied(a: np.ndarray) -> bool:
         return is_data(a) and (row.along is not None or len(set(a.ravel())) == a.size)

@@ -227,9 +227,8 @@ def compiled(row: LayerRow) -> None:
 
 
 def mixed_precision(row: LayerRow) -> None:
-    """Under auto_cast with bfloat16, results and gradients are those of float32 but for rounding;
-
-    gradients have their parameter's type.
+    """Under auto_cast with bfloat16, results and gradients are those of float32 but for rounding; gradients have their
+    parameter's type.
     """
     found = {}
     for low in (False, True):
@@ -256,9 +255,8 @@ def mixed_precision(row: LayerRow) -> None:
 
 
 def refusals(row: LayerRow) -> None:
-    """Wrong inputs and wrong arguments are refused with a clear sentence;
-
-    so is text in the place of a tensor, if nothing else is.
+    """Wrong inputs and wrong arguments are refused with a clear sentence; so is text in the place of a tensor, if
+    nothing else is.
     """
     if not row.bad and not row.bad_init:
         sample = row.samples()[0]

@@ -1,6 +1,5 @@
-"""References for operators that return elements together with their places:
-
-the elements in the operand's type, exactly.
+"""References for operators that return elements together with their places: the elements in the operand's type,
+exactly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Checks of what stands beside an operator's body:
-
-inference by hand, gradient rules, lowerings, and the body's own trace.
+"""Checks of what stands beside an operator's body: inference by hand, gradient rules, lowerings, and the body's own
+trace.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ def inference(row: Row) -> None:
 
 
 def width(row: Row) -> None:
-    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards;
-
-    with numbers in float64, no array does.
+    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards; with numbers in float64, no
+    array does.
     """
     reached = "static" in row.skip
     for bound, sigs, _, _, outs in _nodes(row, min(row.grad, 1), dtypes.float32, row.plain(3)):
@@ -204,9 +202,8 @@ def _is_half(v: Any) -> bool:
 
 
 def gradient_rule(row: Row) -> None:
-    """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated:
-
-    the rules are in Paddle's convention).
+    """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated: the rules are in Paddle's
+    convention).
     """
     reached = False
     kinds = [dtypes.float64, *[d for d in (dtypes.complex128,) if d in row.dtypes]]

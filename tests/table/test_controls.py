@@ -1,6 +1,5 @@
-"""Negative controls:
-
-for each check a deliberately wrong operator that it must catch, beside a right one that it passes.
+"""Negative controls: for each check a deliberately wrong operator that it must catch, beside a right one that it
+passes.
 """
 
 from __future__ import annotations

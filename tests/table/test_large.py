@@ -212,9 +212,8 @@ CALLS: dict[str, tuple[Callable, list[np.ndarray]]] = {
 
 
 def weights(t: bireme.Tensor) -> bireme.Tensor:
-    """Gradients to begin with:
-
-    large for a single result, as a scaled loss has; else positive and different ones, which add up.
+    """Gradients to begin with: large for a single result, as a scaled loss has; else positive and different ones, which
+    add up.
     """
     n = t.size
     made = np.full(t.shape, 512.0) if n == 1 else (2 * np.random.default_rng(3).integers(0, 8, t.shape) + 1) / 16

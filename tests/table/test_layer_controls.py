@@ -1,7 +1,4 @@
-"""Negative controls of the layer table:
-
-for each check a layer that it must catch, beside a right one that it passes.
-"""
+"""Negative controls of the layer table: for each check a layer that it must catch, beside a right one that it passes."""
 
 import dataclasses
 

@@ -216,9 +216,8 @@ _default = [float32]  # one for the process, as in Paddle
 
 
 def as_paddle_shows(host: np.ndarray) -> np.ndarray:
-    """bfloat16 as Paddle's programs know it in arrays, by its bits, where Paddle's name is taken:
-
-    they turn those into floats themselves.
+    """bfloat16 as Paddle's programs know it in arrays, by its bits, where Paddle's name is taken: they turn those into
+    floats themselves.
     """
     return host.view(np.uint16) if package[0] != "bireme" and host.dtype == bfloat16.np else host
 
@@ -303,9 +302,8 @@ def promote_any(x: DType, y: DType) -> DType:
 
 def promote_scalar(tensor: DType, scalar: DType) -> DType:
     """Type of a tensor with a 0-d tensor: the 0-d one gives way unless its kind is higher."""
-    if (tensor.kind == "c") is not (
-        scalar.kind == "c"
-    ):  # complex with real: the width of both counts, whatever the rank
+    # complex with real: the width of both counts, whatever the rank
+    if (tensor.kind == "c") is not (scalar.kind == "c"):
         both = promote(tensor, scalar)
         assert both is not None
         return both

@@ -238,9 +238,8 @@ def show(got: Any) -> str:
 
 
 class _Files(dict):
-    """Whether a file is of this package, or stands between it and its caller:
-
-    looked up for each frame of each new call.
+    """Whether a file is of this package, or stands between it and its caller: looked up for each frame of each new
+    call.
     """
 
     def __missing__(self, name: str) -> bool:
@@ -352,8 +351,7 @@ def renamed(error: Exception, op: str, parameters: Container[str], part: bool = 
     """An error that came from inside the function `op`, told as its own: users know the name that they called.
 
     Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it
-    belongs to.
-    An operator that is `part` of a function (`split_sizes` of `split`) may speak in that one's name.
+    belongs to. An operator that is `part` of a function (`split_sizes` of `split`) may speak in that one's name.
     """
     if not getattr(error, "_told", False) or not error.args:
         return error

@@ -1,7 +1,4 @@
-"""Flags:
-
-one declaration each, with type, default and a sentence; `set_flags`, `get_flags` and environment variables.
-"""
+"""Flags: one declaration each, with type, default and a sentence; `set_flags`, `get_flags` and environment variables."""
 
 from __future__ import annotations
 

@@ -136,9 +136,8 @@ def drawn() -> int:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, keys come from a stream of their own that starts at `seed`;
-
-    with 0, Paddle's word for none, from the usual one.
+    """Inside, keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none, from the
+    usual one.
     """
     before = _streams.seeded
     _streams.drawn += 1  # keys from here are not to be drawn again from another stream

@@ -60,8 +60,7 @@ def _finish() -> None:
     if threading.active_count() > 1:
         time.sleep(0.01)  # for one that has just let go of an array
     for array in _held:
-        with contextlib.suppress(
-            RuntimeError
-        ):  # of one that another thread has just given away, or whose program failed
+        # of one that another thread has just given away, or whose program failed
+        with contextlib.suppress(RuntimeError):
             array.block_until_ready()
     gc.unfreeze()  # and jax's client goes as it would without us

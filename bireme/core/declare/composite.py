@@ -55,9 +55,8 @@ class Composite:
         return self.call(self.signature.bind(args, kwargs))
 
     def remembered(self) -> Callable | None:
-        """The public call with a memory of the operators that the body recorded, see `repetition`;
-
-        only where it is `plain`.
+        """The public call with a memory of the operators that the body recorded, see `repetition`; only where it is
+        `plain`.
         """
         if not self.options.get("plain"):
             return None
@@ -69,9 +68,8 @@ class Composite:
         def public(*args: Any, **kwargs: Any) -> Any:
             nonlocal new
             try:
-                if (
-                    segment.local.trace is not None
-                ):  # inside another one's body, which is to remember these steps as its own
+                # inside another one's body, which is to remember these steps as its own
+                if segment.local.trace is not None:
                     return self.call(sign.bind(args, kwargs))
                 call = known_calls.call_key(self, args, places, kwargs, takes)
                 if call is not None:

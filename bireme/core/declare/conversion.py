@@ -1,6 +1,5 @@
-"""Arguments of operators:
-
-one conversion and check per kind of annotation; numbers and the type that operands have in common.
+"""Arguments of operators: one conversion and check per kind of annotation; numbers and the type that operands have in
+common.
 """
 
 from __future__ import annotations
@@ -217,8 +216,7 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
     "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
     0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
     "complex": none but real with complex, and integers to the right of float32. With `halves`, which is mixed
-    precision, float32
-    and half precision mix in all of them.
+    precision, float32 and half precision mix in all of them.
     """
     full: DType | None = None
     scalar: DType | None = None

@@ -24,9 +24,8 @@ ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tenso
 
 
 def travels(x: Any) -> bool:
-    """Whether a number goes with the others of its segment, whatever its value:
-
-    a float, or an integer that is exact as one.
+    """Whether a number goes with the others of its segment, whatever its value: a float, or an integer that is exact as
+    one.
     """
     return x.__class__ is float or (x.__class__ is int and -_EXACT <= x <= _EXACT)
 

@@ -5,10 +5,9 @@
         "Elementwise sum with broadcasting. (and an executed example)"
         return jnp.add(x, y)
 
-The body is the implementation on jax arrays. Annotations carry the meaning: `Tensor` is an operand, `Tensor | float`
-an operand that may be a Python number, `list[Tensor]` several, `Key` a place in the random stream; everything else is
-an attribute and part of the key. A rule declared with `@add.grad` names what it reads: the incoming gradient `g`,
-`out`,
+The body is the implementation on jax arrays. Annotations carry the meaning: `Tensor` is an operand, `Tensor | float` an
+operand that may be a Python number, `list[Tensor]` several, `Key` a place in the random stream; everything else is an
+attribute and part of the key. A rule declared with `@add.grad` names what it reads: the incoming gradient `g`, `out`,
 operands and attributes by name, `sigs` for the operands' shapes and dtypes, `needs` for which operands want one, or the
 `platform` it is compiled for; what it does not name is not kept.
 """
@@ -103,9 +102,8 @@ class Op:
         self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
         self.looks_at_values = False
-        self.changes_numbers: (
-            tuple[str, ...] | None
-        ) = ()  # given one of these, `prepare` may change numbers; None: it always may
+        # given one of these, `prepare` may change numbers; None: it always may
+        self.changes_numbers: tuple[str, ...] | None = ()
         self.put_rule: Callable | None = None
         self.layout_rule: Callable | None = None
         self.path_rule: Callable | None = None
@@ -143,10 +141,7 @@ class Op:
     # ------------------------------------------------------------ rules
 
     def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False, on: str | None = None) -> Any:
-        """Declare the gradient;
-
-        its parameters name what it reads. `on` names the platform that a faster form is for.
-        """
+        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for."""
         if rule is None:
             return functools.partial(self.grad, numpy=numpy, on=on)
         names = tuple(inspect.signature(rule).parameters)
@@ -195,9 +190,8 @@ class Op:
         return rule
 
     def inplace(self, rule: Callable) -> Callable:
-        """Declare how the inplace form changes its operand, where that is more than to store the result:
-
-        arguments in, the operand out.
+        """Declare how the inplace form changes its operand, where that is more than to store the result: arguments in,
+        the operand out.
         """
         self.inplace_rule = rule
         return rule
@@ -269,9 +263,8 @@ class Op:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  # operators live as long as the process
     def saves(self, layout: tuple) -> tuple[frozenset[int], frozenset[int] | None, bool]:
-        """For a layout of operands:
-
-        which pass gradients through, which the rule reads (None: all), and whether it reads `out`.
+        """For a layout of operands: which pass gradients through, which the rule reads (None: all), and whether it
+        reads `out`.
         """
         places: dict[str, list[int]] = {}
         i = 0
@@ -327,10 +320,7 @@ class Op:
         return self.record(self.bind((*[1] * len(operands), len(key)), attrs), [*operands, *key])
 
     def sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> tuple | None:
-        """Where each operand came from:
-
-        (place or keyword, dtype of a number or None); None if one was made on the way.
-        """
+        """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
         if not self._may_be_remembered or self.looks_at_values:
             return None
         sign = self.signature
@@ -462,6 +452,10 @@ class Op:
 # ---------------------------------------------------------------- declaring
 
 
+# How it is called: `internal` (not public; or a part of the function it names), `signature` (what users read, where
+# Paddle's has stars), `kernels` (Paddle's names in lists of operators), `c_ops` (see `kernels.py`). What it takes and gives:
+# `upcast` (half precision is computed in float32 and rounded once, since no sum, count or divisor fits into it; "grad": in
+# the gradient alone). CONTRIBUTING.md has the others.
 _OPTIONS = frozenset((
     "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg",
     "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view",
@@ -484,15 +478,30 @@ def declared(made: Any) -> Any:
 
 
 def op(**options: Any) -> Callable[[Callable], Op]:
-    """Declare an operator.
+    """Declare an operator: the function becomes its implementation on jax arrays.
 
-    How it is called: `name`, `internal` (not public; or a part of the function it names), `public`, `method`, `inplace`,
-    `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `name_arg`, `signature` (what users read, where Paddle's has
-    stars), `kernels` (Paddle's names in lists of operators), `c_ops` (see `kernels.py`).
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is computed
-    in float32 and rounded once, since no sum, count or divisor fits into it; "grad": in the gradient alone), `retype`.
-    What it is: `view`, `passes`, `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that
-    never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
+    Annotations say what an argument is: ``Tensor`` is an operand, ``Tensor | float`` an operand that may be a number,
+    ``list[Tensor]`` several, ``Key`` a place in the random stream; all others are attributes, part of the program's key.
+
+    Args:
+        **options: What the operator is, by keyword; CONTRIBUTING.md has a line for each. Most used: ``method`` and
+            ``inplace`` (True or names: Tensor gets these methods), ``promote`` (operands that take one dtype),
+            ``floats`` (integers become float32), ``dtypes`` (those it takes), ``numpy`` (the interpreter's form),
+            ``differentiable``.
+
+    Returns:
+        Decorator that returns the operator. It can be called, and has decorators for its rules: ``grad``, ``infer``,
+        ``check``, ``on``.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bireme import Tensor
+        >>> from bireme.extension import op
+        >>> @op(floats=True)
+        ... def halved(x: Tensor) -> Tensor:
+        ...     return jnp.multiply(x, 0.5)
+        >>> halved(bireme.to_tensor([1, 3])).tolist()
+        [0.5, 1.5]
     """
 
     _known(options)

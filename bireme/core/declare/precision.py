@@ -3,12 +3,9 @@
 An operator says with `amp="low"` that it gains from half precision (products, convolutions), with `amp="high"` that it
 loses by it (sums of many terms, exponentials; level O2 does it in half precision all the same, and rounds once), with
 `amp="wide"` that it is kept in float32 at every level; all others take what they are given, in float32 where one
-operand has
-it, and those without a form for half precision compute in float32. A composite says with `amp="one"` that its operands
-must agree.
-`bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments come in, before any
-memory.
-What a call means depends on the default type too, so that is set here.
+operand has it, and those without a form for half precision compute in float32. A composite says with `amp="one"` that
+its operands must agree. `bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments
+come in, before any memory. What a call means depends on the default type too, so that is set here.
 """
 
 from __future__ import annotations
@@ -35,9 +32,8 @@ class Policy:
 
     def __init__(self, dtype: DType, level: str, low: frozenset[str], high: frozenset[str], promote: bool):
         self.dtype, self.level, self.low, self.high = dtype, level, low, high
-        self._rest = (
-            dtypes.float32 if level == "OD" else dtype if level == "O2" and not promote else None
-        )  # operators of neither list
+        # operators of neither list
+        self._rest = dtypes.float32 if level == "OD" else dtype if level == "O2" and not promote else None
         self._targets: dict[str, DType | None] = {}
 
     def target(self, op: Any) -> DType | None:
@@ -55,9 +51,8 @@ class Policy:
             return dtypes.float32
         if name in self.low or own == "low":
             return self.dtype
-        if own == "wide" or (
-            own == "high" and self.level != "O2"
-        ):  # at O2 only the weights' copies stay wide, as in Paddle
+        # at O2 only the weights' copies stay wide, as in Paddle
+        if own == "wide" or (own == "high" and self.level != "O2"):
             return dtypes.float32
         return self._rest
 

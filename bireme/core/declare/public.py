@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence  # noqa: F401  # annota
 from types import FunctionType, ModuleType
 from typing import Any
 
-from bireme.core.base import errors
+from bireme.core.base import errors, registry
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
@@ -45,7 +45,8 @@ def publish(made: Any) -> Callable:
     doc = Docstring(inspect.cleandoc(made.body.__doc__ or ""), [p.name for p in parameters], made.signature.aliases)
     returns = made.body.__annotations__.get("return", "Tensor")
     _dress(public, made, made.name, doc.function(), parameters, returns)
-    (INTERNAL if internal else PUBLIC)[made.name] = public
+    if registry.is_own(made):
+        (INTERNAL if internal else PUBLIC)[made.name] = public
     for path in (options.get("public") or "").split():
         EXPORTS[path] = made.name
     for name in _names(options.get("method"), made.name):
@@ -61,7 +62,7 @@ def _names(option: Any, name: str) -> list[str]:
 
 def _dress(fn: Any, made: Any, name: str, doc: str, parameters: list[inspect.Parameter], returns: Any) -> None:
     fn.__name__ = fn.__qualname__ = name
-    fn.__module__, fn.__doc__, fn.op = HOME, doc, made
+    fn.__module__, fn.__doc__, fn.op = HOME if registry.is_own(made) else made.body.__module__, doc, made
     fn.__signature__ = inspect.Signature(parameters, return_annotation=returns)
     fn.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": returns}
 
@@ -85,6 +86,12 @@ def function(public: str = "", method: bool | str = False) -> Callable[[Callable
 
 def install(fn: Any, name: str, doc: str) -> None:
     """Give Tensor a method that is a function with the tensor in front: the same code, under a name of its own."""
+    made = getattr(fn, "op", None)
+    known = getattr(Tensor, name, None)
+    if made is not None and not registry.is_own(made) and known is not None:
+        other = getattr(known, "op", None)
+        if other is None or registry.is_own(other):
+            raise errors.bad("op(method)", "a name that Tensor does not have", name, kind=errors.ArgumentError)
     method: Any = FunctionType(fn.__code__, fn.__globals__, name, fn.__defaults__, fn.__closure__)
     method.__kwdefaults__ = fn.__kwdefaults__
     method.__dict__.update(fn.__dict__)
@@ -143,14 +150,14 @@ def _install_inplace(name: str, public: Any, made: Any, doc: Docstring) -> None:
     else:
         texts = doc.inplace(made.told, name, first), doc.inplace_method(made.told, first)
     _dress(inplace, made, name, texts[0], parameters, "Tensor")
-    PUBLIC[name] = inplace
+    if registry.is_own(made):
+        PUBLIC[name] = inplace
     install(inplace, name, texts[1])
 
 
 def locate(modules: Iterable[ModuleType]) -> None:
-    """Tell functions where users find them:
-
-    in the first of these modules that lists them, by their own name if it can be.
+    """Tell functions where users find them: in the first of these modules that lists them, by their own name if it can
+    be.
     """
     found: dict[Any, list[tuple[str, str]]] = {}
     for module in modules:

@@ -3,8 +3,7 @@
 A composite declared `plain=True` records the same operators whenever the kinds of its arguments are the same: Sigs of
 tensors, values of everything else. Then its body runs once for each of them; later calls record the operators straight
 away, with keys drawn anew where operators take one. What a body must not do for that (read a number from a tensor, draw
-a
-random number by itself, change a tensor) ends the memory.
+a random number by itself, change a tensor) ends the memory.
 """
 
 from __future__ import annotations
@@ -82,9 +81,8 @@ class Steps(Recording):
         self.inputs, self.result = inputs, result
 
     def path(self, since: Any, seg: segment.Segment) -> Path | None:
-        """The nodes that recording this has led through, from the state `since`;
-
-        None where it did anything else on the way.
+        """The nodes that recording this has led through, from the state `since`; None where it did anything else on the
+        way.
         """
         nodes: list[Any] = []
         node: Any = seg.state
@@ -169,9 +167,8 @@ class Path:
             if not plain and bound.op.index_rule is not None:
                 bound.op.check_indices(bound, operands)
             made: Any = None
-            if (
-                seg.state is node.parent
-            ):  # asking about indices may have recorded a question; another thread may cut it at any time
+            # asking about indices may have recorded a question; another thread may cut it at any time
+            if seg.state is node.parent:
                 leaves: list[Value] = []
                 needs = False
                 for t in operands:

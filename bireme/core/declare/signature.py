@@ -55,9 +55,8 @@ class Param:
         self.name, self.default, self.only_keyword = name, default, only_keyword
         self.shown = _shown(written, default is None)
         self.kind, self.optional, self.convert = _kind_of(hint, default)
-        self.whole = int in typing.get_args(hint) and float not in typing.get_args(
-            hint
-        )  # `Tensor | int` takes no fractions
+        # `Tensor | int` takes no fractions
+        self.whole = int in typing.get_args(hint) and float not in typing.get_args(hint)
 
 
 @functools.cache
@@ -302,9 +301,8 @@ class Signature:
         return (kind, number(x, kind, self.labels[name]))
 
     def number_type(self, dtype: DType) -> DType:
-        """What a number travels in beside tensors of this type:
-
-        it may be beyond half precision where the result is not.
+        """What a number travels in beside tensors of this type: it may be beyond half precision where the result is
+        not.
         """
         return dtypes.float32 if self.wide and dtype in dtypes.NARROW else dtype
 
@@ -319,9 +317,8 @@ _KNOWN: dict[tuple[str, str], Any] = {}
 
 
 def hints_of(body: Callable) -> dict[str, Any]:
-    """A body's annotations, evaluated;
-
-    what a module has written before is known, which shortens the import of all operators.
+    """A body's annotations, evaluated; what a module has written before is known, which shortens the import of all
+    operators.
     """
     module, written = body.__module__, body.__annotations__
     new = {text: text for text in written.values() if (module, text) not in _KNOWN}
@@ -346,9 +343,8 @@ def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict
 
 
 def _begins_integers(args: tuple) -> bool:
-    """Whether integers are given one by one;
-
-    after one of NumPy's, Paddle takes what is no integer for the next argument.
+    """Whether integers are given one by one; after one of NumPy's, Paddle takes what is no integer for the next
+    argument.
     """
     first = args[0]
     return isinstance(first, int) or (

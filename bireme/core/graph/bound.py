@@ -1,7 +1,4 @@
-"""Bound:
-
-an operator with its attributes, what a Node refers to. GradBound: its gradient, an operator like any other.
-"""
+"""Bound: an operator with its attributes, what a Node refers to. GradBound: its gradient, an operator like any other."""
 
 from __future__ import annotations
 
@@ -121,9 +118,8 @@ class Bound:
         return named
 
     def spans(self, sigs: tuple) -> tuple[tuple[int, str, tuple], ...]:
-        """Which operands are indices:
-
-        (place, what it is called, lowest and highest and the one that is ignored), see `Op.index`.
+        """Which operands are indices: (place, what it is called, lowest and highest and the one that is ignored), see
+        `Op.index`.
         """
         found = self._spans.get(sigs)
         if found is None:
@@ -177,9 +173,8 @@ class Bound:
         found = self._uses.get(sigs)
         if found is None:
             outs = shared(self._infer(sigs))
-            each = (
-                max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1
-            )  # an update of many parameters
+            # an update of many parameters
+            each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1
             found = Use(outs, cost.of(self.op.numpy_form, *self.amounts(sigs, outs), each))
             bounded(self._uses)[shared(sigs)] = found
         return found
@@ -315,9 +310,8 @@ class GradBound:
 
     @property
     def constants(self) -> frozenset[int]:
-        """Operands without a part in its own derivative, as what `relu`'s gradient only compares:
-
-        gradients go past them, as in Paddle.
+        """Operands without a part in its own derivative, as what `relu`'s gradient only compares: gradients go past
+        them, as in Paddle.
         """
         if self._constants is None:
             # a trace for each length of a sequence would be slow: what is multiplied and what compared does not

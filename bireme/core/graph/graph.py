@@ -44,9 +44,8 @@ def _new_sig(key: tuple) -> Sig:
     if found is not None:
         return found
     if len(_SIGS) >= MAX_SIGS:
-        for k, sig in list(
-            _SIGS.items()
-        ):  # one by one, and in this order: at any moment another thread finds it in one of them
+        # one by one, and in this order: at any moment another thread finds it in one of them
+        for k, sig in list(_SIGS.items()):
             _OLD_SIGS[k] = sig
             _SIGS.pop(k, None)
     shape, dtype = key
@@ -219,9 +218,8 @@ class Graph:
 
     @property
     def origin(self) -> tuple:
-        """Which operators from which lines:
-
-        the same for other shapes, and for a loop in Python that goes round more or less often.
+        """Which operators from which lines: the same for other shapes, and for a loop in Python that goes round more or
+        less often.
         """
         return (self.device, frozenset([shared((n.bound.op, n.pos)) for n in self.nodes]))
 
@@ -231,9 +229,8 @@ class Graph:
         return sum(n.work - n.parent.work for n in self.nodes if n.parent is not None and n.bound.by_numpy)
 
     def needed(self, live: tuple[int, ...]) -> tuple[list[Node], list[tuple[int, ...]]]:
-        """The calls that results in `live` depend on, and what nobody reads after each:
-
-        that is not computed, this not kept.
+        """The calls that results in `live` depend on, and what nobody reads after each: that is not computed, this not
+        kept.
         """
         wanted, found, unread = set(live), [], []
         for node in reversed(self.nodes):

@@ -64,9 +64,8 @@ class Segment:
 
 
 def known(seg: Segment, v: Value) -> int | None:
-    """Where a segment has a value:
-
-    the index of a result of its own (>= 0), or ~ the index of a leaf; None if it has not read it.
+    """Where a segment has a value: the index of a result of its own (>= 0), or ~ the index of a leaf; None if it has
+    not read it.
     """
     if v.segment is seg:
         return v.index
@@ -80,8 +79,7 @@ def reference(seg: Segment, v: Value, device: Any, leaves: dict[Value, None]) ->
     in `leaves`.
 
     None where a look-up cannot help: the value is pending elsewhere or on another device than `device`, it is new and
-    read
-    twice by one call, or a closed step has to run first. Recording handles these.
+    read twice by one call, or a closed step has to run first. Recording handles these.
     """
     if v.segment is seg:  # `known`, written out: its call would be 2 % of a call that takes a list
         return v.index
@@ -94,9 +92,8 @@ def reference(seg: Segment, v: Value, device: Any, leaves: dict[Value, None]) ->
 
 
 def pending(seg: Segment, sig: Sig, index: int) -> Value:
-    """A value that the segment will compute:
-
-    all slots are set here, and nowhere else but where a figure stands beside it.
+    """A value that the segment will compute: all slots are set here, and nowhere else but where a figure stands beside
+    it.
     """
     v = Value.__new__(Value)
     v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = (
@@ -168,10 +165,7 @@ def root() -> Node:
 
 
 def _drop_tree() -> None:
-    """Take the tree apart:
-
-    a graph that is remembered holds its path to the root, and must not hold the others with it.
-    """
+    """Take the tree apart: a graph that is remembered holds its path to the root, and must not hold the others with it."""
     old, _roots[0], nodes[0] = _roots[0], Node(), 0
     left: list[Any] = [old]
     while left:

@@ -1,8 +1,8 @@
 """Products of NumPy matrices on all cores: parts of a large one go to threads of our own, which sleep while they wait.
 
 Those of OpenBLAS wait for each other by spinning. On a machine that does something else besides, one of them spins
-until the
-other gets its turn: a step that takes a second alone took two to twenty there. So BLAS makes each part on one thread.
+until the other gets its turn: a step that takes a second alone took two to twenty there. So BLAS makes each part on one
+thread.
 """
 
 from __future__ import annotations

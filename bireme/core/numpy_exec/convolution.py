@@ -2,10 +2,8 @@
 own forms.
 
 A convolution is linear in the image and in the kernel, so there are three functions: the result, the gradient of the
-image,
-which is a transposed convolution too, and that of the kernel. Images are [batch, *spatial, channels] if `last`, else
-[batch,
-channels, *spatial]; kernels [outputs, channels / groups, *window]. Inside, the channels come last in both.
+image, which is a transposed convolution too, and that of the kernel. Images are [batch, *spatial, channels] if `last`,
+else [batch, channels, *spatial]; kernels [outputs, channels / groups, *window]. Inside, the channels come last in both.
 """
 
 from __future__ import annotations

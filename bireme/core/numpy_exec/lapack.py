@@ -103,9 +103,8 @@ def lu(x: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def triangular_solve(a: Any, b: Any, left: bool, lower: bool, trans: int, unit: bool) -> np.ndarray:
-    """Solve with triangular matrices, their transposes (`trans` 1) or adjoints (2), on the left or the right;
-
-    no zero is refused.
+    """Solve with triangular matrices, their transposes (`trans` 1) or adjoints (2), on the left or the right; no zero
+    is refused.
     """
     if b.size == 0:
         return b

@@ -45,9 +45,8 @@ def _plan_of_gradient(grad: GradBound, sigs: tuple[Sig, ...]) -> Callable:
 
 
 def _declared(bound: Bound) -> tuple[Any, tuple]:
-    """The declared form, None if there is none, and the attributes that follow the arrays:
-
-    the body itself takes its own by keyword.
+    """The declared form, None if there is none, and the attributes that follow the arrays: the body itself takes its
+    own by keyword.
     """
     form, simple = bound.op.numpy_form, bound.layout == (1,) * len(bound.layout)
     if form is not None and bound.op.numpy_is_body:
@@ -64,9 +63,8 @@ def _declared(bound: Bound) -> tuple[Any, tuple]:
 
 
 def _body_on_numpy(bound: Bound, body: Callable) -> Callable:
-    """The body on NumPy arrays;
-
-    with its attributes set once where the arrays are its first parameters, which is nearly always.
+    """The body on NumPy arrays; with its attributes set once where the arrays are its first parameters, which is nearly
+    always.
     """
     given = [n for n, count in zip(bound.op.operand_names, bound.layout) if count == 1]
     first = list(inspect.signature(body).parameters.values())[: len(given)]

@@ -382,9 +382,8 @@ def numpy_form(eqn: Any) -> Any:
         return lambda x: np.asarray(x, order="C").view(dtype)  # ascontiguousarray would give a scalar an axis
     if name == "transpose":
         return lambda x: np.transpose(x, p["permutation"])
-    if (
-        name == "reshape" and p.get("dimensions") is not None
-    ):  # gradients of products and grouped convolutions turn axes first
+    # gradients of products and grouped convolutions turn axes first
+    if name == "reshape" and p.get("dimensions") is not None:
         return lambda x: np.reshape(np.transpose(x, p["dimensions"]), shape)
     if name in ("reshape", "squeeze", "expand_dims"):
         return lambda x: np.reshape(x, shape)

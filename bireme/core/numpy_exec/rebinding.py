@@ -15,8 +15,7 @@ from bireme.core.numpy_exec.numpy_namespace import numerics
 
 class traced_once:
     """A rule that an operator applies to many operands, as updates of parameters are: traced once for each shape, not
-    for each
-    operand, which is most of what a compile costs in Python. What it takes by keyword alone is no array.
+    for each operand, which is most of what a compile costs in Python. What it takes by keyword alone is no array.
     """
 
     __slots__ = ("rule", "_call")

@@ -79,9 +79,8 @@ def record(bound: Any, operands: list) -> list[Value]:
 
 
 def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
-    """Take a step that the tree knows;
-
-    `leaves` are read for the first time. None if another thread cut the segment meanwhile.
+    """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment
+    meanwhile.
     """
     outs, values = [], seg.values
     try:
@@ -453,8 +452,7 @@ def backward_starts(frees: bool = False) -> None:
     an optimizer.
 
     Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step.
-    Of those
-    that keep them, such as `grad` for each row of a Jacobian, more may.
+    Of those that keep them, such as `grad` for each row of a Jacobian, more may.
     """
     seg = local.segment
     if (seg.state.depth > flags.max_pending_nodes.value or seg.passes >= 32) and not seg.symbolic:
@@ -470,8 +468,7 @@ def sizes_follow(cut: bool = False) -> None:
     """A size was read from data: what comes now may have another shape in each step, what came before has not.
 
     So that the part of the backward pass that leads through what came before is a program of its own, the same in each
-    step,
-    the pass cuts where it comes to `border` (see `Walk.run`).
+    step, the pass cuts where it comes to `border` (see `Walk.run`).
     """
     seg = local.segment
     if seg.symbolic:
@@ -483,9 +480,8 @@ def sizes_follow(cut: bool = False) -> None:
 
 
 def border() -> int:
-    """Where in the order of the tape sizes began to come from data;
-
-    0 if they do not, or nothing before that can be differentiated.
+    """Where in the order of the tape sizes began to come from data; 0 if they do not, or nothing before that can be
+    differentiated.
     """
     edge = local.border()
     return 0 if edge is None or edge.inputs is None else edge.order

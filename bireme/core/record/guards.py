@@ -65,10 +65,7 @@ def guard(
     kind: type[Exception] = errors.OutOfRangeError,
     result: Value | None = None,
 ) -> None:
-    """Let the program compute `flag`:
-
-    whether the next call that reads `of`, or that which made `result`, is invalid.
-    """
+    """Let the program compute `flag`: whether the next call that reads `of`, or that which made `result`, is invalid."""
     if local.trace is not None:
         local.trace.spoiled = True  # steps recorded again would come without it
     guarding.used = True
@@ -97,9 +94,8 @@ def require(
     run.
 
     `host` looks at the array and returns what is wrong in it: a value to show, True where `got` says it, None or False
-    if
-    nothing is. `device` records the same question and returns the tensor of its answer. The call is the next one that
-    reads `operand`, or `of` where that is another value.
+    if nothing is. `device` records the same question and returns the tensor of its answer. The call is the next one
+    that reads `operand`, or `of` where that is another value.
     """
     if not operand.sig.size:
         return

@@ -1,8 +1,7 @@
 """Sizes at hand: a few integers that follow from others on the host are read without running what is pending.
 
 `F.interpolate(y, paddle.shape(y)[2:])` reads two integers in the middle of a forward pass. They do not depend on
-anything
-that was computed, so the step goes on as one program instead of being cut in two.
+anything that was computed, so the step goes on as one program instead of being cut in two.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ MAX_BYTES = 1024  # bytes of everything on the way to it
 
 
 def peek(v: Value) -> np.ndarray | None:
-    """The array of a pending value, if integers alone lead to it from small arrays on the host;
-
-    they have one answer in every tier.
+    """The array of a pending value, if integers alone lead to it from small arrays on the host; they have one answer in
+    every tier.
     """
     seg = v.segment
     if v.sig.size > MAX_ELEMENTS or v.sig.dtype.kind not in "ib":
@@ -59,9 +57,8 @@ def _computed(v: Value, seg: Any) -> np.ndarray | None:
 
 
 def _way_to(v: Value, seg: Any) -> list | None:
-    """The calls that lead to a value, in their order;
-
-    None if they are too many, too large, or not of integers on the host.
+    """The calls that lead to a value, in their order; None if they are too many, too large, or not of integers on the
+    host.
     """
     wanted, found, node = {v.index}, [], seg.state
     for _ in range(MAX_CALLS):

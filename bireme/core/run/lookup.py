@@ -4,8 +4,7 @@ The tier depends on counts and sizes alone, never on time or on the state of a c
 bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
 when it is met for the first time on CPU and compiled from the second time on. Sequences of operators whose shapes keep
 changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op, or by
-the
-host if they are small.
+the host if they are small.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ MAX_WAITING = 48
 
 
 class Executable:
-    """A prepared call with the outputs it returns and the leaves it donates;
-
-    `front` is a program that goes before it, see `split_step`.
+    """A prepared call with the outputs it returns and the leaves it donates; `front` is a program that goes before it,
+    see `split_step`.
     """
 
     __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers")
@@ -84,9 +82,8 @@ class Entry:
         self.graph, self.family, self.size = graph, family, size
         self.met = self.hits = self.last = 0
         self.looked = 1  # how often it had been met when `_make_room` looked at it
-        self.recent: deque[int] = deque(
-            maxlen=tiers.BUSY_RUNS_SLOW
-        )  # when it was met without a program, by the family's clock
+        # when it was met without a program, by the family's clock
+        self.recent: deque[int] = deque(maxlen=tiers.BUSY_RUNS_SLOW)
         self.exact: dict[tuple, Executable] = {}
         self.compiled: list[Executable] = []
         self.interpreted: Executable | None = None
@@ -114,17 +111,15 @@ class Entry:
 
 
 class Family:
-    """All graphs of one origin:
-
-    the same operators from the same lines, at different shapes or different numbers of times.
+    """All graphs of one origin: the same operators from the same lines, at different shapes or different numbers of
+    times.
     """
 
     __slots__ = ("clock", "entries", "graphs", "warned")
 
     def __init__(self) -> None:
-        self.entries: OrderedDict[int, Entry] = (
-            OrderedDict()
-        )  # those with a compiled program, least recently used first
+        # those with a compiled program, least recently used first
+        self.entries: OrderedDict[int, Entry] = OrderedDict()
         self.clock, self.graphs, self.warned = 0, 0, False
 
 
@@ -151,9 +146,8 @@ def put(array: Any, device: Any) -> Any:
 
 def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
     graph = state.graph
-    if (
-        graph is not None and graph.entry is not None and graph.device is device
-    ):  # the same calls may run on another one
+    # the same calls may run on another one
+    if graph is not None and graph.entry is not None and graph.device is device:
         return graph.entry
     graph = Graph(state, device)
     with _lock:
@@ -514,8 +508,8 @@ def _worth_donating(graph: Graph, live: tuple[int, ...], dead: tuple[int, ...]) 
 
 def _copied_anyway(graph: Graph) -> set[int]:
     """Leaves that XLA would copy before it writes over them: on CPU those that an update of many values reads, because
-    several
-    kernels read each of them, and may do so at the same time."""
+    several kernels read each of them, and may do so at the same time.
+    """
     updates = [n for n in graph.nodes if n.bound.many and not n.bound.differentiable] if graph.device.is_cpu else []
     return {~r for n in updates for r in n.args if r.__class__ is int and r < 0}
 

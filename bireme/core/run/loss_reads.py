@@ -1,6 +1,5 @@
-"""Who reads the loss of a step:
-
-loops that do, on an accelerator, get it from a program of its own (`xla_exec.split_step`).
+"""Who reads the loss of a step: loops that do, on an accelerator, get it from a program of its own
+(`xla_exec.split_step`).
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ WATCHED = 2  # runs after which it is known what a loop reads of each
 
 
 def worth_it(graph: Graph) -> bool:
-    """Whether the device computes while the host records something that takes its time:
-
-    on CPU both want the same cores.
+    """Whether the device computes while the host records something that takes its time: on CPU both want the same
+    cores.
     """
     return len(graph.nodes) >= MIN_CALLS and not graph.device.is_cpu
 
 
 class Watch:
     """What is read of a graph's runs: `front` are the last one's results of one number that the forward pass gives,
-    `rest` the
-    others, `read` which of both were read before the next run; `against` how often in a row that was other than its
-    programs expect."""
+    `rest` the others, `read` which of both were read before the next run; `against` how often in a row that was other
+    than its programs expect.
+    """
 
     __slots__ = ("runs", "front", "rest", "read", "against")
 

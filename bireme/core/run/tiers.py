@@ -2,8 +2,7 @@
 time.
 
 No clock and no state of a cache has a say. `choose` is given what is estimated of the graph (`Size`), what has been met
-so
-far (`History`) and the settings of the process, and says what to do and by which rule. Times are microseconds,
+so far (`History`) and the settings of the process, and says what to do and by which rule. Times are microseconds,
 estimated.
 """
 
@@ -101,9 +100,8 @@ class Size:
         """How often it is interpreted before it is compiled.
 
         Once, as a rule. A loop of tiny operators until its runs have taken as long as the compile would: a script that
-        ends
-        before has not waited for it, and no other takes twice the time of the better choice. Where the wait is short,
-        sooner.
+        ends before has not waited for it, and no other takes twice the time of the better choice. Where the wait is
+        short, sooner.
         """
         if self.calls < LOOP_CALLS or not self.tiny_calls:
             return 1
@@ -112,9 +110,8 @@ class Size:
 
     @property
     def slow_to_compile(self) -> bool:
-        """Whether a compile takes as long as many runs, and is no brief wait:
-
-        where shapes change, it is then seldom worth it.
+        """Whether a compile takes as long as many runs, and is no brief wait: where shapes change, it is then seldom
+        worth it.
         """
         return self.tiny_calls or self.compile_work >= max(LOOP_RUNS * self.work, BRIEF_COMPILE)
 
@@ -190,12 +187,9 @@ def _when_shapes_change(size: Size, history: History, settings: Settings) -> Cho
     """Whether a family may have one more program: a bounded number, replaced only by a clearly busier shape.
 
     On CPU the first few shapes are compiled when they come back, which is all that most loops have, unless many others
-    came
-    before that, as when a sequence grows word by word; and further ones when they are a good part of the last runs, as
-    the
-    sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used. With shapes
-    drawn
-    at random neither happens, and no step waits for a compile late in a run.
+    came before that, as when a sequence grows word by word; and further ones when they are a good part of the last
+    runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used.
+    With shapes drawn at random neither happens, and no step waits for a compile late in a run.
     """
     if history.compiled:
         return Choice(Tier.COMPILE, "other results are held than before", counted=True)

@@ -28,9 +28,8 @@ def write_out(out: Any, result: Any, name: str) -> Any:
 
 
 def become(x: Tensor, new: Tensor, name: str, since: int) -> Tensor:
-    """What an in-place operator does whose result has another shape, which `x` takes as in Paddle;
-
-    `since` is as in `assign_inplace`.
+    """What an in-place operator does whose result has another shape, which `x` takes as in Paddle; `since` is as in
+    `assign_inplace`.
     """
     _must_not_be_leaf(x, _changed(name))
     read(x).marks, backward_pass.changed[0] = marked(x, since), tape.now()
@@ -136,9 +135,8 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 
 
 def retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
-    """Whether an in-place operator gives `x` the type of its result:
-
-    a wider one, as Paddle's arithmetic does, or any with `retype`.
+    """Whether an in-place operator gives `x` the type of its result: a wider one, as Paddle's arithmetic does, or any
+    with `retype`.
     """
     old, kind = x._value.sig.dtype, new._value.sig.dtype
     options = made.options

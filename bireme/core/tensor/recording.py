@@ -2,8 +2,7 @@
 them.
 
 A backward pass that is remembered (`backward_pass.RememberedPass`) is not: it takes the segment straight to the state
-where it ended,
-which is 40 times as fast as recording its calls one by one.
+where it ended, which is 40 times as fast as recording its calls one by one.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from bireme.core.tensor.tensor import Tensor
 
 class Call(NamedTuple):
     """One call, in the language of `Node`: an argument is a result of an earlier call (its index, >= 0), an input (~
-    its index), or
-    a Number, which says where its value stands among the recording's numbers."""
+    its index), or a Number, which says where its value stands among the recording's numbers.
+    """
 
     bound: Any
     args: tuple[Any, ...]

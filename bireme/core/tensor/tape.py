@@ -1,7 +1,4 @@
-"""Autograd:
-
-edges recorded beside the calls; backward.py walks them and records gradient nodes into the same segment.
-"""
+"""Autograd: edges recorded beside the calls; backward.py walks them and records gradient nodes into the same segment."""
 
 from __future__ import annotations
 
@@ -197,9 +194,8 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 key = None
             else:
                 key.append(r)
-    if key is not None and len(numbers) < len(
-        operands
-    ):  # made of nothing, it belongs on the current device, which `record` looks at
+    # made of nothing, it belongs on the current device, which `record` looks at
+    if key is not None and len(numbers) < len(operands):
         node = seg.state.get(tuple(key))
         if node is not None and not node.over and not segment.debug_mode.at_once:
             outs = step(seg, node, operands, numbers, leaves, needs)
@@ -210,9 +206,8 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     if not needs or not state.grad or not bound.differentiable:
         return [wrap(v) for v in made]
     sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
-    first = (
-        made[0].index if made and made[0].segment is segment.local.segment else -1
-    )  # recording it may have cut the segment
+    # recording it may have cut the segment
+    first = made[0].index if made and made[0].segment is segment.local.segment else -1
     return _tracked(bound, operands, sigs, made, tuple([v.sig for v in made]), first)
 
 
@@ -238,9 +233,8 @@ def step(
 def step_to_one(
     seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool
 ) -> Tensor | None:
-    """The same where the step has one result, which nearly all have:
-
-    without lists, because it is what most calls come to.
+    """The same where the step has one result, which nearly all have: without lists, because it is what most calls come
+    to.
     """
     v = Value.__new__(Value)  # as `segment.pending` does: that call would be 3 % of an `x + y`
     v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = (
@@ -342,9 +336,8 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
 def _edge(
     bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int
 ) -> tuple[Edge | None, bool]:
-    """The edge of a call, None if no operand takes a gradient after all;
-
-    and whether results of whole numbers carry one too.
+    """The edge of a call, None if no operand takes a gradient after all; and whether results of whole numbers carry one
+    too.
     """
     inputs: list[Any] = []
     saved: list[Any] = []
@@ -417,9 +410,8 @@ def _pack(edge: Edge) -> None:
 
 
 def packed(pack: Callable, v: Value, stop_gradient: bool) -> Any:
-    """What the user's function makes of a saved value, which it sees as the tensor was;
-
-    what it computes is no part of the graph.
+    """What the user's function makes of a saved value, which it sees as the tensor was; what it computes is no part of
+    the graph.
     """
     grad, state.grad = state.grad, False
     try:

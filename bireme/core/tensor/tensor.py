@@ -587,9 +587,8 @@ class Tensor(Methods):
 def _as_paddle_has_them(
     value: Any, dtype: Any, place: Any, stop_gradient: Any, more: tuple, name: Any, persistable: Any, dims: Any
 ) -> tuple:
-    """Arguments in Paddle's own order:
-
-    value, place, persistable or name, zero_copy, name, stop_gradient; or dtype, dims, name, type, persistable.
+    """Arguments in Paddle's own order: value, place, persistable or name, zero_copy, name, stop_gradient; or dtype,
+    dims, name, type, persistable.
     """
     if isinstance(value, DType) or dims is not None:
         kind, extents = (value, dtype) if isinstance(value, DType) else (dtype, dims)
@@ -723,8 +722,7 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
         host = convert(host, want)
     else:
         # a copy: jax aliases aligned NumPy memory, and a loader that reuses its buffer must not change us. In our own
-        # dtype object:
-        # that of an unpickled array is equal to NumPy's, but says that it is not built in
+        # dtype object: that of an unpickled array is equal to NumPy's, but says that it is not built in
         host = host.astype(dtypes.from_numpy(host.dtype).np, order="C", subok=False)
     return Value(sig_of(host.shape, dtypes.from_numpy(host.dtype)), host, device)
 

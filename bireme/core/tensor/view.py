@@ -211,10 +211,7 @@ _known: dict[tuple, bool] = {}
 
 
 def _shares(view: View, bound: Any, numbers: list) -> bool:
-    """Whether the elements lie in the storage as a further view needs them:
-
-    a reshape of a transposed tensor is a copy.
-    """
+    """Whether the elements lie in the storage as a further view needs them: a reshape of a transposed tensor is a copy."""
     key = (view.cell.value.sig, bound, *[b for b, _ in view.path])
     found = _known.get(key)
     if found is None:
@@ -248,9 +245,8 @@ def in_a_row(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def layout(t: Tensor) -> tuple[tuple[int, ...], int]:
-    """Where the elements of `t` lie in its storage:
-
-    from one index to the next along each axis, and the first; in elements.
+    """Where the elements of `t` lie in its storage: from one index to the next along each axis, and the first; in
+    elements.
     """
     view = t._view
     found = None if view is None else _layout(view.cell.value.sig, view.path)

@@ -12,8 +12,7 @@ def once(x: Any, platform: str) -> Any:
     """The same array, in memory, from where all of its readers take it.
 
     XLA computes a value anew inside of each kernel that reads it, and a product with a sum behind it is rounded once in
-    one
-    kernel, twice in another. The largest of a row would then not be found in the row.
+    one kernel, twice in another. The largest of a row would then not be found in the row.
     """
     if x.size < 2 or not jnp.issubdtype(x.dtype, jnp.inexact):
         return x

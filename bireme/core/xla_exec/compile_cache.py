@@ -80,9 +80,8 @@ _trimmed: set[str] = set()
 
 
 def _trim(path: Path) -> None:
-    """Once in a process:
-
-    of too many programs the ones used last stay, in the way that jax itself drops them, under its lock.
+    """Once in a process: of too many programs the ones used last stay, in the way that jax itself drops them, under its
+    lock.
     """
     real = os.path.realpath(path)
     if real in _trimmed:
@@ -114,9 +113,8 @@ def _halves(path: Path) -> list[Path]:
 
 
 def _mend(path: Path) -> None:
-    """Drop what a process that was killed, or found the disk full, has written by half:
-
-    jax stops at it whenever it adds a program.
+    """Drop what a process that was killed, or found the disk full, has written by half: jax stops at it whenever it
+    adds a program.
     """
     try:
         if _halves(path):
@@ -128,10 +126,7 @@ def _mend(path: Path) -> None:
 
 
 def _drop_used_since(path: Path, began: int) -> None:
-    """Drop programs that were read or written since then, and with them the one that failed:
-
-    jax would keep it forever.
-    """
+    """Drop programs that were read or written since then, and with them the one that failed: jax would keep it forever."""
     try:
         with filelock.FileLock(path / ".lockfile", timeout=1):
             for entry in os.scandir(path):

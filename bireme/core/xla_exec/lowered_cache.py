@@ -1,12 +1,10 @@
 """Traced graphs on disk: what an earlier process has traced and lowered is read instead of being traced again.
 
 jax's cache keeps programs under the text that they were compiled from, and making that text of a training step takes
-longer
-than reading its program. So the text of a large graph is kept too, under a name that is a digest of all that it depends
-on:
-the calls of the graph, the source of this package, versions, settings and the machine. What is compiled is always the
-text
-that came back from its bytes, so a program is the same whether it was traced in this process or in an earlier one.
+longer than reading its program. So the text of a large graph is kept too, under a name that is a digest of all that it
+depends on: the calls of the graph, the source of this package, versions, settings and the machine. What is compiled is
+always the text that came back from its bytes, so a program is the same whether it was traced in this process or in an
+earlier one.
 """
 
 from __future__ import annotations
@@ -50,9 +48,8 @@ class NoStableName(Exception):
 def lower(
     jitted: Any, donated: tuple, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]
 ) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the compiler's options for it;
-
-    by its name on disk, if it has one.
+    """A function lowered for arguments of these shapes, and the compiler's options for it; by its name on disk, if it
+    has one.
     """
     if name is None:
         traced = jitted.trace(*args)
@@ -140,9 +137,8 @@ def _make_room(folder: Path) -> None:
 def name(
     graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole"
 ) -> str | None:
-    """The digest of a graph or a part and of all that its text depends on;
-
-    None where it is small, has no name, or nothing is kept.
+    """The digest of a graph or a part and of all that its text depends on; None where it is small, has no name, or
+    nothing is kept.
     """
     if len(graph.nodes) < MIN_CALLS or not _writable() or not compile_cache.at_hand():
         return None
@@ -213,10 +209,7 @@ def _package() -> tuple[str, ...]:
 
 
 def surroundings(device: Device) -> list[str]:
-    """Where it runs, and what lowering may look at;
-
-    not where programs are kept: that changes while another compiles.
-    """
+    """Where it runs, and what lowering may look at; not where programs are kept: that changes while another compiles."""
     seen = sorted(jax.config.values.keys() - compile_cache.SETTINGS.keys())
     of_jax = [(option, getattr(jax.config, option, jax.config.values[option])) for option in seen]
     ours = list(flags.get_flags(flags.known()).items())

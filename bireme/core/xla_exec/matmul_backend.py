@@ -9,9 +9,8 @@ from typing import Any
 from bireme.core.numpy_exec import blas
 
 # On ARM the products of Eigen are a sixth faster than those of YNNPACK, which is the compiler's choice: 35 against 30
-# GFLOP/s
-# on each core of a Neoverse N1. On x86 with AVX-512 they are at most a tenth ahead. But the products of a batch Eigen
-# makes one by one.
+# GFLOP/s on each core of a Neoverse N1. On x86 with AVX-512 they are at most a tenth ahead. But the products of a batch
+# Eigen makes one by one.
 ARM = platform.machine() in ("aarch64", "arm64")
 BY_EIGEN = {
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_REDUCE"

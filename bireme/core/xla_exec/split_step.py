@@ -1,10 +1,9 @@
 """A step in two programs: what the forward pass gives, as a loss, is there before the gradients are.
 
 A loop that reads the loss of every step on an accelerator would wait for the whole step, and the accelerator then for
-the next one
-to be recorded. With the forward pass as a program of its own the loss can be read while the rest still runs. That takes
-more memory and some percent more of the accelerator's time, so it is done for loops that do read: `run.loss_reads`
-knows.
+the next one to be recorded. With the forward pass as a program of its own the loss can be read while the rest still
+runs. That takes more memory and some percent more of the accelerator's time, so it is done for loops that do read:
+`run.loss_reads` knows.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ def first_gradient(graph: Graph) -> int:
 
 
 def parts(graph: Graph, live: tuple[int, ...]) -> Parts | None:
-    """The calls before the first gradient, and the others;
-
-    None where nobody holds a result of the first, or there is no gradient.
+    """The calls before the first gradient, and the others; None where nobody holds a result of the first, or there is
+    no gradient.
     """
     nodes, border = graph.nodes, first_gradient(graph)
     first = sum(node.first < border for node in nodes)
@@ -57,9 +55,8 @@ def parts(graph: Graph, live: tuple[int, ...]) -> Parts | None:
 
 
 class Front:
-    """The first program, called with what a program of the whole would be given:
-
-    its results, and the second one's arguments.
+    """The first program, called with what a program of the whole would be given: its results, and the second one's
+    arguments.
     """
 
     __slots__ = ("_call", "_count", "_leaves", "_places")

@@ -20,10 +20,9 @@ from bireme.core.graph.graph import Graph, Sig
 from bireme.core.xla_exec import compile_cache, lowered_cache, lowering, matmul_backend, split_step
 
 # Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")`
-# would be 0 and
-# on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against cuBLAS's takes
-# some 7 s for
-# each shape and gains about 1 %, that of other kernels a fifth of the compile and gains nothing.
+# would be 0 and on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against
+# cuBLAS's takes some 7 s for each shape and gains about 1 %, that of other kernels a fifth of the compile and gains
+# nothing.
 EXACT = {"xla_allow_excess_precision": False}
 OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"xla_backend_optimization_level": 1, **EXACT},
@@ -113,9 +112,8 @@ def prepare_early(
 def _made(
     fn: Any, graph: Graph, donate: tuple[int, ...], device: Device, name: str | None, more: list | None = None
 ) -> Any:
-    """A function of leaves and numbers, and of more, compiled:
-
-    it takes the leaves that it may write over first, then the others.
+    """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then
+    the others.
     """
     n = len(graph.leaf_sigs)
     given = set(donate)
@@ -186,9 +184,8 @@ def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
     try:
         jax.default_device.set_local(seg.device.jax)
         if program.front is not None:
-            seg.early, args = program.front(
-                args
-            )  # it takes nothing away: an interrupt before the rest begins loses nothing
+            # it takes nothing away: an interrupt before the rest begins loses nothing
+            seg.early, args = program.front(args)
         if host in program.warm:
             seg.results.extend(starmap(program.call, (args,)))
         else:

@@ -13,8 +13,7 @@ def fresh(x: Any) -> Any:
 
     A rule that repeats a part of the forward pass would otherwise share it, and the shared part, mostly float32, would
     be kept in memory from forward to backward: reading it back takes longer than the arithmetic. The same for a row's
-    few
-    numbers ends what the compiler looks at: it does not weigh to make them anew inside of each reader.
+    few numbers ends what the compiler looks at: it does not weigh to make them anew inside of each reader.
     """
     return lax.optimization_barrier(x)
 

@@ -1,10 +1,9 @@
 """Reading by index: `x[...]` in all its forms, and `unbind`.
 
 A basic index (integers, slices, None, ...) is one `slice_view` node that shares storage: sizes and steps are
-attributes,
-starts are inputs, so `x[i]` in a loop is one program. An index with tensors, lists or masks copies, by `pick`. An
-integer is basic beside an array too, as in Paddle and unlike in NumPy: `x[0, :, [1, 2]]` is `x[0][:, [1, 2]]`. And
-`...` that covers no axis does not separate arrays.
+attributes, starts are inputs, so `x[i]` in a loop is one program. An index with tensors, lists or masks copies, by
+`pick`. An integer is basic beside an array too, as in Paddle and unlike in NumPy: `x[0, :, [1, 2]]` is `x[0][:, [1,
+2]]`. And `...` that covers no axis does not separate arrays.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ from bireme.ops.manipulation import reshape
 
 
 def take_slice(x, starts, spec):
-    """`spec` has, per axis of x, (size, step, drop):
-
-    `size` elements from a start, `step` apart, and whether the axis goes.
+    """`spec` has, per axis of x, (size, step, drop): `size` elements from a start, `step` apart, and whether the axis
+    goes.
     """
     reach = tuple((n - 1) * builtins.abs(step) + 1 if n else 0 for n, step, _ in spec)
     at = tuple(s if step > 0 else s - (r - 1) for s, r, (_, step, _) in zip(starts, reach, spec))
@@ -182,9 +180,8 @@ class Index:
         return _taken(x, *self.steps())
 
     def steps(self) -> tuple[Any, list, list[int] | None]:
-        """The basic part as calls:
-
-        the bound slice, unless all is taken, where it starts, and the shape with new axes, if there are any.
+        """The basic part as calls: the bound slice, unless all is taken, where it starts, and the shape with new axes,
+        if there are any.
         """
         bound, dims = None, list(kept(self.spec))
         if not self.plain or not (self.adds or self.picks):

@@ -320,10 +320,7 @@ def _is(a, b):
 
 
 def _product_grad(g, out, start, is_part, flat, values):
-    """The gradient of a product:
-
-    all of it divided by the factor, and for a factor of zero the product of the others.
-    """
+    """The gradient of a product: all of it divided by the factor, and for a factor of zero the product of the others."""
     one = jnp.ones((), out.dtype)
     first, among = jnp.where(is_part & (start != 0), start, one), jnp.where(values == 0, one, values)
     zeros = put_axis((is_part & (start == 0)).astype(np.int32), flat, values == 0, 0, "add")
@@ -383,9 +380,8 @@ def _put(
             kind=errors.DtypeError,
         )
     values = value_like(arr, values)
-    wide = (
-        broadcast and indices.shape[axis] <= arr.shape[axis]
-    )  # Paddle's rule: an index longer than the axis stays as it is
+    # Paddle's rule: an index longer than the axis stays as it is
+    wide = broadcast and indices.shape[axis] <= arr.shape[axis]
     wanted = [indices.shape[k] if k == axis or not wide else n for k, n in enumerate(arr.shape)]
     for k, (n, i) in enumerate(zip(arr.shape, indices.shape)):
         if k != axis and (i not in (1, n) if wide else i > n):

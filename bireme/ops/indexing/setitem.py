@@ -283,9 +283,8 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
         and not segment.local.segment.symbolic
         and not first._host().any()
     ):
-        value = reshape.reshape(
-            reshape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)]
-        )  # nothing to write, whatever shape it has
+        # nothing to write, whatever shape it has
+        value = reshape.reshape(reshape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)])
     return written(x, first, value, accumulate)
 
 

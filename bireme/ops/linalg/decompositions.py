@@ -59,9 +59,8 @@ def _(g, out, upper):
     inner = jnp.tril(adjoint(lower) @ g)
     inner = inner - 0.5 * jnp.tril(jnp.triu(inner))
     half = triangular(lower, inner, True, "C")
-    return hermitian_part(
-        triangular(lower, adjoint(half), True, "C")
-    )  # the other triangle is its mirror image, though it is not read
+    # the other triangle is its mirror image, though it is not read
+    return hermitian_part(triangular(lower, adjoint(half), True, "C"))
 
 
 @composite(method=True)

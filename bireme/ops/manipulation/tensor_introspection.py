@@ -76,10 +76,7 @@ def data_ptr(self: Tensor) -> int:
 
 
 def _is_initialized(self: Tensor) -> bool:
-    """Whether it has elements in memory, or will have:
-
-    all but empty tensors and parameters that wait for `initialize`.
-    """
+    """Whether it has elements in memory, or will have: all but empty tensors and parameters that wait for `initialize`."""
     return self.size > 0 and "_init_func" not in getattr(self, "__dict__", ())
 
 

@@ -42,9 +42,8 @@ def _matmul(x: Tensor, y: Any) -> Any:
     if not isinstance(y, Tensor):
         return NotImplemented
     if x.dtype is not y.dtype:
-        if (
-            _KINDS.find(y.dtype.kind) <= _KINDS.find(x.dtype.kind) and not y.dtype.is_complex
-        ):  # fractions are not cut: that is refused
+        # fractions are not cut: that is refused
+        if _KINDS.find(y.dtype.kind) <= _KINDS.find(x.dtype.kind) and not y.dtype.is_complex:
             y = arithmetic.cast(y, x.dtype)
         elif x.dtype.is_complex and y.dtype.is_complex:
             x, y = arithmetic.cast(x, "complex128"), arithmetic.cast(y, "complex128")

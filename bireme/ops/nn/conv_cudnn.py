@@ -1,6 +1,5 @@
-"""Convolutions on NVIDIA GPUs:
-
-the three functions of `conv_lowering` by XLA's own operator, which becomes a call of cuDNN.
+"""Convolutions on NVIDIA GPUs: the three functions of `conv_lowering` by XLA's own operator, which becomes a call of
+cuDNN.
 """
 
 from functools import partial

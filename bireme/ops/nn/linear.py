@@ -276,9 +276,8 @@ def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constan
     """Pad a tensor at the ends of its axes.
 
     ``pad`` holds two numbers for each axis: how many elements come before and after. With ``2 * x.ndim`` numbers and
-    mode
-    ``'constant'`` they are for all axes, from the first to the last. Otherwise they are for the last axes, or for the
-    spatial ones, from the last axis backwards: ``[left, right, top, bottom]`` of images.
+    mode ``'constant'`` they are for all axes, from the first to the last. Otherwise they are for the last axes, or for
+    the spatial ones, from the last axis backwards: ``[left, right, top, bottom]`` of images.
 
     Args:
         x: Input tensor.

@@ -21,9 +21,8 @@ from bireme.ops.reduction import reductions
 
 
 def _lse(x):
-    """Log-sum-exp as two numbers, the largest logit and the rest:
-
-    their sum would lose the rest's digits if the logits are large.
+    """Log-sum-exp as two numbers, the largest logit and the rest: their sum would lose the rest's digits if the logits
+    are large.
     """
     top = jnp.max(x, axis=-1, keepdims=True)
     return top, jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True))

@@ -224,8 +224,7 @@ def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Te
     """Adaptive softmax: log-probabilities of labels, with rare classes in clusters behind smaller maps.
 
     Classes below ``cutoffs[0]`` belong to the head; each following pair of cutoffs is a cluster, which has one more
-    column
-    in the head.
+    column in the head.
 
     Args:
         input: Features of shape ``[N, D]``, or ``[D]`` for one sample.

@@ -175,8 +175,7 @@ def sigmoid_focal_loss(
     """Focal loss: binary cross entropy of logits, in which samples that are classified well count less.
 
     With ``p`` the probability of the wrong class, the cross entropy is multiplied by ``p ** gamma``, and by ``alpha``
-    for
-    positive and ``1 - alpha`` for negative labels.
+    for positive and ``1 - alpha`` for negative labels.
 
     Args:
         logit: Logits of a floating-point dtype.

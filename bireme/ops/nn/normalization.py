@@ -23,8 +23,7 @@ def _moments(x, axes, epsilon, one_pass):
     """Mean and 1 / deviation, in float32 at least.
 
     Two passes on CPU: one would lose digits for large means. On a GPU the row is read once, by the kernel that makes
-    it,
-    and summed in float64, which keeps the digits and costs nothing beside the reading.
+    it, and summed in float64, which keeps the digits and costs nothing beside the reading.
     """
     kind = jnp.promote_types(x.dtype, jnp.float32)
     if one_pass and x.dtype != jnp.float64:
@@ -105,9 +104,8 @@ def _(g, x, weight, bias, epsilon, axes):
 
 
 def _norm_grads(g, x, weight, bias, axes, y, inv, d, average, dot):
-    """Gradients of operands, weight and bias:
-
-    `d` is that of the normalized rows `y`, `average` and `dot` its two means.
+    """Gradients of operands, weight and bias: `d` is that of the normalized rows `y`, `average` and `dot` its two
+    means.
     """
     wide = widen(g)
     grads = [((d - average - y * dot) * inv).astype(x.dtype)]
@@ -125,8 +123,7 @@ def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None,
     """Normalize over the last axes to mean 0 and variance 1, then scale and shift.
 
     The result is ``(x - mean) / sqrt(variance + epsilon) * weight + bias``, with the biased variance; statistics of
-    half
-    precision are computed in float32.
+    half precision are computed in float32.
 
     Args:
         x: Input tensor of a floating-point dtype whose last axes have the shape ``normalized_shape``.
@@ -332,10 +329,8 @@ def batch_norm(
     """Normalize each channel to mean 0 and variance 1, then scale and shift it.
 
     In training the statistics are those of the batch, with the biased variance, and the running statistics are updated
-    in
-    place: ``running = momentum * running + (1 - momentum) * batch``. Otherwise the running statistics are used. In
-    training
-    a batch with one element for each channel is returned as it is.
+    in place: ``running = momentum * running + (1 - momentum) * batch``. Otherwise the running statistics are used. In
+    training a batch with one element for each channel is returned as it is.
 
     Args:
         x: Input tensor of a floating-point dtype, of at least 2 dimensions.
@@ -555,8 +550,7 @@ def local_response_norm(
     """Divide each element by a power of the mean square of neighbouring channels.
 
     The result is ``x / (k + alpha * mean(x ** 2)) ** beta``, where the mean is over ``size`` channels around the
-    element;
-    channels out of range count as 0.
+    element; channels out of range count as 0.
 
     Args:
         x: Input tensor of a floating-point dtype, of at least 3 dimensions.

@@ -23,10 +23,7 @@ def _state_dtype(x):
 
 
 def _times(x, weight, kind):
-    """A product in the type `kind`;
-
-    a wider weight is rounded to it here, so that its gradient adds up in its own type.
-    """
+    """A product in the type `kind`; a wider weight is rounded to it here, so that its gradient adds up in its own type."""
     wide = jnp.float32 if kind.itemsize < 4 else kind
     return jnp.matmul(x.astype(kind), weight.T.astype(kind), preferred_element_type=wide)
 

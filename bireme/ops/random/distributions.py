@@ -1,7 +1,4 @@
-"""Numbers drawn from distributions that tensors describe:
-
-one draw for each element, or for each row of probabilities.
-"""
+"""Numbers drawn from distributions that tensors describe: one draw for each element, or for each row of probabilities."""
 
 from __future__ import annotations
 
@@ -164,9 +161,8 @@ def _binomial_mass(k, n, p):
 
 
 def _searched(key, shape, first, ratio, most, dtype, repeat):
-    """Inversion from 0 upwards, for small means:
-
-    `first` is the probability of 0, `ratio(k)` that of k by that of k - 1.
+    """Inversion from 0 upwards, for small means: `first` is the probability of 0, `ratio(k)` that of k by that of k -
+    1.
     """
     u = unit(key, shape, dtype)
     k = jnp.zeros(shape, dtype)
@@ -331,10 +327,7 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
 
 
 def _gamma(x, key, repeat=lax.while_loop):
-    """Marsaglia and Tsang:
-
-    a cube of a normal number, accepted nearly always; below 1 from the distribution one above.
-    """
+    """Marsaglia and Tsang: a cube of a normal number, accepted nearly always; below 1 from the distribution one above."""
     dtype = wide_of(x.dtype)
     shape = x.astype(dtype)
     good = (shape > 0) & (shape < np.inf)

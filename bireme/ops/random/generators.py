@@ -358,9 +358,8 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
         >>> bireme.tensor.random.gaussian([2]).shape
         [2]
     """
-    if (
-        isinstance(mean, complex) and mean.real != mean.imag
-    ):  # as in Paddle, where a mean of numbers in general has to be a tensor
+    # as in Paddle, where a mean of numbers in general has to be a tensor
+    if isinstance(mean, complex) and mean.real != mean.imag:
         raise errors.bad("gaussian(mean)", "a complex number with equal real and imaginary parts", mean)
     if dtype is None and isinstance(mean, complex):
         dtype = dtypes.complex_of(dtypes.get_default())

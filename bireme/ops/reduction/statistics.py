@@ -389,9 +389,8 @@ def _between(y, q, interpolation, ignore):
     place = q * jnp.maximum(valid - 1, 0).astype(q.dtype)
     if not ignore:
         place = jnp.where(valid < n, np.asarray(n - 1, q.dtype), place)
-    place = jnp.clip(
-        jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1
-    )  # an infinite q of one element is NaN
+    # an infinite q of one element is NaN
+    place = jnp.clip(jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1)
     if interpolation == "nearest":
         place = jnp.round(place)
     low = jnp.floor(place) if interpolation != "higher" else jnp.ceil(place)

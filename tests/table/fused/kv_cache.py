@@ -234,9 +234,8 @@ def _transformer(x, ln_s, ln_b, qkv_w, qkv_b, out_w, out_b, ffn_s, ffn_lb, w1, b
 
 
 def weights(layers=1, qkv=(3, 2, 2, 4), wide=6, biases=True, held=still):
-    """Lists of weights for width 4;
-
-    of biases too, or None. All of them are differentiated in one sample alone: it takes long to compile.
+    """Lists of weights for width 4; of biases too, or None. All of them are differentiated in one sample alone: it
+    takes long to compile.
     """
 
     def all_of(k, *shape):

@@ -13,9 +13,8 @@ PARTS = "its operands have several axes each"
 
 
 def divided(rows, keep):
-    """The rows with the first samples alone, which are compiled and differentiated;
-
-    and with the others, whose values are enough.
+    """The rows with the first samples alone, which are compiled and differentiated; and with the others, whose values
+    are enough.
     """
     table, extra = [], []
     for row in rows:

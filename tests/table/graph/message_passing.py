@@ -53,9 +53,8 @@ def _reindex(x, neighbors, count):
 
 
 def _hops(found, row, colptr, input_nodes, sample_sizes, sorted_eids=None, return_eids=False):
-    """Every edge is one of the graph;
-
-    each step draws for the nodes that the one before found; numbers are places in the list of nodes.
+    """Every edge is one of the graph; each step draws for the nodes that the one before found; numbers are places in
+    the list of nodes.
     """
     src, dst, nodes, own, *numbers = found
     edges = {(int(row[j]), i) for i in range(colptr.size - 1) for j in range(colptr[i], colptr[i + 1])}

@@ -57,9 +57,8 @@ def _put(arr, indices, values, axis, reduce="assign", include_self=True, broadca
 
 
 def _ties(w, arr, indices, values, axis, reduce, include_self):
-    """Those that are equal to the least or largest share its gradient;
-
-    of a product, each gets the product of the others.
+    """Those that are equal to the least or largest share its gradient; of a product, each gets the product of the
+    others.
     """
     out, ga, gv = (
         _put(arr, indices, values, axis, reduce, include_self, False),

@@ -16,10 +16,8 @@ def each(x, n):
 
 
 def same_pads(length, window, stride):
-    """By definition:
-
-    the least padding with which the window has ceil(length / stride) places; the two ends take turns, the last one
-    first.
+    """By definition: the least padding with which the window has ceil(length / stride) places; the two ends take turns,
+    the last one first.
     """
     before = after = 0
     while sum(at + window <= before + length + after for at in range(0, length, stride)) < math.ceil(length / stride):
@@ -123,9 +121,8 @@ FORMATS = {1: "NLC", 2: "NHWC", 3: "NDHWC"}
 
 
 def _samples(n, dims, big):
-    """The forms that a convolution takes:
-
-    few places and many, a window of one, groups, one channel a group; all paddings.
+    """The forms that a convolution takes: few places and many, a window of one, groups, one channel a group; all
+    paddings.
     """
     window = (2, 3, 2)[:n]
     x, w = floats(2, 4, *dims), floats(6, 4, *window)

@@ -48,9 +48,8 @@ def _fractional(dims, u, output_size, kernel_size=None):
 
 
 def _over(x, windows, reduce, last=False):
-    """`reduce` of what each window has of a plane:
-
-    (elements [batch, channels, ...], their places, the windows' bounds).
+    """`reduce` of what each window has of a plane: (elements [batch, channels, ...], their places, the windows'
+    bounds).
     """
     x = np.moveaxis(x, -1, 1) if last else x
     dims = x.shape[2:]

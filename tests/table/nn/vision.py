@@ -1,6 +1,5 @@
-"""Rows of images:
-
-other sizes, pixels and channels moved, sampling; dropout of channels; masks of sequences; bilinear maps.
+"""Rows of images: other sizes, pixels and channels moved, sampling; dropout of channels; masks of sequences; bilinear
+maps.
 """
 
 import numpy as np

@@ -96,9 +96,8 @@ def _follows(values, dist):
 
 
 def _drawn(make):
-    """The law of an operator with one draw an element:
-
-    `make` gives the distribution of the largest samples, which all have one parameter.
+    """The law of an operator with one draw an element: `make` gives the distribution of the largest samples, which all
+    have one parameter.
     """
 
     def law(out, x, *args, **kwargs):
