@@ -291,10 +291,8 @@ def test_a_step_with_a_scaler_reads_nothing():
 def test_no_scaling_where_bfloat16_needs_none(dtype, adapts):
     net = bireme.nn.Linear(3, 2)
     opt = bireme.optimizer.SGD(0.1, parameters=net.parameters())
-    scaler, ends = (
-        amp.GradScaler(init_loss_scaling=8.0, use_dynamic_loss_scaling=adapts),
-        dtype == "bfloat16" and adapts,
-    )
+    scaler = amp.GradScaler(init_loss_scaling=8.0, use_dynamic_loss_scaling=adapts)
+    ends = dtype == "bfloat16" and adapts
     with amp.auto_cast(dtype=dtype):
         loss = net(bireme.ones([1, 3])).mean()
     with pytest.warns(UserWarning, match="bfloat16") if ends else contextlib.nullcontext():

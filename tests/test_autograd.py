@@ -879,10 +879,8 @@ def test_saved_tensors_hooks():
 
 @pytest.mark.parametrize("call", [bireme.matmul, lambda x, y: bireme.matmul(y, x)])
 def test_a_factor_that_alone_wants_a_gradient_is_not_kept(call):
-    x, frozen = (
-        bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False),
-        bireme.to_tensor([[5.0, 6.0], [7.0, 8.0]]),
-    )
+    x = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+    frozen = bireme.to_tensor([[5.0, 6.0], [7.0, 8.0]])
     h = x * 1.0
     held = weakref.ref(h._value)
     y = call(h, frozen)

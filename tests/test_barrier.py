@@ -34,10 +34,8 @@ SELECTORS = {
 def test_what_is_selected_is_found_again(name):
     # a kernel over rows rounds the product by itself, one over channels together with the difference
     with bireme.debug.use_executor("xla"):
-        x, s = (
-            bireme.to_tensor(numbers(8, 8, 40, 40).astype("float32")),
-            bireme.to_tensor(numbers(8, 8, 1, 1).astype("float32")),
-        )
+        x = bireme.to_tensor(numbers(8, 8, 40, 40).astype("float32"))
+        s = bireme.to_tensor(numbers(8, 8, 1, 1).astype("float32"))
         y = x - s * 0.000625 * 3
         found = SELECTORS[name](y)
         hit = (y.transpose([0, 2, 3, 1]) == found.transpose([0, 2, 3, 1])).numpy()

@@ -357,10 +357,8 @@ def test_kernels_as_functions():
         values, places = kernel(z, [1], False, mode)
         np.testing.assert_equal([values.numpy(), places.numpy()], list(map(np.array, expected)))
     assert [t.tolist() for t in kernels.median(y, [], True, "avg")] == [[[3.5]], [[[2, 3]]]]
-    whole, halves = (
-        kernels.swiglu_grad(y[:, :2], None, bireme.ones([2, 1])),
-        kernels.swiglu_grad(y[:, :1], y[:, 1:2], bireme.ones([2, 1])),
-    )
+    whole = kernels.swiglu_grad(y[:, :2], None, bireme.ones([2, 1]))
+    halves = kernels.swiglu_grad(y[:, :1], y[:, 1:2], bireme.ones([2, 1]))
     y.stop_gradient = False
     kernels.swiglu(y[:, :2], None).sum().backward()
     assert (

@@ -83,10 +83,8 @@ def test_a_small_network_learns_on_the_gpu_as_on_the_cpu():
             g = np.random.default_rng(1)
             for p in net.parameters():
                 p.set_value((g.standard_normal(p.shape) * 0.05).astype("float32"))
-            x, y = (
-                bireme.to_tensor(g.standard_normal((16, 3, 8, 8)).astype("float32")),
-                bireme.to_tensor(g.integers(0, 10, 16)),
-            )
+            x = bireme.to_tensor(g.standard_normal((16, 3, 8, 8)).astype("float32"))
+            y = bireme.to_tensor(g.integers(0, 10, 16))
             opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
             losses = []
             for _ in range(6):

@@ -117,11 +117,9 @@ def test_the_network_stays_as_it_was(look, capsys):
 
     net = Counting()
     net.net.fc.eval()
-    modes, keys, state = (
-        [layer.training for layer in net.sublayers(True)],
-        list(net.state_dict()),
-        bireme.get_rng_state()[0],
-    )
+    modes = [layer.training for layer in net.sublayers(True)]
+    keys = list(net.state_dict())
+    state = bireme.get_rng_state()[0]
     attributes = [set(vars(layer)) for layer in net.sublayers(True)]
     look(net)
     assert [layer.training for layer in net.sublayers(True)] == modes and list(net.state_dict()) == keys

@@ -290,10 +290,8 @@ def test_interpreted_writes_take_every_place_in_turn(how, axis):
     x = np.asfortranarray(rng.integers(-9, 9, (4, 5, 3)).astype("float32"))
     index = np.array([2, 0, 2, 1, 2], "int32")  # one place three times
     part = rng.integers(-9, 9, [5 if k == axis else n for k, n in enumerate(x.shape)]).astype("float32")
-    expected, steps = (
-        np.moveaxis(x, axis, 0).copy(),
-        {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum},
-    )
+    expected = np.moveaxis(x, axis, 0).copy()
+    steps = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
     for place, row in zip(index, np.moveaxis(part, axis, 0), strict=True):
         expected[place] = row if how == "set" else steps[how](expected[place], row)
     before = x.copy()

@@ -388,11 +388,9 @@ def test_what_param_attr_says(attr, settings, grouped, expected):
 
 
 def test_settings_of_a_group_stand_at_its_parameters():
-    p, q, plain = (
-        parameter([1.0], regularizer=L1Decay(0.75)),
-        parameter([3.0], learning_rate=0.25),
-        bireme.to_tensor([1.0], stop_gradient=False),
-    )
+    p = parameter([1.0], regularizer=L1Decay(0.75))
+    q = parameter([3.0], learning_rate=0.25)
+    plain = bireme.to_tensor([1.0], stop_gradient=False)
     opt = SGD(0.5, parameters=[{"params": [p, plain], "learning_rate": 0.5}, {"params": [q]}], weight_decay=0.5)
     assert (p.optimize_attr["learning_rate"], q.optimize_attr["learning_rate"]) == (0.5, 1.0)
     assert p.regularizer is q.regularizer is opt.regularization
@@ -887,10 +885,8 @@ def test_lazy_mode_moves_rows_that_were_read(amsgrad):
         0.5, parameters=[*table.parameters(), *other.parameters()], lazy_mode=True, amsgrad=amsgrad
     )
     for read in ([1, 1, 3], [3]):
-        before, moments = (
-            table.weight.numpy(),
-            opt.state_dict().get(f"{table.weight.name}_moment1_0", bireme.zeros([4, 2])).numpy(),
-        )
+        before = table.weight.numpy()
+        moments = opt.state_dict().get(f"{table.weight.name}_moment1_0", bireme.zeros([4, 2])).numpy()
         rows = bireme.to_tensor(read)
         (table(rows).sum() + other(rows).sum()).backward()
         opt.step()

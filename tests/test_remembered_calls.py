@@ -110,10 +110,8 @@ def test_numbers_are_those_of_the_call():
 
 
 def test_calls_that_promote_their_operands_keep_their_gradients():
-    a, b = (
-        bireme.to_tensor([1.0, 2.0], stop_gradient=False),
-        bireme.to_tensor([3.0, 4.0], dtype="bfloat16", stop_gradient=False),
-    )
+    a = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+    b = bireme.to_tensor([3.0, 4.0], dtype="bfloat16", stop_gradient=False)
     for _ in range(4):
         a.clear_gradient(False)
         b.clear_gradient(False)

@@ -168,9 +168,8 @@ def test_keys_of_operators_are_drawn_anew():
         drawn.append([F.dropout(x, 0.5).tolist() for _ in range(5)])
     assert drawn[0] == drawn[1] and len({tuple(d) for d in drawn[0]}) == 5
     bireme.seed(7)
-    long_way = [
-        F.dropout(x, bireme.to_tensor(0.5)).tolist() for _ in range(5)
-    ]  # a number that is read: nothing is remembered
+    # a number that is read: nothing is remembered
+    long_way = [F.dropout(x, bireme.to_tensor(0.5)).tolist() for _ in range(5)]
     assert long_way == drawn[0]
     x.stop_gradient = False
     for _ in range(3):

@@ -1,7 +1,5 @@
 """The choice of a tier as a table: what is known of a graph, and what is done with it."""
 
-from dataclasses import replace
-
 import pytest
 
 from bireme.core.run.tiers import BUSY_RUNS, BUSY_RUNS_SLOW, LOOP_RUNS, History, Settings, Size, Tier, choose
@@ -10,27 +8,27 @@ STEP = Size(
     work=1e6, numpy_work=0.0, calls=250, simple_calls=50, results=300, arrays=200, leaves=150
 )  # a training step
 LINE = Size(work=20.0, numpy_work=0.0, calls=3, simple_calls=3, results=3, arrays=2, leaves=1)  # a line that logs
-SORTS = replace(STEP, numpy_work=6e5)  # most of it is what NumPy does best
-DRAWS = replace(STEP, leaves=0)  # the first weights of a model
+SORTS = STEP._replace(numpy_work=6e5)  # most of it is what NumPy does best
+DRAWS = STEP._replace(leaves=0)  # the first weights of a model
 LOOP = Size(
     work=5e3, numpy_work=0.0, calls=400, simple_calls=400, results=400, arrays=20, leaves=10
 )  # a recurrence in Python
-LONG_LOOP = replace(LOOP, simple_calls=0)
+LONG_LOOP = LOOP._replace(simple_calls=0)
 
 FIRST = History(met=1, served=False, compiled=False, shapes=1, programs=0, clock=1, recent=(1,), oldest_use=0)
-AGAIN = replace(FIRST, met=2, clock=2)
-MANY_SHAPES = replace(AGAIN, shapes=50, clock=1000, recent=(999, 1000))
+AGAIN = FIRST._replace(met=2, clock=2)
+MANY_SHAPES = AGAIN._replace(shapes=50, clock=1000, recent=(999, 1000))
 CPU, GPU = Settings(on_cpu=True), Settings(on_cpu=False)
 
 
 def met(times, **more):
-    return replace(AGAIN, met=times, **more)
+    return AGAIN._replace(met=times, **more)
 
 
 def busy(runs, every, **more):
     """A shape that was met so many times, each after so many runs of its family."""
     recent = tuple(range(10_000 - (runs - 1) * every, 10_001, every))
-    return replace(MANY_SHAPES, met=runs + 1, clock=10_000, recent=recent, **more)
+    return MANY_SHAPES._replace(met=runs + 1, clock=10_000, recent=recent, **more)
 
 
 TABLE = [
@@ -57,15 +55,15 @@ TABLE = [
     # on an accelerator
     ("a step at first, on a GPU", STEP, FIRST, GPU, Tier.COMPILE),
     ("a line that logs, on a GPU", LINE, FIRST, GPU, Tier.COMPILE),
-    ("small work of the fifth shape goes to the host", LINE, replace(FIRST, shapes=5), GPU, Tier.INTERPRET),
-    ("a step of the fifth shape does not", STEP, replace(FIRST, shapes=5, programs=4), GPU, Tier.COMPILE),
-    ("a step of the fiftieth", STEP, replace(FIRST, shapes=50, programs=16, oldest_use=1), GPU, Tier.PER_OP),
+    ("small work of the fifth shape goes to the host", LINE, FIRST._replace(shapes=5), GPU, Tier.INTERPRET),
+    ("a step of the fifth shape does not", STEP, FIRST._replace(shapes=5, programs=4), GPU, Tier.COMPILE),
+    ("a step of the fiftieth", STEP, FIRST._replace(shapes=50, programs=16, oldest_use=1), GPU, Tier.PER_OP),
     # settings
     ("without the interpreter", LINE, FIRST, Settings(on_cpu=True, interpret=False), Tier.COMPILE),
     (
         "without it, shapes that change",
         STEP,
-        replace(MANY_SHAPES, programs=16),
+        MANY_SHAPES._replace(programs=16),
         Settings(True, interpret=False),
         Tier.PER_OP,
     ),
@@ -90,7 +88,7 @@ def test_only_what_will_be_compiled_next_is_read_from_disk_beforehand():
     assert choose(STEP, FIRST, CPU).prefetch
     assert not choose(LINE, FIRST, CPU).prefetch
     assert not choose(LOOP, FIRST, CPU).prefetch
-    assert not choose(STEP, replace(FIRST, shapes=9), CPU).prefetch
+    assert not choose(STEP, FIRST._replace(shapes=9), CPU).prefetch
 
 
 def test_runs_count_towards_a_compile_only_where_one_was_considered():

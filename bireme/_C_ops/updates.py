@@ -582,10 +582,8 @@ def nadam_(
         >>> round(p.item(), 4)
         0.4718
     """
-    step, held = (
-        _Step(param, grad, master_param, multi_precision),
-        (momentum_decay_pow, beta2_pow, mu_product, moment1, moment2),
-    )
+    step = _Step(param, grad, master_param, multi_precision)
+    held = (momentum_decay_pow, beta2_pow, mu_product, moment1, moment2)
     coefficients = (_number(learning_rate), beta1, beta2, epsilon, momentum_decay)
     _running(step, held, update_variants.nadam_update([step.value], [step.grad], *[[x] for x in held], *coefficients))
     return param, *held, master_param

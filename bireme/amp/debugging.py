@@ -204,10 +204,8 @@ class TensorCheckerConfig:
             )
         self.enable, self.debug_mode, self.output_dir = enable, debug_mode, output_dir
         self.checked_op_list, self.skipped_op_list = checked_op_list, skipped_op_list
-        self._checked, self._skipped = (
-            _names(f"{where}(checked_op_list)", checked_op_list),
-            _names(f"{where}(skipped_op_list)", skipped_op_list),
-        )
+        self._checked = _names(f"{where}(checked_op_list)", checked_op_list)
+        self._skipped = _names(f"{where}(skipped_op_list)", skipped_op_list)
         self.debug_step, self.stack_height_limit = debug_step, stack_height_limit
         self.start_step: int | None = None
         self.end_step: int | None = None

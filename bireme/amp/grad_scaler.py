@@ -309,10 +309,8 @@ class GradScaler:
         self._incr_ratio, self._decr_ratio = state_dict["incr_ratio"], state_dict["decr_ratio"]
         self._incr_every_n_steps = state_dict["incr_every_n_steps"]
         self._decr_every_n_nan_or_inf = state_dict["decr_every_n_nan_or_inf"]
-        self._good, self._bad = (
-            to_tensor(state_dict["incr_count"], "int32"),
-            to_tensor(state_dict["decr_count"], "int32"),
-        )
+        self._good = to_tensor(state_dict["incr_count"], "int32")
+        self._bad = to_tensor(state_dict["decr_count"], "int32")
         self._use_dynamic_loss_scaling = state_dict["use_dynamic_loss_scaling"]
 
     set_state_dict = load_state_dict

@@ -104,14 +104,12 @@ class VarDesc:
     class VarType:
         """The types by their old names; each is the type itself."""
 
-        BOOL, UINT8, INT8, INT16, INT32, INT64 = (
-            dtypes.bool_,
-            dtypes.uint8,
-            dtypes.int8,
-            dtypes.int16,
-            dtypes.int32,
-            dtypes.int64,
-        )
+        BOOL = dtypes.bool_
+        UINT8 = dtypes.uint8
+        INT8 = dtypes.int8
+        INT16 = dtypes.int16
+        INT32 = dtypes.int32
+        INT64 = dtypes.int64
         FP16, BF16, FP32, FP64 = dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64
         FP8_E4M3FN, FP8_E5M2 = dtypes.float8_e4m3fn, dtypes.float8_e5m2
         COMPLEX64, COMPLEX128 = dtypes.complex64, dtypes.complex128

@@ -52,10 +52,8 @@ class GeneratorLoader:
 
     def _set(self, read: Callable[[], Iterable], places: Any, where: str) -> GeneratorLoader:
         place = places[0] if isinstance(places, (list, tuple)) else places
-        self._read, self._device = (
-            read,
-            devices.current() if place is None else devices.parse(place, f"{where}(places)"),
-        )
+        self._read = read
+        self._device = devices.current() if place is None else devices.parse(place, f"{where}(places)")
         return self
 
     def set_sample_generator(

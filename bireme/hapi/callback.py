@@ -441,13 +441,11 @@ class ReduceLROnPlateau(_Watching):
             raise errors.bad(
                 "ReduceLROnPlateau(factor)", "a number less than 1", factor, kind=errors.for_number(factor)
             )
-        self.factor, self.patience, self.verbose, self.cooldown, self.min_lr = (
-            factor,
-            patience,
-            verbose,
-            cooldown,
-            min_lr,
-        )
+        self.factor = factor
+        self.patience = patience
+        self.verbose = verbose
+        self.cooldown = cooldown
+        self.min_lr = min_lr
         self.epoch = 0
         self._reset()
 

@@ -180,12 +180,10 @@ class DataLoader:
             batch_sampler = (
                 _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
             )
-        self.batch_sampler, self.batch_size, self.shuffle, self.drop_last = (
-            batch_sampler,
-            batch_size,
-            shuffle,
-            drop_last,
-        )
+        self.batch_sampler = batch_sampler
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_last = drop_last
         self.auto_collate_batch = batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate_fn if self.auto_collate_batch else default_convert_fn)
         self.pin_memory = False

@@ -239,13 +239,11 @@ class _Fractional(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        self._output_size, self._kernel_size, self._random_u, self._return_mask, self._name = (
-            output_size,
-            kernel_size,
-            random_u,
-            return_mask,
-            name,
-        )
+        self._output_size = output_size
+        self._kernel_size = kernel_size
+        self._random_u = random_u
+        self._return_mask = return_mask
+        self._name = name
 
     def extra_repr(self) -> str:
         return f"output_size={self._output_size}, return_mask={self._return_mask}"
@@ -335,14 +333,12 @@ class _Unpool(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        self.ksize, self.stride, self.padding, self.data_format, self.output_size, self.name = (
-            kernel_size,
-            stride,
-            padding,
-            data_format,
-            output_size,
-            name,
-        )
+        self.ksize = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.data_format = data_format
+        self.output_size = output_size
+        self.name = name
 
     def forward(self, x: Tensor, indices: Tensor) -> Tensor:
         """Write the elements to their indices.

@@ -365,11 +365,9 @@ class BatchNorm(Layer):
         _fitting("BatchNorm", momentum, epsilon)
         self._act, self._momentum, self._epsilon, self._dtype = act, momentum, epsilon, kind
         self._act_fn = None if act is None else _activation(act)
-        self._data_layout, self._use_global_stats, self._trainable_statistics = (
-            data_layout,
-            use_global_stats,
-            trainable_statistics,
-        )
+        self._data_layout = data_layout
+        self._use_global_stats = use_global_stats
+        self._trainable_statistics = trainable_statistics
         self.weight = self.create_parameter([num_channels], param_attr, kind, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_channels], bias_attr, kind, is_bias=True)
         self._mean = _statistic(self, num_channels, 0.0, kind, moving_mean_name)

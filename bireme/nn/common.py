@@ -439,12 +439,10 @@ class Bilinear(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        self._in1_features, self._in2_features, self._out_features, self._name = (
-            in1_features,
-            in2_features,
-            out_features,
-            name,
-        )
+        self._in1_features = in1_features
+        self._in2_features = in2_features
+        self._out_features = out_features
+        self._name = name
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
         self.bias = self.create_parameter([1, out_features], bias_attr, is_bias=True)

@@ -63,12 +63,10 @@ class _ConvNd(Layer):
             raise errors.bad(f"{name}(out_channels)", f"a multiple of groups = {groups}", out_channels)
         if data_format not in _FORMATS[dims]:
             raise errors.bad(f"{name}(data_format)", " or ".join(map(repr, _FORMATS[dims])), data_format)
-        self._in_channels, self._out_channels, self._groups, self._data_format = (
-            in_channels,
-            out_channels,
-            groups,
-            data_format,
-        )
+        self._in_channels = in_channels
+        self._out_channels = out_channels
+        self._groups = groups
+        self._data_format = data_format
         self._kernel_size, self._stride, self._dilation = [
             _sizes(value, dims, f"{name}({which})")
             for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))

@@ -206,10 +206,8 @@ class MSRAInitializer(KaimingUniform):
         mode: str = "fan_in",
     ):
         super().__init__(fan_in, negative_slope, nonlinearity, mode)
-        self._seed, self._kind = (
-            seed,
-            (KaimingUniform if uniform else KaimingNormal)(fan_in, negative_slope, nonlinearity, mode),
-        )
+        self._seed = seed
+        self._kind = (KaimingUniform if uniform else KaimingNormal)(fan_in, negative_slope, nonlinearity, mode)
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         with streams.seeded(self._seed):

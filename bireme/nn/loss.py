@@ -844,13 +844,11 @@ class HSigmoidLoss(Layer):
                 num_classes,
                 kind=errors.for_integer(num_classes),
             )
-        self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = (
-            feature_size,
-            num_classes,
-            is_custom,
-            is_sparse,
-            name,
-        )
+        self._feature_size = feature_size
+        self._num_classes = num_classes
+        self._is_custom = is_custom
+        self._is_sparse = is_sparse
+        self._name = name
         nodes = num_classes if is_custom else num_classes - 1
         self.weight = self.create_parameter([nodes, feature_size], weight_attr)
         self.bias = self.create_parameter([nodes, 1], bias_attr, is_bias=True)
@@ -928,12 +926,10 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
             raise errors.bad(
                 "AdaptiveLogSoftmaxWithLoss(cutoffs)", f"increasing integers in [1, {n_classes - 1}]", cuts, hint=hint
             )
-        self.in_features, self.n_classes, self.cutoffs, self.div_value = (
-            in_features,
-            n_classes,
-            [*cuts, n_classes],
-            div_value,
-        )
+        self.in_features = in_features
+        self.n_classes = n_classes
+        self.cutoffs = [*cuts, n_classes]
+        self.div_value = div_value
         self.shortlist_size, self.n_clusters = cuts[0], len(cuts)
         self.head_size, self.is_head_bias, self.name = self.shortlist_size + self.n_clusters, head_bias, name
         self.head_weight = self.create_parameter([in_features, self.head_size], weight_attr)

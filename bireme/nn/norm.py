@@ -132,12 +132,10 @@ class GroupNorm(Layer):
         if num_channels % num_groups:
             raise errors.bad("GroupNorm(num_channels)", f"a multiple of num_groups = {num_groups}", num_channels)
         must_not_be_negative("GroupNorm(epsilon)", epsilon)
-        self._num_groups, self._num_channels, self._epsilon, self._data_format = (
-            num_groups,
-            num_channels,
-            epsilon,
-            data_format,
-        )
+        self._num_groups = num_groups
+        self._num_channels = num_channels
+        self._epsilon = epsilon
+        self._data_format = data_format
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         # False keeps the parameter at its initial value, unlike elsewhere: state dicts have it
         self.weight = self.create_parameter([num_channels], weight_attr or None, default_initializer=Constant(1.0))
@@ -179,12 +177,10 @@ class _InstanceNormBase(Layer):
             where = f"{type(self).__name__}(weight_attr, bias_attr)"
             raise errors.bad(where, "both False or neither", [weight_attr, bias_attr], kind=errors.ArgumentError)
         must_not_be_negative(f"{type(self).__name__}(epsilon)", epsilon)
-        self._num_features, self._epsilon, self._momentum, self._data_format = (
-            num_features,
-            epsilon,
-            momentum,
-            data_format,
-        )
+        self._num_features = num_features
+        self._epsilon = epsilon
+        self._momentum = momentum
+        self._data_format = data_format
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
@@ -413,13 +409,11 @@ class SpectralNorm(Layer):
         dtype: DTypeLike = "float32",
     ):
         super().__init__()
-        self._weight_shape, self._dim, self._power_iters, self._eps, self._dtype = (
-            list(weight_shape),
-            dim,
-            power_iters,
-            eps,
-            dtype,
-        )
+        self._weight_shape = list(weight_shape)
+        self._dim = dim
+        self._power_iters = power_iters
+        self._eps = eps
+        self._dtype = dtype
         total = math.prod(self._weight_shape)
         if total <= 0:
             raise errors.bad(

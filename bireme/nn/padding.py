@@ -34,13 +34,11 @@ class _Pad(Layer):
                 padding,
                 kind=errors.ArgumentTypeError,
             )
-        self._pad, self._mode, self._value, self._data_format, self._name = (
-            list(padding),
-            mode,
-            value,
-            data_format,
-            name,
-        )
+        self._pad = list(padding)
+        self._mode = mode
+        self._value = value
+        self._data_format = data_format
+        self._name = name
 
     def forward(self, x: Tensor) -> Tensor:
         """Pad the input.

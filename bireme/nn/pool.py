@@ -21,13 +21,11 @@ class _Pool(Layer):
         name: str | None,
     ) -> None:
         self.ksize = self.kernel_size = kernel_size
-        self.stride, self.padding, self.ceil_mode, self.data_format, self.name = (
-            stride,
-            padding,
-            ceil_mode,
-            data_format,
-            name,
-        )
+        self.stride = stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.data_format = data_format
+        self.name = name
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.ksize}, stride={self.stride}, padding={self.padding}"
@@ -489,12 +487,10 @@ class Fold(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        self.output_sizes, self.kernel_sizes, self.dilations, self.paddings = (
-            output_sizes,
-            kernel_sizes,
-            dilations,
-            paddings,
-        )
+        self.output_sizes = output_sizes
+        self.kernel_sizes = kernel_sizes
+        self.dilations = dilations
+        self.paddings = paddings
         self.strides, self.name = strides, name
 
     def forward(self, input: Tensor) -> Tensor:
@@ -542,13 +538,11 @@ class Unfold(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        self.kernel_sizes, self.dilations, self.paddings, self.strides, self.name = (
-            kernel_sizes,
-            dilations,
-            paddings,
-            strides,
-            name,
-        )
+        self.kernel_sizes = kernel_sizes
+        self.dilations = dilations
+        self.paddings = paddings
+        self.strides = strides
+        self.name = name
 
     def forward(self, input: Tensor) -> Tensor:
         """Take the windows.

@@ -324,19 +324,15 @@ class RNNBase(LayerList):
                 kind=errors.for_integer(num_layers),
             )
         must_be_probability(f"{type(self).__name__}(dropout)", dropout)
-        self.input_size, self.hidden_size, self.num_layers, self.proj_size = (
-            input_size,
-            hidden_size,
-            num_layers,
-            proj_size,
-        )
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.proj_size = proj_size
         self.num_directions = 1 if direction == "forward" else 2
-        self.mode, self.time_major, self.dropout, self.state_components = (
-            mode,
-            time_major,
-            dropout,
-            2 if mode == "LSTM" else 1,
-        )
+        self.mode = mode
+        self.time_major = time_major
+        self.dropout = dropout
+        self.state_components = 2 if mode == "LSTM" else 1
         for n in range(num_layers):
             width = input_size if n == 0 else self.num_directions * (proj_size or hidden_size)
             cells = [kinds[mode](width) for _ in range(self.num_directions)]

@@ -55,12 +55,10 @@ class Upsample(Layer):
     ):
         super().__init__()
         self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode.lower(), align_corners
-        self.align_mode, self.data_format, self.recompute_scale_factor, self.name = (
-            align_mode,
-            data_format,
-            recompute_scale_factor,
-            name,
-        )
+        self.align_mode = align_mode
+        self.data_format = data_format
+        self.recompute_scale_factor = recompute_scale_factor
+        self.name = name
 
     def forward(self, x: Tensor) -> Tensor:
         """Resize the input.

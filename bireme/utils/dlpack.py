@@ -20,18 +20,16 @@ class DLDeviceType(IntEnum):
         2
     """
 
-    kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal, kDLVPI, kDLROCM, kDLExtDev, kDLOneAPI = (
-        1,
-        2,
-        3,
-        4,
-        7,
-        8,
-        9,
-        10,
-        12,
-        14,
-    )
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLExtDev = 12
+    kDLOneAPI = 14
 
 
 def to_dlpack(x: Tensor) -> Any:

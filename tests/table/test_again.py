@@ -22,10 +22,8 @@ def outcome(row: Row, sample: Sample, turn: int) -> list | tuple:
     bireme.seed(11)
     try:
         outs = flat(row.fn(*args, **kwargs))
-        roots, wanted = (
-            [t for t in outs if not t.stop_gradient and t.dtype.is_inexact],
-            [x for x in xs if not x.stop_gradient],
-        )
+        roots = [t for t in outs if not t.stop_gradient and t.dtype.is_inexact]
+        wanted = [x for x in xs if not x.stop_gradient]
         grads = (
             bireme.grad(roots, wanted, [bireme.full_like(t, 0.5) for t in roots], allow_unused=True)
             if roots and wanted

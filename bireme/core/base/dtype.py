@@ -332,12 +332,10 @@ class finfo:
             raise errors.bad("finfo(dtype)", "a floating-point dtype", described=d.name)
         info = ml_dtypes.finfo(real_of(d).np)
         self.min, self.max, self.eps, self.tiny = float(info.min), float(info.max), float(info.eps), float(info.tiny)
-        self.resolution, self.smallest_normal, self.bits, self.dtype = (
-            10.0**-info.precision,
-            float(info.tiny),
-            int(info.bits),
-            real_of(d).name,
-        )
+        self.resolution = 10.0**-info.precision
+        self.smallest_normal = float(info.tiny)
+        self.bits = int(info.bits)
+        self.dtype = real_of(d).name
 
     def __repr__(self) -> str:
         numbers = ", ".join(

@@ -57,6 +57,8 @@ class Bound:
         "reads_out",
         "constants",
         "differentiable",
+        "by_numpy",
+        "is_ufunc",
         "_grads",
         "plans",
         "_uses",
@@ -71,6 +73,8 @@ class Bound:
         self.many = op.many
         self.differentiable, self.constants = op.differentiable, op.constants
         self.passes, self.reads, self.reads_out = op.saves(layout)
+        self.by_numpy = bool(op.options.get("by_numpy"))  # NumPy does it much faster than a compiled program on CPU
+        self.is_ufunc = isinstance(op.numpy_form, np.ufunc)  # such calls all become one kernel
         self._grads: Interned | None = None
         self.plans: dict = {}  # by Sigs, the call on NumPy arrays: see `numpy_exec.planning`
         self._uses: dict[tuple[Sig, ...], Use] = {}
@@ -91,11 +95,6 @@ class Bound:
     def shares_cores(self) -> bool:
         """Whether it does that on all cores by itself, see `blas`."""
         return self.op.shares_cores
-
-    @property
-    def by_numpy(self) -> bool:
-        """Whether NumPy does it much faster than a compiled program on CPU."""
-        return bool(self.op.options.get("by_numpy"))
 
     @property
     def selects(self) -> bool:
@@ -261,10 +260,12 @@ class GradBound:
         "_jits",
         "_use",
         "_still",
+        "by_numpy",
         "__weakref__",
     )
 
     many = differentiable = True
+    is_ufunc = False
     selects = False  # what it reads of the operands is held where they are selected from
     passes: frozenset[int] = frozenset()
     reads = None
@@ -284,7 +285,7 @@ class GradBound:
         )
         self.operand_places = shared(tuple(reads))
         self.takes_outs = base.reads_out
-        self.of_product = bool(base.op.scales)
+        self.of_product, self.by_numpy = bool(base.op.scales), base.by_numpy
         self._constants: frozenset[int] | None = None
         self._grads: Interned | None = None
         # there is one plan and one use: the Sigs of a gradient's operands follow from those of the base
@@ -303,10 +304,6 @@ class GradBound:
     @property
     def shares_cores(self) -> bool:
         return self.base.shares_cores
-
-    @property
-    def by_numpy(self) -> bool:
-        return self.base.by_numpy
 
     @property
     def constants(self) -> frozenset[int]:

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-STEP, ELEMENT, FLOP = (
-    0.6,
-    5e-4,
-    2e-5,
-)  # microseconds: of a call of NumPy, of an element that is read or written, of a product's part
+STEP = 0.6
+ELEMENT = 5e-4
+FLOP = 2e-5
 UFUNC, TRACED = 2, 40  # steps of a ufunc, and of a body that is traced, where nothing is known of it
 DRAWN = 30  # passes over the elements that random words for them take
 A_PASS = 12  # of so many steps in a form one goes over all elements once more: the others look at shapes

@@ -181,6 +181,7 @@ class Graph:
         "packs",
         "device",
         "entry",
+        "guarded",
         "_skeleton",
         "__weakref__",
     )
@@ -204,6 +205,7 @@ class Graph:
             packs.setdefault(dtype, []).append(place)
         self.packs = tuple(packs.items())
         self.entry: Any = None
+        self.guarded: dict[Any, Any] = {}  # what depends on guards in it, see `record.guards`
         self._skeleton: tuple[Any, ...] | None = None
 
     @property
@@ -226,7 +228,8 @@ class Graph:
     @property
     def work_by_numpy(self) -> float:
         """The part of the work that NumPy does much faster than a compiled program."""
-        return sum(n.work - n.parent.work for n in self.nodes if n.parent is not None and n.bound.by_numpy)
+        found = [n for n in self.nodes if n.bound.by_numpy]
+        return sum([n.work - n.parent.work for n in found if n.parent is not None])
 
     def needed(self, live: tuple[int, ...]) -> tuple[list[Node], list[tuple[int, ...]]]:
         """The calls that results in `live` depend on, and what nobody reads after each: that is not computed, this not
@@ -234,15 +237,21 @@ class Graph:
         """
         wanted, found, unread = set(live), [], []
         for node in reversed(self.nodes):
-            made = range(node.first, node.end)
-            if not wanted.isdisjoint(made):
+            if node.end - node.first == 1:  # as nearly all have
+                if node.first not in wanted:
+                    continue
+                free = []
+            else:
+                made = range(node.first, node.end)
+                if wanted.isdisjoint(made):
+                    continue
                 free = [i for i in made if i not in wanted]
-                for r in node.args:
-                    if r.__class__ is int and r >= 0 and r not in wanted:
-                        wanted.add(r)
-                        free.append(r)
-                found.append(node)
-                unread.append(tuple(free))
+            for r in node.args:
+                if r.__class__ is int and r >= 0 and r not in wanted:
+                    wanted.add(r)
+                    free.append(r)
+            found.append(node)
+            unread.append(tuple(free))
         found.reverse()
         unread.reverse()
         return found, unread

@@ -96,16 +96,9 @@ def pending(seg: Segment, sig: Sig, index: int) -> Value:
     it.
     """
     v = Value.__new__(Value)
-    v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = (
-        sig,
-        None,
-        seg,
-        index,
-        None,
-        seg.device,
-        0,
-        None,
-    )
+    v.sig, v.segment, v.index, v.device = sig, seg, index, seg.device
+    v.array = v.leaf_of = v.bounds = None
+    v.marks = 0
     return v
 
 
@@ -170,9 +163,8 @@ def _drop_tree() -> None:
     left: list[Any] = [old]
     while left:
         node = left.pop()
-        left += [
-            after for after in list(node.values()) if after.__class__ is Node
-        ]  # a copy: other threads may record here
+        # a copy: other threads may record here
+        left += [after for after in list(node.values()) if after.__class__ is Node]
         node.clear()
         node.passes = None
 

@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-SHARED_PRODUCT, PRODUCT_PART = (
-    1 << 24,
-    1 << 22,
-)  # multiplications: a millisecond of one core, and the least that is worth handing over
+SHARED_PRODUCT = 1 << 24
+PRODUCT_PART = 1 << 22
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
 
 

@@ -6,6 +6,7 @@ list of NumPy calls; a primitive without a NumPy form is run by jax, one primiti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -32,7 +33,7 @@ class Interpreter:
         steps = []
         for node, free in zip(nodes, unread):
             # leaves stand at the end of the environment, last first, so that a reference to one is its index there
-            args = [slot[r.place] if r.__class__ is Number else r for r in node.args]
+            args = [slot[r.place] if r.__class__ is Number else r for r in node.args] if slot else node.args
             steps.append((planning.plan(node.bound, node.sigs), _taker(args), node.first, node.bound.many, free))
         where = [places[place] for place in numbers]
         makers = {first: fn for fn, _, first, many, _ in steps if not many}
@@ -76,7 +77,7 @@ class Interpreter:
         return call
 
 
-def _taker(args: list[int]) -> Any:
+def _taker(args: Sequence[int]) -> Any:
     """How a step gets its operands from the environment: one by its index, several by one call."""
     if len(args) < 2:
         return args[0] if args else None

@@ -85,9 +85,8 @@ def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
         return functools.partial(grad.by_rule, "numpy", rule=form, xp=np)
     needs = tuple([i in grad.needs for i in range(len(grad.sigs))])
     known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": grad.sigs, "needs": needs}
-    places: dict[str, int | tuple[int, int]] = {
-        "g": (0, count) if base.many else 0
-    }  # one array, or those from here to there
+    # one array, or those from here to there
+    places: dict[str, int | tuple[int, int]] = {"g": (0, count) if base.many else 0}
     i = 0
     for name, n in zip(base.op.operand_names, base.layout):
         if n is None:

@@ -352,9 +352,8 @@ def _held_elsewhere(seg: Segment) -> set[int]:
 
 
 def _drop_lone_views(seg: Segment) -> None:
-    for r in {
-        id(r): r for r in seg.cells
-    }.values():  # many rows of one tensor have one cell, and its one weak reference
+    # many rows of one tensor have one cell, and its one weak reference
+    for r in {id(r): r for r in seg.cells}.values():
         cell = r()
         if cell is not None:
             cell.collapse()

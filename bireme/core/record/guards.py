@@ -7,7 +7,7 @@ it is read, in any thread. See decisions/023.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 from weakref import ref
 
@@ -188,6 +188,8 @@ def _drop(unreported: list, group: list) -> None:
 def add_leaves(seg: Segment, leaves: Iterable[Value]) -> None:
     """A segment reads values for the first time: what it computes from them depends on the same guards."""
     for v in leaves:
+        if not getattr(v, "guards", ()) and not getattr(v, "call_guards", ()):
+            continue
         if seg.symbolic:  # a graph that is run later, with the leaves of now
             check_value(v, wait=True)
         # the segment of these was cut between the check and the call
@@ -222,48 +224,97 @@ def dependent(seg: Segment) -> dict[int, tuple[Guard, ...]]:
     """By value of a segment that has run, the guards it depends on that are not known to be good."""
     leaves = {}
     for place, found in (seg.leaf_guards or {}).items():
-        leaves[~place] = tuple([g for g in found if g.failed() is not False])
+        unknown = [g for g in found if g.failed() is not False]
+        if unknown:
+            leaves[~place] = unknown
     own = []
     for g in seg.guards:
         if g.failed() is False:
             g.found()
         else:
             own.append(g)
-    if not own and not any(leaves.values()):
+    if not own and not leaves:
         return {}
-    reached, calls = _propagate(seg, own, leaves, {g.index: (g,) for g in own}, dict(seg.links or ()))
-    for g in calls:
-        g.found()
-    return reached
+    calls, reached = _plan(seg, own, leaves)
+    for i in calls:
+        own[i].found()
+    sources: dict[Any, Iterable[Guard]] = {**leaves, **{("own", i): (g,) for i, g in enumerate(own)}}
+    for seed, root in seg.links or ():
+        sources["link", seed] = () if root.__class__ is int else getattr(root(), "guards", ())
+    found_by = {}
+    for names, values in reached.items():
+        found_by.update(dict.fromkeys(values, tuple(dict.fromkeys([g for name in names for g in sources[name]]))))
+    return found_by
+
+
+MOST_PLANS = 16  # of one graph: it has as many as there are sets of guards that are not known yet when it has run
+
+
+def _plan(seg: Segment, own: list[Guard], leaves: Iterable[int]) -> tuple[list[int], dict[tuple, list[int]]]:
+    """Which of a segment's own guards found their calls, and by what they depend on the values that depend on guards.
+
+    These are named: `("own", i)`, ~place of a leaf, `("link", i)` for a root elsewhere. So it is the same for each run of
+    a graph, and found once: a walk over the steps of a small transformer takes 2 ms.
+    """
+    plans = {} if seg.state.graph is None else seg.state.graph.guarded
+    flags = tuple([g.index for g in seg.guards])
+    if flags not in plans:
+        nodes = _nodes(seg)
+        plans[flags] = tuple([i for n in _checks(flags, nodes) for i in range(n.first, n.end) if i not in flags])
+    alive = frozenset([i for i in plans[flags] if seg.values[i]() is not None])
+    links = {seed: root if root.__class__ is int else None for seed, root in seg.links or ()}
+    key = (flags, alive, tuple(leaves), tuple(links.items()), *[(g.index, g.operand, g.result, g.since) for g in own])
+    if key not in plans:
+        if len(plans) > MOST_PLANS:
+            plans.clear()
+        names: dict[Any, Any] = {g: ("own", i) for i, g in enumerate(own)}
+        roots = {seed: ("link", seed) if root is None else root for seed, root in links.items()}
+        flag_of = {g.index: (names[g],) for g in own}
+        nodes = _nodes(seg)
+        reached, calls = _propagate(
+            nodes, _checks(flags, nodes, alive), names, {r: (r,) for r in leaves}, flag_of, roots
+        )
+        by: dict[tuple, list[int]] = {}
+        for i, those in reached.items():
+            by.setdefault(those, []).append(i)
+        plans[key] = [i for i, g in enumerate(own) if g in calls], by
+    return plans[key]
 
 
 def not_computable(seg: Segment, g: Guard) -> dict[int, Guard]:
     """The values that cannot be computed because the call of a guard fails."""
-    return dict.fromkeys(_propagate(seg, [g], {}, {}, {})[0], g)
+    nodes, flags = _nodes(seg), [other.index for other in seg.guards]
+    alive = {i for n in nodes for i in range(n.first, n.end) if seg.values[i]() is not None}
+    return dict.fromkeys(_propagate(nodes, _checks(flags, nodes, alive), {g: g}, {}, {}, {})[0], g)
 
 
-def _propagate(
-    seg: Segment, own: list[Guard], reached: dict[int, tuple], flags: dict[int, tuple], links: dict
-) -> tuple[dict[int, tuple], dict[Guard, Any]]:
-    """The guards that each value depends on, given those of leaves (by ~place), and the operator of each guard's call.
-
-    A step that reads a flag, as an update that keeps the old state where it is true, does not depend on its guard.
-    """
+def _nodes(seg: Segment) -> list[Node]:
+    """The steps of a segment, the last one first."""
     nodes: list[Node] = []
     node: Any = seg.state
     while node.bound is not None:
         nodes.append(node)
         node = node.parent
+    return nodes
+
+
+def _propagate(
+    nodes: list[Node], checks: set[Node], own: dict[Guard, Any], reached: dict[int, tuple], flags: dict, links: dict
+) -> tuple[dict[int, tuple], dict[Guard, Any]]:
+    """What each value depends on, given that of leaves (by ~place) and the names of guards, and the operators of their
+    calls.
+
+    A step that reads a flag, as an update that keeps the old state where it is true, does not depend on its guard.
+    """
     calls: dict[Guard, Any] = {}
-    checks = _checks(seg, nodes)
     for node in reversed(nodes):
         refs = [r for r in node.args if r.__class__ is int]
         found = [g for r in refs for g in reached.get(r, ())]
         if node not in checks:
-            found += [g for g in own if _is_call(g, node, refs, calls)]
+            found += [name for g, name in own.items() if _is_call(g, node, refs, calls)]
         if node.first in links:
             root = links[node.first]
-            found += reached.get(root, ()) if root.__class__ is int else getattr(root(), "guards", ())
+            found += reached.get(root, ()) if root.__class__ is int else (root,)
         read = [g for r in refs for g in flags.get(r, ())]
         if read and node.bound.op.name == "logical_or":
             flags[node.first] = tuple(read)
@@ -273,16 +324,15 @@ def _propagate(
     return {i: found for i, found in reached.items() if i >= 0 and found}, calls
 
 
-def _checks(seg: Segment, nodes: list[Node]) -> set[Node]:
-    """The steps, given last one first, that compute flags and nothing else: they read operands, and are no calls."""
-    flags = {g.index for g in seg.guards}
+def _checks(flags: Container[int], nodes: list[Node], alive: Container[int] = ()) -> set[Node]:
+    """The steps that compute flags and nothing else, of what is `alive`: they read operands, and are no calls."""
     checks: set[Node] = set()
     read: set[int] = set()
     used: set[int] = set()  # by other steps than these
     for node in nodes:
         made = [i for i in range(node.first, node.end) if i not in flags]
         refs = [r for r in node.args if r.__class__ is int]
-        if any(i in used or i not in read or seg.values[i]() is not None for i in made):
+        if any(i in used or i not in read or i in alive for i in made):
             used.update(refs)
         else:
             checks.add(node)

@@ -36,12 +36,10 @@ class Note:
     )
 
     def __init__(self, graph: Graph):
-        self.first, self.last, self.ops, self.nbytes = (
-            graph.nodes[0].pos,
-            graph.nodes[-1].pos,
-            len(graph.nodes),
-            graph.nbytes,
-        )
+        self.first = graph.nodes[0].pos
+        self.last = graph.nodes[-1].pos
+        self.ops = len(graph.nodes)
+        self.nbytes = graph.nbytes
         self.compiles, self.compile_ms, self.interpreted = 0, 0.0, 0
         self.entry: Any = None
         self.before = (0, 0, 0, 0.0, 0)  # the counts at the last reset

@@ -9,10 +9,8 @@ estimated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
-
-import numpy as np
+from typing import NamedTuple
 
 from bireme.core.graph.graph import Graph
 
@@ -31,10 +29,8 @@ LOOP_RUNS = 32  # interpreted before it is compiled, at least
 
 # Where shapes change, a compile may take as long as a hundred runs.
 COMPILED_SHAPES = 4  # of a family: compiled as soon as they come back
-FEW_SHAPES, FEW_SHAPES_SLOW = (
-    8,
-    2,
-)  # ... while it has had no more than these; the smaller one where a compile is worth many runs
+FEW_SHAPES = 8
+FEW_SHAPES_SLOW = 2
 BUSY_RUNS, BUSY_RUNS_SLOW, BUSY_SHARE = 8, 48, 16  # further shapes: 8 of the last 8 * 16 runs; 48 of the last 48 * 16
 
 # An accelerator compiles the first shapes of a family at once; small work of further ones goes to the host.
@@ -51,8 +47,7 @@ class Tier(Enum):
     PER_OP = "one small program per operator"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A tier, and the rule that chose it."""
 
     tier: Tier
@@ -62,8 +57,7 @@ class Choice:
     prefetch: bool = False  # the next run will probably be compiled: a program on disk may be read meanwhile
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """What is estimated of a graph, once."""
 
     work: float  # of the interpreter, see `graph.cost`
@@ -118,13 +112,12 @@ class Size:
 
 def size_of(graph: Graph, live: int) -> Size:
     """The size of a graph of which so many results are wanted."""
-    simple = sum([isinstance(getattr(n.bound.op, "numpy_form", None), np.ufunc) for n in graph.nodes])
+    simple = sum([n.bound.is_ufunc for n in graph.nodes])
     leaves = len(graph.leaf_sigs)
     return Size(graph.work, graph.work_by_numpy, len(graph.nodes), simple, len(graph.value_sigs), live + leaves, leaves)
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """What has been met so far, this run included. A family is all graphs of one origin, at whatever shapes."""
 
     met: int  # runs of this graph without a program at hand
@@ -137,8 +130,7 @@ class History:
     oldest_use: int  # when the family's program that has rested longest was last used
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What the process says."""
 
     on_cpu: bool

@@ -161,9 +161,8 @@ class Recomputation:
         self._custom: dict[int, tuple] = {}  # edges whose gradient is a Python function
         self._call_of = {edge: call for call, edge in zip(region.calls, region.edges) if edge is not None}
         self._wanted: set[int] = set()
-        self._about: dict[
-            int, tuple
-        ] = {}  # by a call's first result: targets of its operands, number of its edge, hooks
+        # by a call's first result: targets of its operands, number of its edge, hooks
+        self._about: dict[int, tuple] = {}
         self._roots = [(place := self._want(read(t)), self._target(tape.target_of(t), t._sig, place)) for t in results]
         needed: list[Call] = []
         for i in reversed(range(len(region.calls))):

@@ -237,16 +237,9 @@ def step_to_one(
     to.
     """
     v = Value.__new__(Value)  # as `segment.pending` does: that call would be 3 % of an `x + y`
-    v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = (
-        node.outs[0],
-        None,
-        seg,
-        node.first,
-        None,
-        seg.device,
-        0,
-        None,
-    )
+    v.sig, v.segment, v.index, v.device = node.outs[0], seg, node.first, seg.device
+    v.array = v.leaf_of = v.bounds = None
+    v.marks = 0
     try:
         if leaves:
             flush.read_first(seg, leaves)
@@ -264,9 +257,8 @@ def step_to_one(
     if needs and state.grad and bound.differentiable:
         plain = node.plain
         if plain is None:
-            tensors = [
-                s for s, r in zip(node.sigs, node.key[1:]) if r.__class__ is not DType
-            ]  # numbers take no gradient anyway
+            # numbers take no gradient anyway
+            tensors = [s for s, r in zip(node.sigs, node.key[1:]) if r.__class__ is not DType]
             plain = node.plain = not bound.constants and all(s.dtype.kind in "fc" for s in (*tensors, *node.outs))
         if plain and state.pack is None:
             reads = bound.reads
@@ -278,26 +270,22 @@ def step_to_one(
                     for i, x in enumerate(operands)
                 ]
             else:
-                inputs = [None if x.stop_gradient else x._edge or x for x in operands]
+                if len(operands) == 2:  # written out: a list comprehension is a call in Python 3.11, 3 % of an `x + y`
+                    x, y = operands
+                    inputs = [None if x.stop_gradient else x._edge or x, None if y.stop_gradient else y._edge or y]
+                else:
+                    inputs = [None if x.stop_gradient else x._edge or x for x in operands]
                 if reads is None:
                     saved = [x._value for x in operands]
+                elif reads:
+                    saved = [x._value if i in reads else None for i, x in enumerate(operands)]
                 else:
-                    saved = (
-                        [x._value if i in reads else None for i, x in enumerate(operands)]
-                        if reads
-                        else (None,) * len(operands)
-                    )
+                    saved = (None,) * len(operands)
             if bound.op.bilinear:
                 saved = _read_factors(inputs, saved)
             edge: Any = Edge.__new__(Edge)
-            edge.bound, edge.inputs, edge.sigs, edge.out_sigs, edge.saved, edge.first = (
-                bound,
-                inputs,
-                node.sigs,
-                node.outs,
-                saved,
-                node.first,
-            )
+            edge.bound, edge.inputs, edge.saved = bound, inputs, saved
+            edge.sigs, edge.out_sigs, edge.first = node.sigs, node.outs, node.first
             edge.order = next(_order)
             if bound.reads_out:
                 edge.outs = (v,)

@@ -452,11 +452,9 @@ class Tensor(Methods):
             and other._value.sig.dtype is self.dtype
             and other._value.sig.shape != self._value.sig.shape
         ):
-            self._value, self._edge, self._view = (
-                copy_value(read(other)),
-                None,
-                None,
-            )  # as in Paddle, it takes the other's shape
+            self._value = copy_value(read(other))
+            self._edge = None
+            self._view = None
         else:
             self._replace(other, "copy_(other)")
         return self

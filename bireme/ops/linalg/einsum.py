@@ -124,9 +124,8 @@ def _einsum(operands, terms, out, **how):
     places = {label: i for i, label in enumerate(extents)}
     args = []
     for x, term in zip(operands, terms):
-        kept = [
-            i for i, label in enumerate(term) if x.shape[i] == extents[label]
-        ]  # axes of size 1 that broadcast drop out
+        # axes of size 1 that broadcast drop out
+        kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]
         args += [x.reshape([x.shape[i] for i in kept]), [places[term[i]] for i in kept]]
     once = list(dict.fromkeys(out))
     made = jnp.einsum(*args, [places[label] for label in once], **how)

@@ -323,9 +323,8 @@ def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
         >>> bireme.squeeze(bireme.to_tensor([[1, 2]])).tolist()
         [1, 2]
     """
-    axes = [
-        one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)
-    ]  # an empty list means all, as in Paddle
+    # an empty list means all, as in Paddle
+    axes = [one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)]
     return reshaped(x, [n for i, n in enumerate(x.shape) if n != 1 or i not in axes])
 
 

@@ -182,11 +182,9 @@ class _Steps:
 
     def weights(self, rows):
         """Weights, the factors that dropout leaves, logarithms of the denominators, and tanh of the capped scores."""
-        s, bent, least = (
-            blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale,
-            None,
-            np.asarray(-np.inf, self.wide),
-        )
+        s = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale
+        bent = None
+        least = np.asarray(-np.inf, self.wide)
         row = np.arange(self.rows)[rows, None]
         if self.softcap:
             bent = np.tanh(s / self.softcap)
@@ -253,10 +251,8 @@ def _rows_numpy(query, key, value, mask, bounds, seed, rate, shift, scale, softc
 
 
 def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
-    given, rest = (
-        [a for a in (query, key, value, mask) if a is not None],
-        [None for a in (bounds, seed, rate) if a is not None],
-    )
+    given = [a for a in (query, key, value, mask) if a is not None]
+    rest = [None for a in (bounds, seed, rate) if a is not None]
     if 0 in (*query.shape, *key.shape, *value.shape):
         return *[None if a.dtype == bool else np.zeros_like(a) for a in given], *rest
     steps = _Steps(query, key, value, mask, bounds, _drop_numpy(seed, rate), shift, scale, softcap)

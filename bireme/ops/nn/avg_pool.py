@@ -247,9 +247,8 @@ def lp_pool_of(
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
-    seen = [
-        slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)
-    ]  # no gradient of a power that no window has
+    # no gradient of a power that no window has
+    seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
     image = _power(widen(move(x, last))[:, *seen], norm_type)
     fitted = lax.pad(
         image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)]

@@ -100,12 +100,10 @@ def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
     """What the updates read: epsilon times the root of the second correction, so that one division serves both."""
     root = jnp.sqrt(1 - p2)
     lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
-    rate, b1, b2, decay = (
-        (lr if ratio == 1 else lr * ratio).astype(kind),
-        beta1.astype(kind),
-        beta2.astype(kind),
-        weight_decay.astype(kind),
-    )
+    rate = (lr if ratio == 1 else lr * ratio).astype(kind)
+    b1 = beta1.astype(kind)
+    b2 = beta2.astype(kind)
+    decay = weight_decay.astype(kind)
     numbers = (
         b1,
         1 - b1,

@@ -94,10 +94,8 @@ def _blocks(
                 cos, sin = rope[:, b, done + i]
                 row = np.concatenate([_turned(row[: heads + shared], cos, sin, not halves), row[heads + shared :]])
             turned[t] = row[:heads]
-            keys[spot(b, done + i + shift)], values[spot(b, done + i + shift)] = (
-                row[heads : heads + shared],
-                row[heads + shared :],
-            )
+            keys[spot(b, done + i + shift)] = row[heads : heads + shared]
+            values[spot(b, done + i + shift)] = row[heads + shared :]
         for i, t in enumerate(tokens):
             n = len(tokens) + shift if prompt and mask is not None else done + i + shift + 1
             at = [spot(b, p) for p in range(n)]

@@ -60,11 +60,9 @@ def _ties(w, arr, indices, values, axis, reduce, include_self):
     """Those that are equal to the least or largest share its gradient; of a product, each gets the product of the
     others.
     """
-    out, ga, gv = (
-        _put(arr, indices, values, axis, reduce, include_self, False),
-        np.zeros_like(arr),
-        np.zeros_like(values),
-    )
+    out = _put(arr, indices, values, axis, reduce, include_self, False)
+    ga = np.zeros_like(arr)
+    gv = np.zeros_like(values)
     for to in np.ndindex(arr.shape):
         there = [
             p for p in np.ndindex(indices.shape) if (*p[:axis], indices[p] % arr.shape[axis], *p[axis + 1 :]) == to

@@ -53,10 +53,8 @@ def _triplet(x, near, far):
 
 def _adaptive(x, label, head_weight, tail_weight_0_0, tail_weight_0_1):
     """For labels 0 and 1 at the head and 2 in the first cluster."""
-    head, tail = (
-        special.log_softmax(x @ head_weight, -1),
-        special.log_softmax(x @ tail_weight_0_0 @ tail_weight_0_1, -1),
-    )
+    head = special.log_softmax(x @ head_weight, -1)
+    tail = special.log_softmax(x @ tail_weight_0_0 @ tail_weight_0_1, -1)
     out = np.array([head[n, k] + (tail[n, 0] if k == 2 else 0) for n, k in enumerate(label)])
     return [out, -out.mean()]
 

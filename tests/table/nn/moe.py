@@ -32,10 +32,8 @@ _empty = np.zeros((0, 2, 3, 4))
 def _permute(x, scale, routes, probs, experts, counts, align, do_gather=True):
     places = [-(-n // align) * align for n in counts]
     rows, weights = np.zeros((sum(places), x.shape[1])), np.zeros(sum(places))
-    scales, at = (
-        np.zeros(0) if scale is None else np.zeros((sum(places), scale.shape[1])),
-        np.full((len(x), experts), -1),
-    )
+    scales = np.zeros(0) if scale is None else np.zeros((sum(places), scale.shape[1]))
+    at = np.full((len(x), experts), -1)
     for e in range(experts):
         for n, t in enumerate([t for t in range(len(x)) if e in routes[t]]):
             r = sum(places[:e]) + n

@@ -346,9 +346,8 @@ def _columns(dims, kernel_sizes, strides=1, paddings=0, dilations=1):
     top, left, bottom, right = p if len(p) == 4 else (*p, *p)
     grown = (dims[0] + top + bottom, dims[1] + left + right)
     reach = [(k - 1) * d + 1 for k, d in zip(size, dilation, strict=True)]
-    grown = [
-        r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride, strict=True)
-    ]  # zeros stand in for less than a step
+    # zeros stand in for less than a step
+    grown = [r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride, strict=True)]
     count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(grown, size, stride, dilation, strict=True)]
     at = [
         tuple(

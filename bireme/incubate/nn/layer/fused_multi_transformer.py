@@ -127,12 +127,10 @@ class FusedMultiTransformer(Layer):
         one = initializer.Constant(1.0)
         self.embed_dim, self.num_heads, self.head_dim, self.name = embed_dim, num_heads, head, name
         self.dropout_rate, self.activation, self.normalize_before = dropout_rate, activation, normalize_before
-        self._epsilon, self._residual_alpha, self._trans_qkvw, self._norm_type = (
-            epsilon,
-            residual_alpha,
-            trans_qkvw,
-            norm_type,
-        )
+        self._epsilon = epsilon
+        self._residual_alpha = residual_alpha
+        self._trans_qkvw = trans_qkvw
+        self._norm_type = norm_type
         self._use_neox_rotary_style, self._gqa_group_size = use_neox_rotary_style, gqa_group_size
         kinds = (
             ("ln_scales", [embed_dim], ln_scale_attrs, one),

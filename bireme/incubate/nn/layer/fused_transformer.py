@@ -330,12 +330,10 @@ class FusedFeedForward(Layer):
         _positive("FusedFeedForward", d_model=d_model, dim_feedforward=dim_feedforward)
         _one_process("FusedFeedForward", nranks, ring_id)
         self._d_model, self._dim_feedforward, self._epsilon = d_model, dim_feedforward, epsilon
-        self._dropout_rate, self._act_method, self._normalize_before, self.name = (
-            dropout_rate,
-            activation,
-            normalize_before,
-            name,
-        )
+        self._dropout_rate = dropout_rate
+        self._act_method = activation
+        self._normalize_before = normalize_before
+        self.name = name
         self._act_dropout_rate = dropout_rate if act_dropout_rate is None else act_dropout_rate
         self._linear1_weight = self.create_parameter([d_model, dim_feedforward], linear1_weight_attr)
         self._linear1_bias = self.create_parameter([dim_feedforward], linear1_bias_attr, is_bias=True)
