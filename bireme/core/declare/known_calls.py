@@ -286,7 +286,8 @@ def binary(op: Any, other: Callable) -> Callable:
             return y if y is NotImplemented else long_way(x, y)
         if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None or by_value:
             return long_way(x, y)
-        seg, leaves = local.segment, []
+        seg = local.segment
+        leaves: Any = ()
         rx: Any
         ry: Any
         v = x._value
@@ -296,7 +297,7 @@ def binary(op: Any, other: Callable) -> Callable:
             rx = ~v.leaf
         elif v.array is not None and v.device is seg.device and local.waiting is None:
             rx = v.sig
-            leaves.append(v)
+            leaves = (v,)
         else:
             return long_way(x, y)
         if number:
@@ -313,7 +314,7 @@ def binary(op: Any, other: Callable) -> Callable:
                 ry = ~v.leaf
             elif v.array is not None and v.device is seg.device and local.waiting is None and y is not x:
                 ry = v.sig
-                leaves.append(v)
+                leaves = (*leaves, v)
             else:
                 return long_way(x, y)
         node = seg.state.get((bound, rx, ry))

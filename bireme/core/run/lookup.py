@@ -215,6 +215,7 @@ def execute(seg: Any, held: set[int]) -> None:
 
 def _execute(seg: Any, held: set[int]) -> None:
     state: Node = seg.state
+    stats = counters.STATS
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
     if seg.lost:
         live = tuple([i for i in live if i not in seg.lost])
@@ -227,8 +228,8 @@ def _execute(seg: Any, held: set[int]) -> None:
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead:
         dead = _only_here(dead, arrays, held)
-    counters.STATS["flushes"] += 1
-    counters.STATS["nodes"] += state.depth
+    stats["flushes"] += 1
+    stats["nodes"] += state.depth
     watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
     if watch is not None:
         loss_reads.look_back(entry, watch)
@@ -244,7 +245,7 @@ def _execute(seg: Any, held: set[int]) -> None:
             raise _failed(e, seg, entry) from e
     else:
         entry.hits += 1
-        counters.STATS["cache_hits"] += 1
+        stats["cache_hits"] += 1
         if program.tier != "interpreter":
             entry.family.clock += 1
             entry.last = entry.family.clock
@@ -253,11 +254,11 @@ def _execute(seg: Any, held: set[int]) -> None:
     try:
         if program.tier in _BY_XLA:
             start = time.perf_counter()
-            counters.STATS["op_by_op"] += program.tier == "xla_per_op"
+            stats["op_by_op"] += program.tier == "xla_per_op"
             xla.call(seg, program, vectors, set(dead))
-            counters.STATS["call_ms"] += (time.perf_counter() - start) * 1e3
+            stats["call_ms"] += (time.perf_counter() - start) * 1e3
         else:
-            counters.STATS["interprets"] += program.tier == "interpreter"
+            stats["interprets"] += program.tier == "interpreter"
             seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
     except IndexError as e:
         failed = _failed_guard(seg, entry, vectors)
