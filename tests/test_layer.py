@@ -574,3 +574,29 @@ def test_a_helper_of_ones_own():
     layer = Own()
     assert layer.w.shape == [2, 2]
     assert layer._helper == "mine"
+
+
+@pytest.mark.parametrize(
+    "make, argument",
+    [
+        (lambda: nn.Linear("3", 4), "Linear(in_features)"),
+        (lambda: nn.Linear(3, -4), "Linear(out_features)"),
+        (lambda: nn.Linear(3, 4, weight_attr=5), "Linear(weight_attr)"),
+        (lambda: nn.Bilinear(1, 2, "a"), "Bilinear(out_features)"),
+        (lambda: nn.Conv2D(3, "4", 3), "Conv2D(out_channels)"),
+        (lambda: nn.Embedding(True, 3), "Embedding(num_embeddings)"),
+        (lambda: nn.LayerNorm("a"), "LayerNorm(normalized_shape)"),
+        (lambda: nn.BatchNorm2D(-3), "BatchNorm2D(num_features)"),
+        (lambda: nn.GroupNorm(2, "a"), "GroupNorm(num_channels)"),
+        (lambda: nn.PReLU("a"), "PReLU(num_parameters)"),
+        (lambda: nn.LSTM("3", 4), "LSTM(input_size)"),
+        (lambda: nn.GRUCell(3, 2.5), "GRUCell(hidden_size)"),
+        (lambda: nn.MultiHeadAttention("16", 4), "MultiHeadAttention(embed_dim)"),
+        (lambda: nn.TransformerEncoderLayer(8, "2", 8), "TransformerEncoderLayer(nhead)"),
+    ],
+)
+def test_constructors_blame_their_own_arguments(make, argument):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        make()
+    assert str(caught.value).startswith(f"{argument}: expected ")
+    assert "test_layer.py" in str(caught.value)

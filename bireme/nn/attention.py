@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.arguments import Attr
+from bireme.nn.arguments import Attr, must_be_positive
 from bireme.nn.common import Linear, must_be_probability
 from bireme.nn.layer import Layer
 from bireme.ops import concat, dropout, matmul, reshape, scaled_dot_product_attention, transpose, zeros
@@ -44,12 +44,6 @@ class StaticCache(NamedTuple):
 
     k: Tensor
     v: Tensor
-
-
-def must_be_positive(where: str, **sizes: int) -> None:
-    for name, size in sizes.items():
-        if size <= 0:
-            raise errors.bad(f"{where}({name})", "a positive integer", size, kind=errors.for_number(size))
 
 
 def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | None:

@@ -11,7 +11,7 @@ from bireme.core.base import errors
 from bireme.core.base.keywords import renamed
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.arguments import Attr, DeviceLike, DTypeLike
+from bireme.nn.arguments import Attr, DeviceLike, DTypeLike, must_be_positive
 from bireme.nn.layer import Layer
 from bireme.ops import (
     alpha_dropout,
@@ -144,11 +144,7 @@ class Embedding(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        for what, n in (("num_embeddings", num_embeddings), ("embedding_dim", embedding_dim)):
-            if not isinstance(n, (int, np.integer)):
-                raise errors.bad(f"Embedding({what})", "a positive integer", n, kind=errors.ArgumentTypeError)
-            if n <= 0:
-                raise errors.bad(f"Embedding({what})", "a positive integer", n, kind=errors.for_integer(n))
+        must_be_positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise errors.bad(
                 "Embedding(padding_idx)", f"an index in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx

@@ -9,7 +9,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.base.keywords import renamed
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.arguments import Attr, DeviceLike, DTypeLike, Padding, Sizes
+from bireme.nn.arguments import Attr, DeviceLike, DTypeLike, Padding, Sizes, must_be_positive
 from bireme.nn.initializer import Normal
 from bireme.nn.layer import Layer
 from bireme.ops import conv1d, conv1d_transpose, conv2d, conv2d_transpose, conv3d, conv3d_transpose, pad
@@ -53,9 +53,7 @@ class _ConvNd(Layer):
             )
         if not transposed and dims > 1 and data_format in [first for first, _ in _FORMATS.values()]:
             data_format = _FORMATS[dims][0]  # Paddle takes channels first under the name of any number of axes
-        for which, count in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
-            if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
-                raise errors.bad(f"{name}({which})", "a positive integer", count, kind=errors.for_integer(count))
+        must_be_positive(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
         in_channels, out_channels, groups = int(in_channels), int(out_channels), int(groups)
         if in_channels % groups:
             raise errors.bad(f"{name}(in_channels)", f"a multiple of groups = {groups}", in_channels)

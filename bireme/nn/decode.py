@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import must_be_positive
 from bireme.ops import (
     arange,
     concat,
@@ -147,10 +148,7 @@ class BeamSearchDecoder(Decoder):
         embedding_fn: Callable | None = None,
         output_fn: Callable | None = None,
     ):
-        if not isinstance(beam_size, int) or beam_size < 1:
-            raise errors.bad(
-                "BeamSearchDecoder(beam_size)", "a positive integer", beam_size, kind=errors.for_integer(beam_size)
-            )
+        must_be_positive("BeamSearchDecoder", beam_size=beam_size)
         self.cell, self.embedding_fn, self.output_fn = cell, embedding_fn, output_fn
         self.start_token, self.end_token, self.beam_size = start_token, end_token, beam_size
 

@@ -342,9 +342,7 @@ class Dirac(Initializer):
     """
 
     def __init__(self, groups: int = 1, name: str | None = None):
-        if isinstance(groups, bool) or not isinstance(groups, int):
-            raise errors.bad("Dirac(groups)", "a positive integer", groups, kind=errors.ArgumentTypeError)
-        if groups <= 0:
+        if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
             raise errors.bad("Dirac(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         self._groups = groups
 

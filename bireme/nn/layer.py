@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from typing import Any, NoReturn
 
 from bireme.core.base import dtype as dtypes
@@ -53,6 +55,26 @@ class _Helper:
     ) -> Any:
         # its own may call this one
         return Layer.create_parameter(self._layer, shape, attr, dtype, is_bias, default_initializer)
+
+
+def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
+    """An error about a parameter, told by the argument of Bireme's own layer that it came from: `Linear(in_features)`."""
+    attr, *shape = given
+    wrong = [*([] if attr is None else [attr]), *[n for n in shape if not (isinstance(n, Integral) and n >= 0)]]
+    frame: Any = sys._getframe(2)
+    found = None
+    while frame.f_code.co_name == "__init__" and frame.f_globals["__name__"].startswith("bireme."):
+        code, values = frame.f_code, frame.f_locals
+        names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        found = next(((n, x) for x in wrong for n in names if values.get(n) is x), found)
+        frame = frame.f_back
+    if found is None:
+        return error
+    name, value = found
+    expected = (
+        "a ParamAttr, a str, an initializer, a regularizer or a bool" if "attr" in name else "a non-negative integer"
+    )
+    return errors.bad(f"{type(layer).__name__}({name})", expected, value, kind=type(error))
 
 
 class _HelperOf:
@@ -294,7 +316,10 @@ class Layer(State, Conversions):
             [0.0, 0.0]
         """
         where = f"{type(self).__name__}.create_parameter"
-        return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
+        try:
+            return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
+        except errors.TELLING as error:
+            raise _by_constructor(error, self, [attr, *(shape if isinstance(shape, (list, tuple)) else ())])  # noqa: B904  # the same error
 
     _helper = _HelperOf()
 

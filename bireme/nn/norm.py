@@ -11,7 +11,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.arguments import Attr, DTypeLike
+from bireme.nn.arguments import Attr, DTypeLike, must_be_positive
 from bireme.nn.initializer import Constant, Normal
 from bireme.nn.layer import Layer
 from bireme.ops import group_norm, instance_norm, layer_norm, local_response_norm, spectral_norm_of
@@ -125,10 +125,7 @@ class GroupNorm(Layer):
         super().__init__()
         if data_format not in ("NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
             raise errors.bad("GroupNorm(data_format)", "'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC' or 'NDHWC'", data_format)
-        if not isinstance(num_groups, numbers.Integral) or num_groups < 1:
-            raise errors.bad(
-                "GroupNorm(num_groups)", "a positive integer", num_groups, kind=errors.for_integer(num_groups)
-            )
+        must_be_positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise errors.bad("GroupNorm(num_channels)", f"a multiple of num_groups = {num_groups}", num_channels)
         must_not_be_negative("GroupNorm(epsilon)", epsilon)

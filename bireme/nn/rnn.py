@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.arguments import Attr
+from bireme.nn.arguments import Attr, must_be_positive
 from bireme.nn.common import must_be_probability
 from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer
@@ -316,13 +315,8 @@ class RNNBase(LayerList):
             raise errors.bad(f"{type(self).__name__}(mode)", f"one of {', '.join(map(repr, kinds))}", mode)
         if direction not in ("forward", "bidirect", "bidirectional"):
             raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
-        if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
-            raise errors.bad(
-                f"{type(self).__name__}(num_layers)",
-                "a positive integer",
-                num_layers,
-                kind=errors.for_integer(num_layers),
-            )
+        name = type(self).__name__
+        must_be_positive(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         must_be_probability(f"{type(self).__name__}(dropout)", dropout)
         self.input_size = input_size
         self.hidden_size = hidden_size

@@ -7,7 +7,7 @@ from typing import Any
 from bireme import defaults
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.arguments import Attr, DTypeLike
+from bireme.nn.arguments import Attr, DTypeLike, must_be_positive
 from bireme.nn.initializer import Constant, Uniform
 from bireme.nn.layer import Layer
 from bireme.ops import full
@@ -92,10 +92,7 @@ class Cell(RNNCellBase):
     def __init__(self, mode: str, input_size: int, hidden_size: int, attrs: tuple, proj_size: int = 0):
         super().__init__()
         name, proj_size = type(self).__name__, proj_size or 0
-        if hidden_size <= 0:
-            raise errors.bad(
-                f"{name}(hidden_size)", "a positive integer", hidden_size, kind=errors.for_integer(hidden_size)
-            )
+        must_be_positive(name, input_size=input_size, hidden_size=hidden_size)
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
             raise errors.bad(
                 f"{name}(proj_size)", f"a non-negative integer less than hidden_size = {hidden_size}", proj_size

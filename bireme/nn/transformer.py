@@ -11,8 +11,8 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
-from bireme.nn.arguments import Attr
-from bireme.nn.attention import Cache, MultiHeadAttention, StaticCache, must_be_positive
+from bireme.nn.arguments import Attr, must_be_positive
+from bireme.nn.attention import Cache, MultiHeadAttention, StaticCache
 from bireme.nn.attention import _convert_attention_mask as _convert_attention_mask  # programs ask for it here
 from bireme.nn.common import Dropout, Linear
 from bireme.nn.container import LayerList

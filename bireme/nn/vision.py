@@ -8,7 +8,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.arguments import Sizes
+from bireme.nn.arguments import Sizes, must_be_positive
 from bireme.nn.layer import Layer
 from bireme.ops import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
 
@@ -166,10 +166,7 @@ class UpsamplingBilinear2D(_Upsampling):
 
 def _checked(layer: Layer, which: str, n: Any, data_format: Any) -> int:
     name = type(layer).__name__
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise errors.bad(f"{name}({which})", "an integer", n, kind=errors.ArgumentTypeError)
-    if n < 1:
-        raise errors.bad(f"{name}({which})", "a positive integer", n, kind=errors.for_number(n))
+    must_be_positive(name, **{which: n})
     if data_format not in ("NCHW", "NHWC"):
         raise errors.bad(f"{name}(data_format)", "'NCHW' or 'NHWC'", data_format)
     return n

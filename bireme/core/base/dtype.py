@@ -233,7 +233,7 @@ def set_default(spec: Any) -> None:
         raise errors.bad(
             "set_default_dtype(d)",
             "float16, bfloat16, float32 or float64",
-            described=dtype.name,
+            dtype.name,
             kind=errors.ArgumentTypeError,
         )
     _default[0] = dtype

@@ -67,10 +67,10 @@ def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
         # beside a zero, -1 is what the sizes other than zero leave over
         size = math.prod(n for n in sig.shape if n) if 0 in found and not sig.size else sig.size
         if size % rest:
-            raise errors.bad(where, f"a shape of {sig.size} elements, as x has", list(found))
+            raise errors.bad(where, f"a shape of {sig.size} elements, as x has", list(found), kind=errors.ShapeError)
         found[found.index(-1)] = size // rest
     if math.prod(found) != sig.size:
-        raise errors.bad(where, f"a shape of {sig.size} elements, as x has", list(found))
+        raise errors.bad(where, f"a shape of {sig.size} elements, as x has", list(found), kind=errors.ShapeError)
     return tuple(found)
 
 

@@ -149,7 +149,8 @@ def _check(name: str, transposed: bool = False) -> Callable:
             raise errors.bad(f"{name}(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         wanted = weight.shape[0] if transposed else weight.shape[1] * groups
         if channels != wanted:
-            raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
+            expected = f"{wanted} channels, as {where_in} says for groups = {groups}"
+            raise errors.bad(f"{name}(x)", expected, channels, kind=errors.ShapeError)
         if weight.shape[0] % groups:
             raise errors.bad(
                 f"{name}(weight)",
