@@ -42,6 +42,7 @@ class Edge(_Seldom):
     __slots__ = ("__dict__", "__weakref__", "bound", "first", "inputs", "order", "out_sigs", "saved", "sigs")
 
     plain = True  # its gradients are recorded steps and nothing else
+    users = False  # its gradients are tensors of the user, with the stop_gradient that they were given
     inputs: Any
     first: int  # place of its first output in the segment that has the edge, -1 if that is another one
 
