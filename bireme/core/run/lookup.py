@@ -25,7 +25,7 @@ import numpy as np
 
 from bireme.core.base import counters, errors, flags, shutdown
 from bireme.core.base.device import Fork, started
-from bireme.core.graph import executor
+from bireme.core.graph import executor, segment
 from bireme.core.graph.graph import Graph, Node, Value
 from bireme.core.numpy_exec import interpreter
 from bireme.core.run import explain, loss_reads, prefetch, tiers
@@ -33,6 +33,7 @@ from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import split_step, xla
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
+MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
 MAX_WAITING = 48
 
 
@@ -125,6 +126,7 @@ class Family:
 
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
+_new: OrderedDict[int, Entry] = OrderedDict()  # those that may not have come back yet, the oldest first
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
 _lock = threading.RLock()
@@ -163,6 +165,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family, tiers.size_of(graph, n_live))
             explain.met(entry)
             _calls[0] += len(graph.nodes)
+            _new[id(entry)] = entry
             _make_room(entry)
         else:
             _graphs.move_to_end(graph.key)
@@ -175,6 +178,10 @@ def _make_room(new: Entry) -> None:
 
     What was compiled stays while there is anything else: it would silently be compiled again.
     """
+    while len(_new) > MAX_NEW:
+        oldest = _new.popitem(last=False)[1]
+        if oldest.met + oldest.hits < 2 and not oldest.compiled:
+            _take_out(oldest)
     chances = len(_graphs)
     while (len(_graphs) > MAX_GRAPHS or _calls[0] > MAX_CALLS) and len(_graphs) > 1:
         key, old = next(iter(_graphs.items()))
@@ -184,10 +191,16 @@ def _make_room(new: Entry) -> None:
             old.looked = times
             _graphs.move_to_end(key)
             continue
-        del _graphs[key]
-        _calls[0] -= len(old.graph.nodes)
-        old.family.entries.pop(id(old), None)
-        _forget(old)
+        _take_out(old)
+
+
+def _take_out(old: Entry) -> None:
+    del _graphs[old.graph.key]
+    _new.pop(id(old), None)
+    _calls[0] -= len(old.graph.nodes)
+    old.family.entries.pop(id(old), None)
+    segment.prune(old.graph.nodes[-1])
+    _forget(old)
 
 
 _settings = [(False, False)]  # the flags that choose a tier: a part of the look-up, so that the next run sees a change
@@ -584,3 +597,4 @@ def clear() -> None:
         _calls[0] = 0
         _families.clear()
         _waiting.clear()
+        _new.clear()
