@@ -71,10 +71,11 @@ def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
     if found is None:
         return error
     name, value = found
-    expected = (
-        "a ParamAttr, a str, an initializer, a regularizer or a bool" if "attr" in name else "a non-negative integer"
-    )
-    return errors.bad(f"{type(layer).__name__}({name})", expected, value, kind=type(error))
+    if value is attr:
+        message = str(error.args[0]).partition(": ")[2]
+        error.args = (f"{type(layer).__name__}({name}): {message}", *error.args[1:])
+        return error
+    return errors.bad(f"{type(layer).__name__}({name})", "a non-negative integer", value, kind=type(error))
 
 
 class _HelperOf:
