@@ -580,8 +580,10 @@ def test_a_helper_of_ones_own():
     "make, argument",
     [
         (lambda: nn.Linear("3", 4), "Linear(in_features)"),
+        (lambda: nn.Linear("3", 4, weight_attr=bireme.ParamAttr(name="linear_w")), "Linear(in_features)"),
         (lambda: nn.Linear(3, -4), "Linear(out_features)"),
-        (lambda: nn.Linear(3, 4, weight_attr=5), "Linear(weight_attr)"),
+        (lambda: nn.Linear(3, 4, weight_attr=3), "Linear(weight_attr)"),
+        (lambda: nn.Conv2D(3, 2, 3, bias_attr=3), "Conv2D(bias_attr)"),
         (lambda: nn.Bilinear(1, 2, "a"), "Bilinear(out_features)"),
         (lambda: nn.Conv2D(3, "4", 3), "Conv2D(out_channels)"),
         (lambda: nn.Embedding(True, 3), "Embedding(num_embeddings)"),
