@@ -60,7 +60,8 @@ class Edge(_Seldom):
 
     def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
         """Gradients of the operands in `needs`, given those of the outputs."""
-        bound, found, rest = self.bound, [], []
+        bound, rest = self.bound, []
+        found: list[tuple[int, Tensor]] = []
         if len(gs) > 1 and _beside_floats(self.out_sigs):
             gs = [g if s.dtype.kind in "fc" else None for g, s in zip(gs, self.out_sigs)]
             if all(g is None for g in gs):
