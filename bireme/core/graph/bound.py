@@ -441,6 +441,7 @@ class GradOp:
         self.grad_lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list
+        self.each = None
 
     @property
     def grad_op(self) -> GradOp:

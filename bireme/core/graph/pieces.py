@@ -16,9 +16,63 @@ from typing import Any
 from bireme.core.graph import cost
 from bireme.core.graph.graph import Graph, Node, Number
 
+LIST = 16  # tensors that one call treats alike: more are shared out
 SHORT = 4  # calls: what repeats but is shorter stays with the calls around it
 MOSTLY = 0.75  # of the times that a long run comes, it must be followed by the same for both to be one
 WORTH = 12  # calls that need not be compiled again, at least, where a run repeats
+
+
+class Share:
+    """A part of a call that treats many tensors alike, as an update of all parameters: some of them, by the same rule."""
+
+    __slots__ = ("bound", "args", "sigs", "outs", "made", "weight")
+
+    def __init__(self, node: Node, members: Sequence[int]):
+        bound = node.bound
+        count = _members(bound)
+        named = bound.arguments(range(len(node.args)))
+        taken = [
+            [named[name][m] for m in members] if n is not None and n <= 0 else [] if n is None else [named[name]]
+            for name, n in zip(bound.op.operand_names, bound.layout)
+        ]
+        places = [place for group in taken for place in group]
+        layout = tuple([-len(members) if n is not None and n <= 0 else n for n in bound.layout])
+        attrs = [
+            tuple([x[m] for m in members]) if name in bound.op.each else x
+            for name, x in zip(bound.op.attr_names, bound.attrs)
+        ]
+        self.bound = bound.op.bind(layout, tuple(attrs))
+        self.args = tuple([node.args[place] for place in places])
+        self.sigs = tuple([node.sigs[place] for place in places])
+        # results come in groups, one for each kind of state, and after these what all have in common
+        groups = len(node.outs) // count
+        made = [g * count + m for g in range(groups) for m in members] + list(range(groups * count, len(node.outs)))
+        self.made = tuple([node.first + j for j in made])
+        self.outs = tuple([node.outs[j] for j in made])
+        self.weight = len(members)
+
+
+def _members(bound: Any) -> int:
+    """How many tensors a call treats alike; 0 where it is no such call."""
+    if bound.op.each is None:
+        return 0
+    return max([-n for n in bound.layout if n is not None], default=0)
+
+
+def _shares(node: Node) -> list[Any]:
+    """A call as its shares, those of like tensors alike; or as it is."""
+    count = _members(node.bound)
+    if count <= LIST:
+        return [node]
+    named = node.bound.arguments(node.sigs)
+    lists = [named[name] for name, n in zip(node.bound.op.operand_names, node.bound.layout) if n is not None and n <= 0]
+    attrs = [x for name, x in zip(node.bound.op.attr_names, node.bound.attrs) if name in node.bound.op.each]
+    kinds = list(zip(*lists, *attrs))
+    found = []
+    for start, end in _runs(kinds):
+        for at in range(start, end, LIST):
+            found.append(Share(node, range(at, min(at + LIST, end))))
+    return found
 
 
 class Piece:
@@ -30,12 +84,11 @@ class Piece:
 
     __slots__ = ("nodes", "reads", "numbers", "gives", "donate", "wiring")
 
-    def __init__(self, nodes: tuple[Node, ...]):
+    def __init__(self, nodes: tuple[Any, ...]):
         self.nodes = nodes
         self.gives: tuple[int, ...] = ()
         self.donate: tuple[int, ...] = ()
-        own = {node.first: k for k, node in enumerate(nodes)}
-        inner = {node.first + j: (k, j) for node, k in zip(nodes, own.values()) for j in range(len(node.outs))}
+        inner = {i: (k, j) for k, node in enumerate(nodes) for j, i in enumerate(node.made)}
         reads: dict[int, int] = {}
         numbers: dict[int, int] = {}
         wiring: list[Any] = []
@@ -55,7 +108,7 @@ class Piece:
     @property
     def made(self) -> list[int]:
         """Its values, in order."""
-        return [node.first + j for node in self.nodes for j in range(len(node.outs))]
+        return [i for node in self.nodes for i in node.made]
 
     @property
     def key(self) -> Hashable:
@@ -69,12 +122,12 @@ def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most:
 
     What does not repeat is cut so that no piece takes `most` microseconds to compile, where the least has to be kept.
     """
-    nodes, _ = graph.needed(live)
-    borders = _runs([(n.bound, n.sigs) for n in nodes])
+    nodes = [call for node in graph.needed(live)[0] for call in _shares(node)]
+    borders = _runs([(n.bound, n.sigs) for n in nodes], [getattr(n, "weight", 1) for n in nodes])
     if most < math.inf:
         borders = _short_enough(borders, nodes, most)
     runs = [tuple(nodes[start:end]) for start, end in borders]
-    made_by = {i: node for node in nodes for i in range(node.first, node.end)}
+    made_by = {i: node for node in nodes for i in node.made}
     pieces = [Piece((*_made_again(run, made_by), *run)) for run in runs]
     _wire(pieces, graph, live, donate)
     return pieces
@@ -83,7 +136,7 @@ def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most:
 # ------------------------------------------------------------ what repeats
 
 
-def _runs(calls: Sequence[Hashable]) -> list[tuple[int, int]]:
+def _runs(calls: Sequence[Hashable], weights: Sequence[int] | None = None) -> list[tuple[int, int]]:
     """Where to cut a sequence of calls: from, to; equal runs are found as compression by pairs finds them.
 
     The most frequent pairs of neighbours become one token each, as long as any come twice. A long token is not taken
@@ -91,7 +144,10 @@ def _runs(calls: Sequence[Hashable]) -> list[tuple[int, int]]:
     """
     names: dict[Hashable, int] = {}
     tokens = [names.setdefault(call, len(names)) for call in calls]
-    lengths = [1] * len(names)
+    spans = [1] * len(names)  # calls of a token
+    lengths = [1] * len(names)  # the same with their weights
+    for token, weight in zip(tokens, weights or ()):
+        lengths[token] = weight
     known: dict[tuple[int, int], int] = {}
     while True:
         counts = Counter(tokens)
@@ -111,6 +167,7 @@ def _runs(calls: Sequence[Hashable]) -> list[tuple[int, int]]:
                 if pair not in known:
                     known[pair] = len(lengths)
                     lengths.append(lengths[pair[0]] + lengths[pair[1]])
+                    spans.append(spans[pair[0]] + spans[pair[1]])
                 joined.append(known[pair])
                 i += 2
             else:
@@ -127,15 +184,15 @@ def _runs(calls: Sequence[Hashable]) -> list[tuple[int, int]]:
         if t in repeated:
             if start < at:
                 found.append((start, at))
-            found.append((at, at + lengths[t]))
-            start = at + lengths[t]
-        at += lengths[t]
+            found.append((at, at + spans[t]))
+            start = at + spans[t]
+        at += spans[t]
     if start < at:
         found.append((start, at))
     return found
 
 
-def _short_enough(borders: list[tuple[int, int]], nodes: list[Node], most: float) -> list[tuple[int, int]]:
+def _short_enough(borders: list[tuple[int, int]], nodes: list[Any], most: float) -> list[tuple[int, int]]:
     """The same borders and more: long runs are cut where the bytes that have to be kept over the cut are least."""
     crossing = _crossing(nodes)
     work = [cost.compiling(node.bound) for node in nodes]
@@ -157,11 +214,10 @@ def _short_enough(borders: list[tuple[int, int]], nodes: list[Node], most: float
     return found
 
 
-def _crossing(nodes: list[Node]) -> list[int]:
+def _crossing(nodes: list[Any]) -> list[int]:
     """Bytes that are made up to each call and read after it."""
-    place = {node.first: at for at, node in enumerate(nodes)}
-    maker = {i: place[node.first] for node in nodes for i in range(node.first, node.end)}
-    sizes = {node.first + j: sig.nbytes for node in nodes for j, sig in enumerate(node.outs)}
+    maker = {i: at for at, node in enumerate(nodes) for i in node.made}
+    sizes = {i: sig.nbytes for node in nodes for i, sig in zip(node.made, node.outs)}
     last: dict[int, int] = {}
     for at, node in enumerate(nodes):
         for r in node.args:
@@ -177,23 +233,23 @@ def _crossing(nodes: list[Node]) -> list[int]:
 # ------------------------------------------------------------ what crosses
 
 
-def _made_again(run: tuple[Node, ...], made_by: dict[int, Node]) -> list[Node]:
+def _made_again(run: tuple[Any, ...], made_by: dict[int, Any]) -> list[Node]:
     """Calls of other pieces that a run repeats for itself: those that cost nothing, so that their results need not be
     kept beside what they are made of.
     """
-    own = {i for node in run for i in range(node.first, node.end)}
-    again: dict[int, Node] = {}
+    own = {i for node in run for i in node.made}
+    again: dict[int, Any] = {}
     left = [r for node in run for r in node.args if r.__class__ is int and r >= 0]
     while left:
         node = made_by[left.pop()]
-        if node.first in own or node.first in again or not _free(node):
+        if node.made[0] in own or node.made[0] in again or not _free(node):
             continue
-        again[node.first] = node
+        again[node.made[0]] = node
         left += [r for r in node.args if r.__class__ is int and r >= 0]
     return [again[i] for i in sorted(again)]
 
 
-def _free(node: Node) -> bool:
+def _free(node: Any) -> bool:
     """Whether a result is its operand in another form: a view of all of it, or a cast of a leaf or to more bits."""
     op = node.bound.op
     if any(r.__class__ is not int for r in node.args):

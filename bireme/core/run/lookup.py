@@ -30,7 +30,7 @@ from bireme.core.graph.graph import Graph, Node, Value
 from bireme.core.numpy_exec import interpreter
 from bireme.core.run import explain, loss_reads, prefetch, tiers
 from bireme.core.run.tiers import Tier
-from bireme.core.xla_exec import pieces, split_step, xla
+from bireme.core.xla_exec import split_step, xla
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_WAITING = 48

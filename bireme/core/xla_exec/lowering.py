@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bireme.core.graph.graph import Graph, Node, Number
+from bireme.core.graph.graph import Graph, Number
 from bireme.core.xla_exec.barrier import once
 
 
@@ -17,7 +17,7 @@ def function(graph: Graph, live: tuple[int, ...], platform: str) -> Callable:
 
 
 def part(
-    nodes: Sequence[Node],
+    nodes: Sequence[Any],
     reads: Sequence[int],
     numbers: dict[int, tuple[int, int]],
     gives: Sequence[int],
@@ -47,7 +47,7 @@ def part(
                         env[r] = once(env[r], platform)
                         held.add(r)
             out = rules[node.bound](*[fetch(r) for r in node.args])
-            env.update(enumerate(out if node.bound.many else (out,), node.first))
+            env.update(zip(node.made, out if node.bound.many else (out,)))
         return [env[i] for i in gives]
 
     return fn
