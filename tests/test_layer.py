@@ -580,6 +580,7 @@ def test_a_helper_of_ones_own():
     "make, argument",
     [
         (lambda: nn.Linear("3", 4), "Linear(in_features)"),
+        (lambda: nn.Linear("3", 4, weight_attr=bireme.ParamAttr(name="linear_w")), "Linear(in_features)"),
         (lambda: nn.Linear(3, -4), "Linear(out_features)"),
         (lambda: nn.Linear(3, 4, weight_attr=5), "Linear(weight_attr)"),
         (lambda: nn.Bilinear(1, 2, "a"), "Bilinear(out_features)"),

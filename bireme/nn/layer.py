@@ -60,7 +60,8 @@ class _Helper:
 def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
     """An error about a parameter, told by the argument of Bireme's own layer that it came from: `Linear(in_features)`."""
     attr, *shape = given
-    wrong = [*([] if attr is None else [attr]), *[n for n in shape if not (isinstance(n, Integral) and n >= 0)]]
+    about, _, message = str(error.args[0]).partition(": ")
+    wrong = [attr] if about.endswith("(attr)") else [n for n in shape if not (isinstance(n, Integral) and n >= 0)]
     frame: Any = sys._getframe(2)
     found = None
     while frame.f_code.co_name == "__init__" and frame.f_globals["__name__"].startswith("bireme."):
@@ -71,10 +72,10 @@ def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
     if found is None:
         return error
     name, value = found
-    expected = (
-        "a ParamAttr, a str, an initializer, a regularizer or a bool" if "attr" in name else "a non-negative integer"
-    )
-    return errors.bad(f"{type(layer).__name__}({name})", expected, value, kind=type(error))
+    if value is attr:
+        error.args = (f"{type(layer).__name__}({name}): {message}", *error.args[1:])
+        return error
+    return errors.bad(f"{type(layer).__name__}({name})", "a non-negative integer", value, kind=type(error))
 
 
 class _HelperOf:

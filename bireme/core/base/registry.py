@@ -27,7 +27,7 @@ def known_as(name: str) -> list[str]:
 
 def is_own(op: Any) -> bool:
     """Whether an operator is one of Bireme's, not of a user."""
-    return op.body.__module__.startswith("bireme.")
+    return (op.body.__module__ or "").startswith("bireme.")
 
 
 def find(name: str) -> Any:
