@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 import numpy as np
 
+from bireme.core.base import workers
 from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.pieces import Piece, cut
-from bireme.core.numpy_exec import blas
 from bireme.core.xla_exec import lowering, xla
 
+UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
 MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
 
 
@@ -37,14 +39,6 @@ class Program:
 
 _programs: OrderedDict[Hashable, Future] = OrderedDict()
 _lock = threading.Lock()
-_pool: list[ThreadPoolExecutor] = []
-
-
-def _threads() -> ThreadPoolExecutor:
-    """The threads that compile: as many as there are cores, made when they are needed first."""
-    if not _pool:
-        _pool.append(ThreadPoolExecutor(max(2, blas.processors()), thread_name_prefix="bireme-compile"))
-    return _pool[0]
 
 
 class InPieces:
@@ -52,8 +46,20 @@ class InPieces:
 
     name = "xla_pieces"
 
-    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        return _Run(graph, live, donate, [(p, program_of(p, graph, device)) for p in cut(graph, live, donate)])
+    def prepare(
+        self,
+        graph: Graph,
+        live: tuple[int, ...],
+        donate: tuple[int, ...],
+        device: Device,
+        between: Callable[[], AbstractContextManager] = nullcontext,
+    ) -> Any:
+        """A call that waits for its programs when it is called first; `between` is entered for each piece lowered."""
+        found = []
+        for piece in cut(graph, live, donate, UNIT):
+            with between():
+                found.append((piece, program_of(piece, graph, device)))
+        return _Run(graph, live, donate, found)
 
 
 def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
@@ -71,7 +77,9 @@ def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
             return Program(xla.compiled(*lowered))
 
     with _lock:
-        made = _programs.setdefault(key, _threads().submit(compiled))
+        made = _programs.get(key)
+        if made is None:
+            made = _programs[key] = workers.submit(compiled)
         if len(_programs) > MOST:
             _programs.popitem(last=False)
     return made
