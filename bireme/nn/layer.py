@@ -61,18 +61,19 @@ def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
     """An error about a parameter, told by the argument of Bireme's own layer that it came from: `Linear(in_features)`."""
     attr, *shape = given
     about, _, message = str(error.args[0]).partition(": ")
-    wrong = [attr] if about.endswith("(attr)") else [n for n in shape if not (isinstance(n, Integral) and n >= 0)]
+    of_attr = about.endswith("(attr)")
+    wrong = [attr] if of_attr else [n for n in shape if not (isinstance(n, Integral) and n >= 0)]
     frame: Any = sys._getframe(2)
     found = None
     while frame.f_code.co_name == "__init__" and frame.f_globals["__name__"].startswith("bireme."):
         code, values = frame.f_code, frame.f_locals
-        names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        names = [n for n in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount] if ("attr" in n) is of_attr]
         found = next(((n, x) for x in wrong for n in names if values.get(n) is x), found)
         frame = frame.f_back
     if found is None:
         return error
     name, value = found
-    if value is attr:
+    if of_attr:
         error.args = (f"{type(layer).__name__}({name}): {message}", *error.args[1:])
         return error
     return errors.bad(f"{type(layer).__name__}({name})", "a non-negative integer", value, kind=type(error))
