@@ -11,28 +11,52 @@ import threading
 from typing import Any
 
 from bireme.core.base import workers
+from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
+from bireme.core.run import tiers
 from bireme.core.xla_exec import pieces
+
+LEAST_CALLS = 24  # fewer are compiled in a second or two
 
 
 class Compiling:
-    """One graph whose pieces are being compiled."""
+    """One graph whose pieces are compiled beside its runs; `when` says when that begins, and when they take over."""
 
-    def __init__(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]):
-        self._graph, self._wanted = graph, (live, donate)
+    def __init__(self, graph: Graph, when: tiers.Beside):
+        self._graph, self.when = graph, when
+        self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self._run: Any = None
+
+    @property
+    def begun(self) -> bool:
+        return self._run is not None
+
+    def begin(self, live: tuple[int, ...], donate: tuple[int, ...]) -> None:
+        self._wanted = live, donate
         self._run = workers.submit(self._prepare)
 
     def _prepare(self) -> Any:
-        graph, (live, donate) = self._graph, self._wanted
-        return pieces.IN_PIECES.prepare(graph, live, donate, graph.device, between=_between)
+        graph = self._graph
+        assert self._wanted is not None
+        return pieces.IN_PIECES.prepare(graph, *self._wanted, graph.device, between=_between)
 
     def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
-        """The program, waited for; None if other results are wanted by now than when it was begun."""
-        if self._wanted != (live, donate):
-            return None
-        run = self._run.result()
+        """The program, waited for; if other results are wanted by now, one for these: most of its pieces are the same."""
+        graph = self._graph
+        if self._wanted == (live, donate):
+            run = self._run.result()
+        else:
+            run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
         run.wait()
         return run
+
+
+def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Compiling | None:
+    """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
+    if len(graph.nodes) < LEAST_CALLS or not graph.device.is_cpu:
+        return None
+    when = tiers.beside(graph.work, cut.compile_work(cut.cut(graph, live, donate, pieces.UNIT)), met)
+    return None if when is None else Compiling(graph, when)
 
 
 # held while a piece is lowered, which is Python's work: a fork waits for its end, as the child would have its locks

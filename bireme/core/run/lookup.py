@@ -18,7 +18,7 @@ import weakref
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from itertools import starmap
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -28,7 +28,7 @@ from bireme.core.base.device import Fork, started
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Node, Value
 from bireme.core.numpy_exec import interpreter
-from bireme.core.run import explain, loss_reads, prefetch, tiers
+from bireme.core.run import beside, explain, loss_reads, prefetch, tiers
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import split_step, xla
 
@@ -75,6 +75,7 @@ class Entry:
         "early",
         "others",
         "ahead",
+        "beside",
         "making",
     )
 
@@ -91,6 +92,7 @@ class Entry:
         self.note = explain.Note(graph)
         self.watch = loss_reads.Watch() if loss_reads.worth_it(graph) else None
         self.ahead: prefetch.Reading | None = None  # what is read while the first run is interpreted
+        self.beside: beside.Compiling | Literal[False] | None = False  # False: nobody has asked whether one is worth it
         self.early = False  # whether its programs give the loss before the gradients
         self.others: tuple[dict[tuple, Executable], list[Executable]] | None = (
             None  # those of the other kind, where there are both
@@ -346,8 +348,23 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
                 return _keep(entry.exact, key, program)
             choice = _counted(entry, settings)
         if choice.tier in (Tier.COMPILE, Tier.REPLACE):
+            if not exact_only and not _due(entry, live, dead):
+                return _interpreted(entry, live, keep=None)
             return _compile(entry, key, exact_only)
     return _interpreted(entry, live, keep=None) if choice.tier is Tier.INTERPRET else _op_by_op(entry, live)
+
+
+def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
+    """Whether a program is made now: one that takes the compiler long is begun beside the runs, and taken later."""
+    donate = _worth_donating(entry.graph, live, dead)
+    if entry.beside is False:
+        entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
+    if not entry.beside or entry.compiled:
+        return True
+    if entry.met >= entry.beside.when.begin and not entry.beside.begun:
+        explain.compiling(entry, live, dead)
+        entry.beside.begin(live, donate)
+    return entry.met >= entry.beside.when.due
 
 
 def _counted(entry: Entry, settings: tiers.Settings) -> tiers.Choice:
@@ -450,13 +467,15 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
             dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
         else:
             dead = _worth_donating(graph, live, dead)
-        start = time.perf_counter()
+        start, tier = time.perf_counter(), "xla"
         with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
             if parts is not None:
                 front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            elif entry.beside and not exact_only:
+                front, call, tier = None, entry.beside.take(live, dead), "xla_pieces"
             else:
                 front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
-            program = Executable(live, dead, call, len(graph.leaf_sigs), "xla", front)
+            program = Executable(live, dead, call, len(graph.leaf_sigs), tier, front)
     except BaseException:
         with _lock:
             if not compiled and not entry.others:

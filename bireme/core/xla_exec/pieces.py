@@ -162,4 +162,5 @@ class _Run:
         return [env[i] for i in self._live]
 
 
-IN_PIECES = executor.register(InPieces())
+IN_PIECES = InPieces()
+executor.register(IN_PIECES)

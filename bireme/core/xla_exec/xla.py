@@ -197,7 +197,7 @@ def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
         if program.front is not None:
             # it takes nothing away: an interrupt before the rest begins loses nothing
             seg.early, args = program.front(args)
-        if host in program.warm:
+        if host in program.warm and program.tier != "xla_pieces":  # which are several calls
             seg.results.extend(starmap(program.call, (args,)))
         else:
             _first_call(seg, program, args)
