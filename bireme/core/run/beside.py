@@ -10,7 +10,7 @@ import os
 import threading
 from typing import Any
 
-from bireme.core.base import workers
+from bireme.core.base import flags, workers
 from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
 from bireme.core.run import tiers
@@ -53,7 +53,7 @@ class Compiling:
 
 def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Compiling | None:
     """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
-    if len(graph.nodes) < LEAST_CALLS or not graph.device.is_cpu:
+    if len(graph.nodes) < LEAST_CALLS or not graph.device.is_cpu or not flags.compile_beside.value:
         return None
     when = tiers.beside(graph.work, cut.compile_work(cut.cut(graph, live, donate, pieces.UNIT)), met)
     return None if when is None else Compiling(graph, when)

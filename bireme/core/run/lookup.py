@@ -348,7 +348,7 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
                 return _keep(entry.exact, key, program)
             choice = _counted(entry, settings)
         if choice.tier in (Tier.COMPILE, Tier.REPLACE):
-            if not exact_only and not _due(entry, live, dead):
+            if interpret and not exact_only and not _due(entry, live, dead):
                 return _interpreted(entry, live, keep=None)
             return _compile(entry, key, exact_only)
     return _interpreted(entry, live, keep=None) if choice.tier is Tier.INTERPRET else _op_by_op(entry, live)
@@ -449,7 +449,7 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Exec
 
 def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], exact_only: bool) -> Executable:
     """A new program, made while other threads go on; its place in the family is taken before."""
-    graph, family, (live, dead, _) = entry.graph, entry.family, key
+    graph, family, (live, dead, (_, interpret)) = entry.graph, entry.family, key
     with _lock:
         explain.compiling(entry, live, dead)
         exact, compiled, in_parts = entry.exact, entry.compiled, entry.early  # those of now: `turn` may exchange them
@@ -471,7 +471,7 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
         with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
             if parts is not None:
                 front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
-            elif entry.beside and not exact_only:
+            elif entry.beside and interpret and not exact_only:
                 front, call, tier = None, entry.beside.take(live, dead), "xla_pieces"
             else:
                 front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)

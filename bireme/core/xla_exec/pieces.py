@@ -80,7 +80,7 @@ def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
         made = _programs.get(key)
         if made is None:
             made = _programs[key] = workers.submit(compiled)
-        if len(_programs) > MOST:
+        while len(_programs) > MOST:
             _programs.popitem(last=False)
     return made
 
