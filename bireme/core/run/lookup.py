@@ -2,7 +2,8 @@
 
 The tier depends on counts and sizes alone, never on time or on the state of a cache, so the same script gives the same
 bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
-when it is met for the first time on CPU and compiled from the second time on. Sequences of operators whose shapes keep
+when it is met for the first time on CPU and compiled from the second time on, or, where that takes long, beside its runs
+(see `beside`). Sequences of operators whose shapes keep
 changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op, or by
 the host if they are small.
 """
