@@ -156,7 +156,7 @@ def test_pieces_are_kept_small_where_the_least_crosses():
 
 def test_when_a_compile_goes_on_beside_the_runs():
     assert tiers.beside(work=1e6, compile_work=5e6, met=2) is None  # five runs: it is waited for
-    assert tiers.beside(work=1e3, compile_work=1e6, met=2) is None  # a second: it is waited for
+    assert tiers.beside(work=1e3, compile_work=4e5, met=2) is None  # half a second: it is waited for
     assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (50, 100)
     assert tiers.beside(work=1e5, compile_work=5e6, met=70) == (70, 120)
 

@@ -16,7 +16,7 @@ from bireme.core.graph.graph import Graph
 from bireme.core.run import tiers
 from bireme.core.xla_exec import pieces
 
-LEAST_CALLS = 24  # fewer are compiled in a second or two
+LEAST_CALLS = 12  # fewer are compiled in half a second
 
 
 class Compiling:

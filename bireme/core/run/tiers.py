@@ -22,7 +22,7 @@ CHEAP_WORK, CHEAP_WORK_PER_ARRAY = 300.0, 3.0
 # What a compile takes: NumPy's own functions all become one kernel.
 COMPILE_SIMPLE_CALL, COMPILE_CALL, COMPILE_EXTRA_RESULT = 1e3, 1e4, 1e4
 SHORT_COMPILE = 2e6  # nobody minds this wait
-WAITED_RUNS = 8  # a compile that takes as long as so many runs is waited for
+WAITED_COMPILE, WAITED_RUNS = 5e5, 8  # a compile that takes this, or as long as so many runs, is waited for
 BRIEF_COMPILE = SHORT_COMPILE / 10
 
 # A loop of tiny operators, as a hand-written recurrence, takes seconds to compile and microseconds to run.
@@ -134,7 +134,7 @@ def beside(work: float, compile_work: float, met: int) -> Beside | None:
     It is begun when the runs so far have taken as long as the compile will, and takes over when as many more have: a
     job that ends before has lost little, and one that goes on pays at most half as much again as the better choice.
     """
-    if compile_work < SHORT_COMPILE or compile_work < WAITED_RUNS * work:
+    if compile_work < WAITED_COMPILE or compile_work < WAITED_RUNS * work:
         return None
     runs = math.ceil(compile_work / work)
     begin = max(met, runs)
