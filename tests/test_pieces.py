@@ -1,5 +1,6 @@
 """Graphs in pieces: what repeats is found and shared, the numbers are those of the whole, and counts decide the rest."""
 
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -43,7 +44,7 @@ def test_a_long_sequence_is_cut_in_time_that_is_near_its_length():
     calls = [int(c) for _ in range(30) for c in (*range(100), *rng.integers(100, 10_000, 20))]
     found = pieces._runs(calls)
     assert found[0][0] == 0 and found[-1][1] == len(calls)
-    assert all(a[1] == b[0] for a, b in zip(found, found[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(found))
     assert sum(end - start == 100 for start, end in found) == 30
 
 

@@ -44,5 +44,5 @@ def _work() -> None:
         elif future.set_running_or_notify_cancel():
             try:
                 future.set_result(task())
-            except BaseException as e:  # told to whoever waits for it
+            except BaseException as e:  # noqa: BLE001  # told to whoever waits for it
                 future.set_exception(e)

@@ -164,7 +164,7 @@ def _runs(calls: Sequence[Hashable], weights: Sequence[int] | None = None) -> li
     known: dict[tuple[int, int], int] = {}
     while True:
         counts = Counter(tokens)
-        pairs = Counter(zip(tokens, tokens[1:]))
+        pairs = Counter(itertools.pairwise(tokens))
         frequent = {
             (a, b): n for (a, b), n in pairs.items()
             if n > 1 and a != b and all(lengths[t] < SHORT or n >= counts[t] * MOSTLY for t in (a, b))
