@@ -68,7 +68,6 @@ WIDER = {
     "bireme.core": "base.core",
     "bireme.files": "base.framework",
     "bireme.io.worker": "io",
-    "bireme.nn.functional": "ops.nn.edit_distance",
     "bireme.nn.initializer": "nn.legacy_initializer",
     "bireme.nn.layer": "nn base.framework base.dygraph.base",
 }
