@@ -81,7 +81,7 @@ def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
 
 def _constructs(frame: Any) -> bool:
     """Whether a frame is that of a constructor of Bireme's own, or of what guards it."""
-    module = frame.f_globals["__name__"]
+    module = frame.f_globals.get("__name__", "")  # what `exec` runs may have none
     return module == boundary.__name__ or (frame.f_code.co_name == "__init__" and module.startswith("bireme."))
 
 
