@@ -346,4 +346,5 @@ __all__ += [  # written by `make api`
 ]  # fmt: skip
 
 locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat])
+compat.absent.explain()
 host_memory.freeze_imports()

@@ -35,7 +35,7 @@ class Sequential(Layer):
             layers = tuple(layers[0].items())
         named = bool(layers) and isinstance(layers[0], (list, tuple))
         for i, given in enumerate(layers):
-            if not named:
+            if not named and (given is None or isinstance(given, Layer)):
                 self.add_sublayer(str(i), given)
             elif isinstance(given, (list, tuple)) and len(given) == 2 and isinstance(given[0], str):
                 self.add_sublayer(*given)
@@ -72,7 +72,7 @@ class Sequential(Layer):
     def _key(self, name: Any) -> str:
         if isinstance(name, str):
             if name not in self._sub_layers:
-                raise KeyError(name)
+                raise _no_key("Sequential", name, self._sub_layers)
             return name
         return list(self._sub_layers)[_position("Sequential", name, len(self))]
 
@@ -162,6 +162,8 @@ class LayerList(Layer):
         if isinstance(idx, slice):
             return type(self)(list(self._sub_layers.values())[idx])
         if isinstance(idx, str):
+            if idx not in self._sub_layers:
+                raise _no_key("LayerList", idx, self._sub_layers)
             return self._sub_layers[idx]
         return self._sub_layers[str(_position("LayerList", idx, len(self)))]
 
@@ -282,6 +284,8 @@ class ParameterDict(Layer):
             self.update(parameters)
 
     def __getitem__(self, key: str) -> Parameter | None:
+        if key not in self._parameters:
+            raise _no_key("ParameterDict", key, self._parameters)
         return self._parameters[key]
 
     def __setitem__(self, key: str, param: Parameter) -> None:
@@ -332,6 +336,8 @@ class LayerDict(Layer):
             self.update(sublayers)
 
     def __getitem__(self, key: str) -> Layer | None:
+        if key not in self._sub_layers:
+            raise _no_key("LayerDict", key, self._sub_layers)
         return self._sub_layers[key]
 
     def __setitem__(self, key: str, sublayer: Layer) -> None:
@@ -391,6 +397,13 @@ class LayerDict(Layer):
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise errors.bad("update(sublayers)", "pairs (name, layer)", pair, kind=errors.ArgumentTypeError)
             self.add_sublayer(*pair)
+
+
+def _no_key(where: str, key: Any, known: Iterable[str]) -> Exception:
+    names = ", ".join(f"'{name}'" for name in known)
+    return errors.bad(
+        f"{where}[key]", f"one of {names}" if names else "no key, since it is empty", key, kind=errors.MissingKeyError
+    )
 
 
 def _position(where: str, index: Any, n: int) -> int:

@@ -48,7 +48,8 @@ class Composite:
         try:
             result = self.body(**arguments)
         except errors.TELLING as e:
-            raise errors.renamed(e, self.told, arguments)  # noqa: B904  # the same error, by the name that the user called
+            errors.renamed(e, self.told, arguments)
+            raise
         return result if out is None else write_out(out, result, self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -106,8 +107,8 @@ class Composite:
                     memo[key] = repetition.recorded_steps(trace, tensors, result)
                 return result
             except errors.TELLING as e:
-                # the same error, by the name that the user called, and shorter
-                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904  # the same error, shorter
+                errors.leave(errors.renamed(e, self.told, sign.defaults), self.told)
+                raise
 
         return public
 

@@ -428,7 +428,8 @@ class Tensor(Methods):
             try:
                 new = value_of(value, self.dtype, self.place)
             except errors.TELLING as e:
-                raise errors.renamed(e, where.partition("(")[0], ())  # noqa: B904  # the same error, by the name that the user called
+                errors.renamed(e, where.partition("(")[0], ())
+                raise
         if new.sig.shape != self._value.sig.shape:
             raise errors.bad(
                 where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError

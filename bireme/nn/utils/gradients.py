@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, clip_to_norm, to_tensor
@@ -41,6 +42,7 @@ def clip_grad_norm_(
         [3.0, 4.0]
     """
     held = _held("clip_grad_norm_", parameters)
+    errors.check_number("clip_grad_norm_(max_norm)", max_norm)
     if norm_type not in _ORDERS:
         raise errors.bad("clip_grad_norm_(norm_type)", "infinity, 0, 1 or 2", norm_type)
     if not held:
@@ -76,6 +78,7 @@ def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float) -
         >>> w.grad.tolist()
         [1.0, -0.5]
     """
+    errors.check_number("clip_grad_value_(clip_value)", clip_value)
     limit = float(clip_value)
     if limit < 0:
         raise errors.bad(
@@ -90,4 +93,11 @@ def _held(where: str, parameters: Iterable[Tensor] | Tensor) -> list[Tensor]:
         raise errors.bad(
             f"{where}(parameters)", "a parameter or a list of them", parameters, kind=errors.ArgumentTypeError
         )
-    return [p.grad for p in ([parameters] if isinstance(parameters, Tensor) else parameters) if p.grad is not None]
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for p in given:
+        if not isinstance(p, Tensor):
+            raise errors.bad(f"{where}(parameters)", "parameters", p, kind=errors.NotATensorError)
+    return [p.grad for p in given if p.grad is not None]
+
+
+guard_functions(globals())
