@@ -54,6 +54,8 @@ def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
     """A shape with -1 and 0 resolved."""
     if isinstance(wanted, (list, tuple)):  # Paddle takes 2.0 for 2 in a shape: what a division left
         wanted = [int(n) if isinstance(n, float) and n.is_integer() else n for n in wanted]
+    if wanted is None:
+        raise errors.bad(where, "a shape", wanted, kind=errors.ArgumentTypeError)
     found = list(ints(wanted, 0, where) or ())
     for i, n in enumerate(found):
         if n == 0 and sig.size != 0:  # without elements, 0 is a size
