@@ -145,7 +145,7 @@ class State:
             >>> bireme.nn.Linear(1, 1).set_state_dict({"weight": bireme.ones([1, 1]), "extra": bireme.ones([1])})
             (['bias'], ['extra'])
         """
-        where = "set_state_dict(state_dict)"
+        where = f"{errors.called(('set_state_dict', 'set_dict', 'load_dict'))}(state_dict)"
         if not isinstance(state_dict, dict):
             raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.NotATensorError)
         missing, used, found = [], set(), []

@@ -75,7 +75,7 @@ def rnn(
             ref = ref[0]
         states = cell.get_initial_states(ref, dtype=ref.dtype, batch_dim_idx=1 - axis)
     if isinstance(inputs, Tensor) and inputs.ndim == 3 and _is_plain(cell) and not kwargs:
-        out, *last = cell.run(inputs, states, lengths, reverse=is_reverse, time_major=time_major, masked=False)
+        out, *last = cell.run(inputs, states, lengths, "RNN", reverse=is_reverse, time_major=time_major, masked=False)
         return out, tuple(last) if len(last) > 1 else last[0]
     each: list[list[Tensor]] = []
     _mapped(lambda t: each.append(unbind(t, axis)), inputs)
@@ -403,7 +403,7 @@ class RNNBase(LayerList):
             ):
                 # with a projection Paddle runs the cells, and cells give outputs beyond the lengths too
                 options = {"reverse": bool(reverse), "time_major": self.time_major, "masked": not self.proj_size}
-                out, *ends = cell.run(inputs, next(states), sequence_length, **options)
+                out, *ends = cell.run(inputs, next(states), sequence_length, type(self).__name__, **options)
                 outs.append(out)
                 last.append(ends)
             inputs = outs[0] if len(outs) == 1 else concat(outs, -1)

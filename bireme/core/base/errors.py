@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from numbers import Integral, Number
 from pathlib import Path
 from types import FrameType
@@ -347,27 +347,61 @@ def for_number(got: Any) -> type[Exception]:
     return ArgumentError if isinstance(got, Number) else ArgumentTypeError
 
 
-def renamed(error: Exception, op: str, parameters: Container[str], part: bool = False) -> Exception:
+def renamed(
+    error: Exception,
+    op: str,
+    parameters: Container[str],
+    part: bool = False,
+    names: Mapping[str, str] | None = None,
+) -> Exception:
     """An error that came from inside the function `op`, told as its own: users know the name that they called.
 
-    Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it
-    belongs to. An operator that is `part` of a function (`split_sizes` of `split`) may speak in that one's name.
+    The inner operator's argument is the one of `op` that `names` says it is, or that has its name; an error about
+    another one is told without an argument. An operator that is `part` of a function (`split_sizes` of `split`) may
+    speak in that one's name.
     """
     if not getattr(error, "_told", False) or not error.args:
         return error
     message = str(error.args[0])
-    found = re.match(r"(\w+)(?:\(([^()]*)\))?: ", message)
-    if found is None and message.startswith("x[index]"):
-        error.args = (f"{op}(): {message}", *error.args[1:])
-    if found is None or found[1] == op or (part and op.startswith(f"{found[1]}_")):
+    found = _HEAD.match(message)
+    if found is None or found["op"] == op or (part and op.startswith(f"{found['op']}_")):
         return error
-    if found[2] is None:  # an argument that the function only hands on
-        argument = found[1]
+    if found["op"] is None:  # an index that it reads by
+        argument, known = found["item"], False
+    elif found["argument"] is None:  # an argument that the function only hands on
+        argument, known = found["op"], True
     else:
-        known = not found[2] or found[2] in parameters or " of " in found[2]
-        argument = found[2] if known else f"{found[2]} of {found[1]}"
-    error.args = (f"{op}({argument}): {message[found.end() :]}", *error.args[1:])
+        argument, known = found["argument"], found["argument"].partition("[")[0] in parameters
+    for inner, outer in (names or {}).items():
+        if argument == inner or argument.startswith(f"{inner}["):
+            argument, known = outer + argument[len(inner) :], True
+            break
+    error.args = (f"{op}({argument if known else ''}): {message[found.end() :]}", *error.args[1:])
     return error
+
+
+_HEAD = re.compile(r"(?:(?P<op>\w+)(?:\((?P<argument>[^()]*)\))?|(?P<item>x\[index\](?: = value)?)): ")
+
+
+def called(names: tuple[str, ...]) -> str:
+    """Which of a function's names the user's code calls it by; the first where that is not plain to see."""
+    frame = user_frame()
+    used = [] if frame is None else [n for n in names if n in frame.f_code.co_names]
+    return used[0] if len(used) == 1 else names[0]
+
+
+class within:
+    """Errors from inside the block are told as those of `op`, see `renamed`; `same` are arguments that keep their name."""
+
+    def __init__(self, op: str, *same: str, **names: str):
+        self._op, self._names = op, {n: n for n in same} | names
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, tb: Any) -> None:
+        if isinstance(error, TELLING):
+            renamed(error, self._op, (), names=self._names)
 
 
 # what `bad` is asked to make, and what Python raises for arguments that nobody expected
@@ -390,8 +424,10 @@ def short(error: Exception, op: str) -> Exception:
     return error if full_traceback[0] else error.with_traceback(None)
 
 
-def named(function: Callable) -> Callable:
-    """A public function that is no operator's, whose errors are told by its own name."""
+def named(function: Callable | None = None, **names: str) -> Callable:
+    """A public function that is no operator's, whose errors are told by its own name; `names` as for `renamed`."""
+    if function is None:
+        return functools.partial(named, **names)
     name, parameters = function.__name__, inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -399,7 +435,7 @@ def named(function: Callable) -> Callable:
         try:
             return function(*args, **kwargs)
         except TELLING as e:
-            raise short(renamed(e, name, parameters), name)  # noqa: B904  # the same error
+            raise short(renamed(e, name, parameters, names=names), name)  # noqa: B904  # the same error
 
     return call
 

@@ -9,6 +9,7 @@ from bireme.core.base import errors
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import known_calls, precision, repetition
+from bireme.core.declare.names import names_of, told_as, told_short
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
 from bireme.core.tensor import tape
@@ -23,6 +24,7 @@ class Composite:
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
         self.told, self.kernels = told_as(self.name, options), tuple((options.get("kernels") or "").split())
+        self.names = names_of(self.told, options)
         self.public: Any = None
         self.inplace_rule = None
         self.signature = signature_of(self.told, body, hints_of(body), options)
@@ -48,7 +50,8 @@ class Composite:
         try:
             result = self.body(**arguments)
         except errors.TELLING as e:
-            raise errors.renamed(e, self.told, arguments)  # noqa: B904  # the same error, by the name that the user called
+            hands = self.options.get("hands")
+            raise errors.renamed(e, self.told, arguments, names=hands)  # noqa: B904  # the same error, by the name that the user called
         return result if out is None else write_out(out, result, self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -107,14 +110,6 @@ class Composite:
                 return result
             except errors.TELLING as e:
                 # the same error, by the name that the user called, and shorter
-                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904  # the same error, shorter
+                raise told_short(errors.renamed(e, self.told, sign.defaults), self)  # noqa: B904  # the same error, shorter
 
         return public
-
-
-def told_as(name: str, options: dict[str, Any]) -> str:
-    """What users call it: the name under which it is public, or the function that it is a part of."""
-    if isinstance(options.get("internal"), str):
-        return options["internal"]
-    paths = (options.get("public") or "").split()
-    return paths[0].rpartition(".")[2] if paths else name

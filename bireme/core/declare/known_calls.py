@@ -10,6 +10,7 @@ from bireme.core.base import errors
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
+from bireme.core.declare.names import told_short
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, exact
@@ -190,7 +191,7 @@ def remembered(op: Any) -> Callable:
                     return result
             return first(args, kwargs, None if found is not None else key)
         except errors.TELLING as e:
-            raise errors.short(e, op.told)  # noqa: B904  # the same error, shorter
+            raise told_short(e, op)  # noqa: B904  # the same error, shorter
 
     def first(args: tuple, kwargs: dict[str, Any], key: tuple | None) -> Any:
         """A call of new kinds; what it comes to is remembered under `key`."""

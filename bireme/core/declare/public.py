@@ -15,6 +15,7 @@ from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
 from bireme.core.declare.docstrings import Docstring
+from bireme.core.declare.names import told_short
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import adopt, assign_inplace, count_changes, retypes
 from bireme.core.tensor.results import SortRetType  # noqa: F401  # the same
@@ -38,7 +39,7 @@ def publish(made: Any) -> Callable:
         try:
             return call(bind(args, kwargs))
         except errors.TELLING as e:
-            raise errors.short(e, made.told)  # noqa: B904  # the same error, shorter
+            raise told_short(e, made)  # noqa: B904  # the same error, shorter
 
     public: Any = made.remembered() or plain
     parameters, internal = made.signature.public, options.get("internal", False)

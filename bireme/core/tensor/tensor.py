@@ -339,6 +339,10 @@ class Tensor(Methods):
         return self._value.sig.shape[0]
 
     def __iter__(self) -> Any:
+        if self._value.sig.ndim == 0:
+            raise errors.bad(
+                "iter(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.ArgumentTypeError
+            )
         return iter([self[i] for i in range(len(self))])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -428,7 +432,8 @@ class Tensor(Methods):
             try:
                 new = value_of(value, self.dtype, self.place)
             except errors.TELLING as e:
-                raise errors.renamed(e, where.partition("(")[0], ())  # noqa: B904  # the same error, by the name that the user called
+                name, _, argument = where.rstrip(")").partition("(")
+                raise errors.renamed(e, name, (), names={"data": argument})  # noqa: B904  # the same error, by the name that the user called
         if new.sig.shape != self._value.sig.shape:
             raise errors.bad(
                 where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError
@@ -691,7 +696,7 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     """A Value from Python data, an ndarray (copied), a jax array, a Tensor or anything with DLPack or `__array__`."""
     device = devices.current() if place is None else devices.parse(place, "to_tensor(place)")
     if place is not None:
-        device.ensure()
+        device.ensure("to_tensor(place)")
     want = None if dtype is None else dtypes.of(dtype, "to_tensor(dtype)")
     if isinstance(data, Tensor):
         v = read(data)

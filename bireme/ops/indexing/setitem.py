@@ -154,7 +154,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         )
     else:
         new = _into_slice(x, key, value)
-    assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
+    assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "x[index] = value", since)
 
 
 _puts: dict[tuple, tuple] = {}  # basic indices resolved before: the bound operator, and where the slice starts

@@ -94,6 +94,7 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
 
 
 @function(method=True)
+@errors.named
 def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
     """Compute the shape that tensors of two shapes broadcast to.
 

@@ -90,7 +90,7 @@ def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0)
     return split_sizes(x, sizes, axis)
 
 
-@composite(method=True, torch=True, plain=True)
+@composite(method=True, torch=True, plain=True, hands={"num_or_sections": "chunks"})
 def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
     """Split a tensor along an axis into equal parts.
 
