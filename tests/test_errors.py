@@ -164,6 +164,28 @@ def test_the_line_is_the_users_inside_a_model():
     (lambda: nn.initializer.KaimingNormal(nonlinearity="foo"), "KaimingNormal(nonlinearity): expected one of"),
     (lambda: nn.Linear(2, 2).load_dict([1]), "load_dict(state_dict): expected a dict"),
     (lambda: nn.Linear(2, 2).weight.__setitem__(0, 5), "x[index] = value: expected a non-leaf Tensor"),
+    (lambda: bireme.Model(nn.Linear(2, 2)).evaluate(3), "Model.evaluate(eval_data): expected a dataset, a DataLoader, or batches, got 3"),
+    (lambda: bireme.Model(nn.Linear(2, 2)).predict(3), "Model.predict(test_data): expected a dataset"),
+    (lambda: bireme.index_put(f(2, 3), (bireme.to_tensor([7]),), f(3)), "index_put(indices): expected indices in [-2, 1], got 7"),
+    (lambda: nn.utils.spectral_norm(nn.ReLU()), "spectral_norm(name): expected a parameter of the layer, and ReLU has none, got 'weight'"),
+    (lambda: bireme.load("/nofile"), "load(path): expected a file, got '/nofile', which is not there"),
+    (lambda: bireme.Model(nn.Linear(2, 2)).load("/nofile"), "Model.load(path): expected a file, got '/nofile.pdparams', which is not there"),
+    (lambda: bireme.save({}, ""), "save(path): expected a path that ends in the name of a file, got ''\n"),
+    (lambda: bireme.clip(f(2), "a"), "clip(min): expected a Tensor or a number, got 'a'"),
+    (lambda: bireme.matmul(f(2), "a"), "matmul(y): expected a Tensor, got 'a'"),
+    (lambda: bireme.linalg.solve(f(2, 2), f(3)), "solve(y): expected 2 elements to match x of shape [2, 2], got shape [3]"),
+    (lambda: bireme.fft.fft(f(2), n=-1), "fft(n): expected a positive size, got -1"),
+    (lambda: bireme.fft.fft2(f(2, 2), s=[-1, 2]), "fft2(s): expected positive sizes, got (-1, 2)"),
+    (lambda: nn.MaxPool2D(0)(f(1, 1, 4, 4)), "max_pool2d(kernel_size): expected a positive integer, got 0"),
+    (lambda: nn.functional.max_pool2d(f(1, 1, 4, 4), [0, 2]), "max_pool2d(kernel_size): expected positive integers, got [0, 2]"),
+    (lambda: bireme.addmm(f(2, 2), f(2, 3), f(2, 3)), "addmm(y): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  at"),
+    (lambda: bireme.mm(f(2, 3), f(2, 3)), "mm(mat2): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  at"),
+    (lambda: bireme.matmul(f(2, 3), f(2, 3)), "matmul(y): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  hint: pass transpose_y=True"),
+    (lambda: bireme.incubate.nn.functional.fused_linear(f(2, 3), f(2, 3)),
+     "fused_linear(weight): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  hint: pass transpose_weight=True"),
+    (lambda: bireme.zeros("3"), "zeros(shape): expected an integer or a list of integers, got '3'"),
+    (lambda: bireme.to_tensor([1, "a"]), "to_tensor(data): expected numeric data, got a list with 'a' in it"),
+    (lambda: bireme.gather(f(2), f(1)), "gather(index): expected an integer tensor, got float32"),
     (lambda: "a" * f(2), "multiply(x): expected a Tensor, a number or an array, got 'a'"),
     (lambda: f(2) * "a", "multiply(y): expected a Tensor, a number or an array, got 'a'"),
 ])  # fmt: skip
@@ -247,6 +269,16 @@ KINDS = [
     (AttributeError, lambda: nn.TransformerDecoderLayer(4, 2, 8)(f(1, 2, 4), None)),
     (AttributeError, lambda: bireme.reshape_("x", [1])),
     (AttributeError, lambda: nn.init.normal_([1.0])),
+    (bireme.errors.DtypeError, lambda: bireme.scatter(f(2), f(1), f(2))),
+    *[
+        (bireme.errors.MissingAttributeError, call)
+        for call in (
+            lambda: nn.RNN(3),
+            lambda: nn.TransformerEncoder(3, 2),
+            lambda: bireme.amp.GradScaler().step(3),
+            lambda: nn.Linear(2, 2).set_state_dict(None),
+        )
+    ],
     (ValueError, lambda: nn.LSTMCell(3, 4)((f(2, 3),))),
     (ValueError, lambda: nn.GRU(3, 4)((f(2, 3, 3),))),
     (RuntimeError, lambda: bireme.masked_select(f(2, 3), f(2) > 0)),
@@ -262,6 +294,12 @@ def test_the_kind_is_the_one_that_paddle_raises(at):
     with pytest.raises(kind) as e:
         call()
     assert FORM.match(str(e.value)), str(e.value)
+
+
+def test_an_object_that_is_no_tensor_is_not_told_as_one():
+    with pytest.raises(AttributeError) as e:
+        nn.RNN(3)
+    assert not isinstance(e.value, bireme.errors.NotATensorError)
 
 
 def test_a_number_that_is_only_too_small_is_of_the_right_type():

@@ -253,8 +253,8 @@ class Layer(State, Conversions):
             object.__setattr__(self, name, value)
             return
         if self.__dict__.get("_parameters") is None:
-            message = f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned"
-            raise errors.failure(message, kind=errors.ArgumentError)
+            got = f"none before {name!r} is assigned"
+            raise errors.bad(f"{type(self).__name__}()", "a call of super().__init__() first", described=got)
         wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (
             kind == "_sub_layers" and held == "_parameters"
         )

@@ -195,7 +195,7 @@ class RNN(Layer):
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
         super().__init__()
         if not isinstance(cell, Layer):
-            raise errors.bad("RNN(cell)", "an RNN cell", cell, kind=errors.NotATensorError)
+            raise errors.bad("RNN(cell)", "an RNN cell", cell, kind=errors.MissingAttributeError)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
     def forward(

@@ -282,7 +282,7 @@ class _Stack(Layer):
         super().__init__()
         name = type(self).__name__
         if not isinstance(first, Layer):
-            raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.NotATensorError)
+            raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.MissingAttributeError)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 0:
             raise errors.bad(
                 f"{name}(num_layers)", "a non-negative integer", num_layers, kind=errors.for_integer(num_layers)

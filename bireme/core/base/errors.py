@@ -43,7 +43,19 @@ class ArgumentTypeError(TypeError, ValueError, AssertionError):
     """
 
 
-class NotATensorError(ArgumentTypeError, AttributeError):
+class MissingAttributeError(ArgumentTypeError, AttributeError):
+    """An object is not what is expected, such as a layer or an optimizer, and lacks its methods.
+
+    Examples:
+        >>> try:
+        ...     bireme.nn.RNN(3)
+        ... except bireme.errors.MissingAttributeError as e:
+        ...     print(str(e).splitlines()[0])
+        RNN(cell): expected an RNN cell, got 3
+    """
+
+
+class NotATensorError(MissingAttributeError):
     """A tensor is expected, and something else was given.
 
     Examples:
@@ -51,7 +63,7 @@ class NotATensorError(ArgumentTypeError, AttributeError):
         ...     bireme.exp("a")
         ... except bireme.errors.NotATensorError as e:
         ...     print(str(e).splitlines()[0])
-        exp(x): expected a Tensor, got str
+        exp(x): expected a Tensor, got 'a'
     """
 
 
@@ -151,7 +163,7 @@ class NotIndexableError(RuntimeError, TypeError):
         ...     len(bireme.io.IterableDataset())
         ... except bireme.errors.NotIndexableError as e:
         ...     print(str(e).splitlines()[0])
-        '__len__' should not be called for IterableDataset IterableDataset
+        IterableDataset.__len__: expected iteration, since an IterableDataset has neither indices nor a length, got a call of __len__
     """
 
 
@@ -183,7 +195,7 @@ class FreedGraphError(RuntimeError, SystemError):
         ...     y.backward()
         ... except bireme.errors.FreedGraphError as e:
         ...     print(str(e).splitlines()[0])
-        backward: the graph through multiply has been freed
+        backward(): expected a graph that was kept, got one through multiply that has been freed
     """
 
 
@@ -376,8 +388,18 @@ def renamed(
         if argument == inner or argument.startswith(f"{inner}["):
             argument, known = outer + argument[len(inner) :], True
             break
-    error.args = (f"{op}({argument if known else ''}): {message[found.end() :]}", *error.args[1:])
+    rest = _PASS.sub(lambda hint: _hint(hint, parameters, names or {}), message[found.end() :])
+    error.args = (f"{op}({argument if known else ''}): {rest}", *error.args[1:])
     return error
+
+
+def _hint(found: re.Match, parameters: Container[str], names: Mapping[str, str]) -> str:
+    """A hint at a keyword, if the function that the user called has it."""
+    keyword = names.get(found[2], found[2])
+    return f"{found[1]}{keyword}{found[3]}" if keyword in parameters or keyword in names.values() else ""
+
+
+_PASS = re.compile(r"(\n  hint: pass )(\w+)(=.*)")
 
 
 _HEAD = re.compile(r"(?:(?P<op>\w+)(?:\((?P<argument>[^()]*)\))?|(?P<item>x\[index\](?: = value)?)): ")

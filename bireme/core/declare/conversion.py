@@ -140,6 +140,8 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         x = x.reshape(-1).tolist()
     if isinstance(x, (list, tuple, range)):
         return tuple([whole_number(i, ndim, where) for i in x])
+    if isinstance(x, (str, bytes, dict, set)):
+        raise errors.bad(where, "an integer or a list of integers", x, kind=errors.ArgumentTypeError)
     return (whole_number(x, ndim, where),)
 
 

@@ -248,7 +248,7 @@ class Signature:
                     x = arguments[p.name] = x.item()
                 if p.kind != "number" or not (isinstance(x, _NUMBERS) or _is_pair(x)):
                     wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
-                    got = type(x) if not isinstance(x, (int, float, type(None))) else x
+                    got = x if isinstance(x, (int, float, str, type(None))) else type(x)
                     hint = "make a tensor of it with to_tensor()" if isinstance(x, (np.ndarray, list, tuple)) else None
                     raise errors.bad(self.labels[p.name], wanted, got, hint=hint, kind=errors.NotATensorError)
                 if p.whole and isinstance(x, (float, complex, np.inexact)):

@@ -247,7 +247,7 @@ Tensor.__setitem__ = setitem  # type: ignore[attr-defined]  # a method that Tens
 # ---------------------------------------------------------------- as functions
 
 
-@composite(method=True, inplace=True, amp="one")
+@composite(method=True, inplace=True, amp="one", hands={"x[index]": "indices", "x[index] = value": "value"})
 def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at the elements that index tensors select, as ``x[indices] = value``.
 

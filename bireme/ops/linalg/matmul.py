@@ -84,7 +84,7 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
     return _product(x, y, transpose_x, transpose_y)
 
 
-@composite(method=True, plain=True)
+@composite(method=True, plain=True, hands={"x": "input", "y": "mat2"})
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Matrix product of two tensors; another name of ``matmul`` without its options.
 
