@@ -2,12 +2,14 @@
 
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bireme
 from bireme import nn
+from bireme.core.base import torch_names
 
 FORM = re.compile(r"^[\w.\[\]'= ]+(\(.*\))?: expected .+, got .+", re.S)
 
@@ -311,6 +313,57 @@ def test_a_number_that_is_only_too_small_is_of_the_right_type():
 def test_a_close_keyword_is_suggested():
     with pytest.raises(TypeError, match="did you mean"):
         bireme.sum(f(2), axs=0)
+    with pytest.raises(
+        TypeError, match=r"among x, num_or_sections, axis, name, got 'dim'\n  hint: (use|did you mean) axis"
+    ):
+        f(2).split(1, dim=1)
+    with pytest.raises(
+        TypeError, match=r"among x, axis, keepdim, name, got 'dim'\n  hint: use axis, or bireme.compat.max"
+    ):
+        f(2).max(dim=1)
+
+
+def test_the_axis_of_the_classes_is_suggested():
+    for label in ([2, 4, 4], [2, 1, 4, 4]):
+        with pytest.raises(ValueError, match="hint: pass axis=1"):
+            nn.functional.cross_entropy(f(2, 3, 4, 4), bireme.zeros(label, "int64"))
+    with pytest.raises(ValueError) as e:
+        nn.functional.cross_entropy(f(2, 3), bireme.zeros([3], "int64"))
+    assert "hint" not in str(e.value)
+
+
+TORCH = [
+    *[(bireme, name, told) for name, told in torch_names.TOP.items()],
+    *[(nn, name, told) for name, told in torch_names.NN.items()],
+    *[(nn.ReLU(), name, told) for name, told in torch_names.LAYER.items()],
+    *[(bireme.optimizer.SGD(parameters=[]), name, told) for name, told in torch_names.OPTIMIZER.items()],
+    (nn, "MaxPool2d", "MaxPool2D"),
+]
+
+
+@pytest.mark.parametrize("at", range(len(TORCH)))
+def test_names_of_pytorch_are_answered_by_ours(at):
+    owner, name, told = TORCH[at]
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'\n  hint: PyTorch's {name} is {told} here"):
+        getattr(owner, name)
+    for part in told.removeprefix("bireme.").removeprefix("nn.").split("."):
+        owner = getattr(owner, part)
+
+
+def test_the_page_for_users_of_pytorch_has_the_same_names():
+    page = Path(__file__).parents[1].joinpath("docs", "from_pytorch.md").read_text()
+    table = page.partition("## Names")[2].partition("\n## ")[0]
+    for names in (torch_names.TOP, torch_names.NN, torch_names.LAYER, torch_names.OPTIMIZER):
+        for name, told in names.items():
+            row = [r for r in table.splitlines() if re.search(rf"\b{name}\b", r.split("|")[1:2][0] if "|" in r else "")]
+            assert any(re.search(rf"\b{told.rpartition('.')[2]}\b", r) for r in row), (name, told)
+
+
+def test_names_that_nobody_has_stay_plain():
+    for owner in (bireme, nn, nn.ReLU()):
+        with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
+            getattr(owner, "nonsense")  # noqa: B009  # the value is not wanted
+        assert not hasattr(owner, "__nonsense__")
 
 
 # ---------------------------------------------------------------- to_tensor

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any, NoReturn
 
 from bireme.core.base import dtype as dtypes
-from bireme.core.base import errors
+from bireme.core.base import errors, torch_names
 from bireme.core.graph.segment import local
 from bireme.core.record.flush import layer_entered
 from bireme.core.tensor.parameter import Parameter
@@ -241,7 +241,7 @@ class Layer(State, Conversions):
                 return held[name]
         if name in _STORES or name == "_full_name":
             raise errors.failure(f"{type(self).__name__}: super().__init__() was not called first", kind=AttributeError)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise torch_names.missing(f"{type(self).__name__!r} object", name, torch_names.LAYER)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(getattr(type(self), name, None), property):

@@ -196,16 +196,12 @@ class Signature:
         found = self.aliases.get(name)
         if found is not None:
             return found
-        if name in self.rejects:
-            raise errors.bad(
-                f"{self.op}({name})",
-                f"keywords of {self.op}",
-                described=f"'{name}'",
-                hint=f"use {self.rejects[name]}",
-                kind=errors.ArgumentTypeError,
-            )
         near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
+        if _TORCH.get(name) in self.own_names:
+            near = [_TORCH[name]]
         hint = f"did you mean {near[0]}?" if near else None
+        if name in self.rejects:  # what PyTorch means by it is another function
+            hint = f"use {f'{near[0]}, or ' if near else ''}{self.rejects[name]}"
         raise errors.bad(
             f"{self.op}({name})",
             f"a keyword among {', '.join(self.defaults)}",

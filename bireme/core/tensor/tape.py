@@ -324,9 +324,7 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
 def _edge(
     bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int
 ) -> tuple[Edge | None, bool]:
-    """The edge of a call, None if no operand takes a gradient after all; and whether results of whole numbers carry one
-    too.
-    """
+    """The edge of a call, None if no operand takes a gradient after all; and whether integer results carry one too."""
     inputs: list[Any] = []
     saved: list[Any] = []
     reads, constants, whole, left = bound.reads, bound.constants, False, False
@@ -372,7 +370,7 @@ def _read_factors(inputs: list, saved: Any) -> Any:
 
 
 def _carried(bound: Any, kind: str, outs: tuple) -> bool:
-    """Whether an operand of whole numbers is what the results are made of: then, as in Paddle, gradients go to it where
+    """Whether an integer operand is what the results are made of: then, as in Paddle, gradients go to it where
     somebody asks.
 
     What is counted, compared or looked up by integers is not made of them.

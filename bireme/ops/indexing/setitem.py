@@ -369,7 +369,7 @@ def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
     return written(x, (slice(None),) * axis + (index,), value_like(x, values))
 
 
-@composite(method=True)
+@composite(method=True, hands={"x[index] = value": "value"})
 def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints, strides: Ints) -> Tensor:
     """Write a tensor into a slice of another: ``x[start:end:stride] = value`` along axes.
 

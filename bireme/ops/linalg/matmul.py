@@ -256,7 +256,7 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
     return matmul(x, y)
 
 
-@composite(method=True, plain=True)
+@composite(method=True, plain=True, hands={"y": "vec"})
 def mv(x: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector.
 
@@ -389,7 +389,7 @@ def _cheapest(extents: list[int]) -> list[list[int]]:
     return split
 
 
-@composite(method=True)
+@composite(method=True, hands={"y": "x"})
 def multi_dot(x: list[Tensor]) -> Tensor:
     """Product of several matrices, in the order that takes the fewest multiplications.
 

@@ -403,7 +403,7 @@ def _(g, sigs):
     )
 
 
-@composite(method=True)
+@composite(method=True, hands={"pivots": "y"})
 def lu_unpack(
     x: Tensor, y: Tensor, unpack_ludata: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -377,7 +377,7 @@ def _(g, sigs):
     return [g[rows[i] : rows[i + 1], columns[i] : columns[i + 1]] for i in range(len(sigs))]
 
 
-@composite(method=True)
+@composite(method=True, hands={"input": "inputs"})
 def block_diag(inputs: Attr[Sequence[Tensor]]) -> Tensor:
     """Build a block-diagonal matrix from matrices; elsewhere it is zero.
 

@@ -230,7 +230,7 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, list(range(input.ndim))[::-1])
 
 
-@composite(method=True, varargs="dims", name_arg=False)
+@composite(method=True, varargs="dims", name_arg=False, hands={"perm": "dims", "x": "input"})
 def permute(input: Tensor, dims: Ints) -> Tensor:
     """Permute the axes of a tensor.
 

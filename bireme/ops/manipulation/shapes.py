@@ -15,7 +15,7 @@ from bireme.ops._shared.broadcast import broadcast_shape as common_shape
 from bireme.ops.manipulation.reshape import expand
 
 
-@composite(method=True, torch=True, out="untold")
+@composite(method=True, torch=True, out="untold", hands={"shape": "y"})
 def expand_as(x: Tensor, y: Tensor) -> Tensor:
     """Broadcast a tensor to the shape of another.
 

@@ -47,7 +47,8 @@ def _(g, axis):
     return jnp.concatenate(g, axis)
 
 
-@composite(method=True, torch=False, plain=True, c_ops={"split_with_num": "x num:num_or_sections axis"})
+@composite(method=True, torch=False, plain=True, c_ops={"split_with_num": "x num:num_or_sections axis"},
+           rejects={"dim": "bireme.compat.split", "split_size_or_sections": "bireme.compat.split"})  # fmt: skip
 def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0) -> list[Tensor]:
     """Split a tensor along an axis into equal parts or parts of given sizes.
 

@@ -293,7 +293,10 @@ def _class_shape(input: Tensor, label: Tensor, axis: int) -> tuple[Tensor, bool]
     kept = [*wanted[:axis], 1, *wanted[axis:]]
     if label.shape == kept:
         return reshape.reshape(label, reshape.Literal(wanted)), True
-    raise errors.bad("cross_entropy(label)", f"shape {wanted} or {kept}", label)
+    # classes on axis 1, as in images and in PyTorch
+    second = axis == len(wanted) > 1 and label.shape in [input.shape[:1] + size + input.shape[2:] for size in ([], [1])]
+    hint = "pass axis=1 if axis 1 of input is that of the classes" if second else None
+    raise errors.bad("cross_entropy(label)", f"shape {wanted} or {kept}", label, hint=hint)
 
 
 def _hard(
