@@ -248,6 +248,8 @@ KINDS = [
     (TypeError, lambda: f(2).cumprod_(0, None, None, None, None)),
     (TypeError, lambda: f(2).backward(None, 1)),
     (TypeError, lambda: bireme.set_grad_enabled("a")),
+    (TypeError, lambda: setattr(f(2), "stop_gradient", "a")),
+    (TypeError, lambda: setattr(nn.Linear(2, 2).weight, "stop_gradient", 1)),
     (TypeError, lambda: bireme.no_grad()(3)),
     (TypeError, lambda: next(iter(bireme.io.DataLoader([1, 2, object()], batch_size=3)))),
     (ValueError, lambda: bireme.get_rng_state("moon")),

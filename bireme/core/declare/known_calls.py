@@ -97,7 +97,7 @@ def call_key(
                     return None
                 key.append(r)
             operands.append(x)
-            if not x.stop_gradient:
+            if not x._stop_gradient:
                 needs = True
         elif code is NUMBER and travels(x):
             key.append(x.__class__)
@@ -114,7 +114,7 @@ def call_key(
                 if r is None:
                     return None
                 where.append(r)
-                needs = needs or not t.stop_gradient
+                needs = needs or not t._stop_gradient
             key.append(tuple(where))
             operands += x
         elif not _add_value(key, x):
@@ -320,7 +320,7 @@ def binary(op: Any, other: Callable) -> Callable:
                 return long_way(x, y)
         node = seg.state.get((bound, rx, ry))
         if node is not None and not node.over:
-            needs = not x.stop_gradient or not (number or y.stop_gradient)
+            needs = not x._stop_gradient or not (number or y._stop_gradient)
             made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)
             if made is not None:
                 return made
