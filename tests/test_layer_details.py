@@ -134,7 +134,7 @@ def test_padding_reads_as_zeros_whatever_the_row_holds():
 
 
 def test_trainable_is_a_bool():
-    with pytest.raises(ValueError, match="trainable: expected a bool, got 3"):
+    with pytest.raises(ValueError, match="trainable: expected True or False, got 3"):
         nn.Linear(2, 2).weight.trainable = 3
 
 
