@@ -29,6 +29,7 @@ BENCHMARKS = (
     "micro",
     "training",
     "curves",
+    "jobs",
     "loader",
     "recompute",
 )

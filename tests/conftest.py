@@ -2,6 +2,7 @@
 choice of the long sweeps. The time limit of each test stands in pyproject.toml.
 """
 
+import importlib
 import os
 import shutil
 import signal
@@ -70,3 +71,13 @@ def room_for_shapes():
         for family in programs._families.values():
             family.entries.clear()
             family.graphs = 0
+
+
+@pytest.fixture
+def compiled_when_met_again(monkeypatch):
+    """What takes the compiler long is waited for at its second run, here and in processes that a test starts."""
+    monkeypatch.setenv("FLAGS_compile_beside", "0")
+    set_flags = importlib.import_module("bireme").set_flags
+    set_flags({"FLAGS_compile_beside": False})
+    yield
+    set_flags({"FLAGS_compile_beside": True})

@@ -985,3 +985,29 @@ def test_labels_of_losses_get_no_gradient_at_all():
     assert x.grad is not None
     assert y.grad is None
     assert F.binary_cross_entropy(x.detach(), y).stop_gradient
+
+
+@pytest.mark.parametrize(
+    "find",
+    [lambda x: x.topk(2), lambda x: x.kthvalue(2), lambda x: x.mode(), lambda x: bireme.cummax(x, axis=1),
+     lambda x: bireme.cummin(x, axis=1, dtype="int32"), lambda x: bireme.linalg.lu(x[:, :2])],
+)  # fmt: skip
+def test_indices_beside_values_belong_to_the_graph_without_a_gradient(find):
+    x = bireme.to_tensor([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]], stop_gradient=False)
+    values, indices = find(x)[:2]
+    assert (values.stop_gradient, indices.stop_gradient, indices.is_leaf) == (False, False, False)
+    assert (indices + 1).stop_gradient is False
+    assert (indices > 0).stop_gradient is True
+    by_values = bireme.grad(values.sum(), x)[0].tolist()
+    (values.sum() + (indices.astype("float32") * 2).sum()).backward()
+    assert x.grad.tolist() == by_values
+    assert find(x.detach())[1].stop_gradient is True
+    with bireme.no_grad():
+        assert find(x)[1].stop_gradient is True
+
+
+def test_indices_of_medians_are_not_part_of_the_graph():
+    x = bireme.to_tensor([[3.0, 1.0, 2.0]], stop_gradient=False)
+    for find in (bireme.median, bireme.nanmedian):
+        values, indices = find(x, axis=1, mode="min")
+        assert (values.stop_gradient, indices.stop_gradient) == (False, True)

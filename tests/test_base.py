@@ -219,6 +219,15 @@ def test_a_tensor_made_in_paddles_own_order():
     assert made.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
+@pytest.mark.parametrize("how", [{}, {"blocking": False}, {"non_blocking": True}])
+def test_what_is_copied_into_a_tensor_by_keyword(how):
+    made = bireme.zeros([2])
+    assert made.copy_(other=bireme.ones([2]), **how) is made
+    assert made.tolist() == [1.0, 1.0]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'waits'"):
+        made.copy_(made, waits=True)
+
+
 def test_numbers_on_the_host():
     held = base.Tensor()
     held.set(np.arange(6).reshape(2, 3), base.CPUPlace())

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run
+import bireme
+from benchmarks import networks, run
+from benchmarks.jobs import CHAOTIC, FIRST
 
 ROOT = Path(__file__).resolve().parent.parent
 ONCE = "--rounds 1 --steps 1 --warm 1"
@@ -26,10 +28,31 @@ SCRIPTS = {
     "micro": ("--rounds 1", r"cache miss.* [\d.]+ "),
     "training": (f"--tiny {ONCE} --peers bireme --only lstm", r"bireme dynamic +[\d.]+ "),
     "curves": ("--only lstm --steps 2", r"lstm float32, bireme +[\d.]+ +[\d.]+"),
+    "jobs": ("--tiny --networks mlp policy_gradient", r"mlp +7 +[\d.]+ "),
     "loader": ("--images 32 --batch 16 --workers 1 --rounds 1 --peers bireme", r"Bireme +[\d,]+ "),
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),
+}
+# told by paddlepaddle 3.2.2: the first losses of the networks of jobs, at their tiny sizes
+LOSSES = {
+    "mlp": (2.5345, 2.5781),
+    "cnn": (2.2404, 2.8556),
+    "resnet18": (1.6000, 1.7121),
+    "mobilenet_v2": (3.4371, 2.4201),
+    "shufflenet_v2": (1.8454, 3.5305),
+    "vit": (4.0918, 2.9501),
+    "lstm": (1.9866, 2.0329),
+    "bigru_crf": (8.9771, 7.3977),
+    "seq2seq": (5.3862, 5.2582),
+    "experts": (2.1678, 2.7178),
+    "vae": (628.73, 605.91),
+    "wgan_gp": (1.8860, 1.4583),
+    "diffusion": (1.2730, 1.3322),
+    "dqn": (0.29303, 0.30395),
+    "policy_gradient": (0.085089, 0.26274),
+    "graph": (6.4612, 10.520),
+    "pinn": (0.47856, 0.44580),
 }
 BY_HAND = {"gpt2", "accelerator"}  # they need a GPU
 
@@ -53,3 +76,16 @@ def test_a_benchmark_runs_to_its_end(name, tmp_path):
     assert done.returncode in (0, 1) and "Traceback" not in said, said  # a floor may be missed at such sizes
     assert re.search(rf"^{row}", done.stdout, re.MULTILINE), said
     assert not re.search(r"^(bireme|jax).*: (failed|No module)", done.stdout, re.MULTILINE), said
+
+
+def test_every_network_of_jobs_has_its_sizes():
+    assert list(networks.NETWORKS) == list(networks.SIZES) == list(networks.TINY) == list(LOSSES)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_network_of_jobs_trains_as_with_paddle(name):
+    with bireme.debug.use_executor("interpreter"):
+        step = networks.same(bireme, name, tiny=True)
+        found = [step(i) for i in range(FIRST)]
+    compared = 1 if name in CHAOTIC else FIRST
+    assert found[:compared] == pytest.approx(LOSSES[name][:compared], rel=1e-3)

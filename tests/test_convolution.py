@@ -63,3 +63,25 @@ def _compare(dims, channels, outputs, window, stride, padding, dilation, groups,
     ):
         assert a.shape == b.shape, name
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(b).max(), err_msg=name)
+
+
+def work_of(x, w, compute, read):
+    """Arithmetic operations in the compiled program of a convolution and of what reads its result."""
+    return jax.jit(lambda x, w: read(compute(x, w))).lower(x, w).compile().cost_analysis()["flops"]
+
+
+def normalized(y):
+    """Read it three times, one after the other."""
+    mean = y.mean((0, 2, 3), keepdims=True)
+    return (y - mean) / ((y - mean) ** 2).mean((0, 2, 3), keepdims=True)
+
+
+def test_a_sum_of_shifted_images_is_computed_once_for_all_readers():
+    def compute(g, w):
+        return conv_lowering.input_grad(g, w, (8, 8), (2, 2), ((1, 1), (1, 1)), (1, 1), 1, False)
+
+    g, w = np.ones((4, 32, 4, 4), np.float32), np.ones((32, 16, 4, 4), np.float32)
+    alone, read = work_of(g, w, compute, lambda y: y), work_of(g, w, compute, normalized)
+    assert read - alone < 8 * jax.eval_shape(compute, g, w).size  # the reader's own
+    second = jax.grad(lambda g, w: (jax.grad(lambda g, w: (compute(g, w) ** 2).sum())(g, w) ** 2).sum(), 1)(g, w)
+    assert second.shape == w.shape

@@ -302,3 +302,48 @@ def test_layers_that_programs_derive_by_inner_names():
     assert repr(Gated()) == "Gated(2, 4, kernel_size=[3, 3], padding=1, data_format=NCHW)"
     for layer, value in ((nn.Linear(2, 3, weight_attr=Fans()), 203.0), (nn.Conv2D(2, 3, 2, weight_attr=Fans()), 812.0)):
         assert (layer.weight == value).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "kept"),
+    [
+        (lambda: nn.LogSoftmax(1), {"_axis": 1}), (lambda: nn.Softmax(axis=0), {"_axis": 0}), (lambda: nn.GLU(), {"_axis": -1}),
+        (lambda: nn.ELU(0.5), {"_alpha": 0.5}), (lambda: nn.CELU(2.0), {"_alpha": 2.0}), (lambda: nn.GELU(True), {"_approximate": True}),
+        (lambda: nn.LeakyReLU(0.2), {"_negative_slope": 0.2}), (lambda: nn.Hardtanh(-2.0, 3.0), {"_min": -2.0, "_max": 3.0}),
+        (lambda: nn.Softplus(2, 10), {"_beta": 2, "_threshold": 10}), (lambda: nn.ThresholdedReLU(), {"_threshold": 1.0, "_value": 0.0}),
+        (lambda: nn.Hardshrink(0.3), {"_threshold": 0.3}), (lambda: nn.Softshrink(), {"_threshold": 0.5}), (lambda: nn.Sigmoid("s"), {"name": "s"}),
+        (lambda: nn.SELU(), {"_scale": 1.0507009873554805, "_alpha": 1.6732632423543772}), (lambda: nn.PReLU(weight_attr=None), {"_weight_attr": None}),
+        (lambda: nn.NLLLoss(ignore_index=3), {"_weight": None, "_ignore_index": 3, "_reduction": "mean", "_name": None}),
+        (lambda: nn.PoissonNLLLoss(False), {"_log_input": False, "_full": False, "_epsilon": 1e-8, "_reduction": "mean", "_name": None}),
+        (lambda: nn.HSigmoidLoss(4, 6, bias_attr=False), {"_weight_attr": None, "_bias_attr": False}),
+        (lambda: nn.AdaptiveLogSoftmaxWithLoss(8, 10, [3, 6]), {"_weight_attr": None, "_bias_attr": None}),
+        (lambda: nn.BatchNorm(4, is_test=True, in_place=True), {"_is_test": True, "_in_place": True, "_fuse_with_relu": False, "_param_attr": None}),
+        (lambda: nn.BatchNorm2D(4), {"_in_place": False, "_fuse_with_relu": False}), (lambda: nn.AdaptiveAvgPool1D(2, "p"), {"name": "p"}),
+        (lambda: nn.Embedding(5, 3), {"_size": [5, 3], "_is_distributed": False, "_remote_prefetch": False, "_device": None}),
+        (lambda: nn.Conv2D(2, 4, 3, data_format="NHWC"), {"_channel_dim": 3, "output_padding": 0, "_op_type": "conv2d", "_device": None}),
+        (lambda: nn.Conv2DTranspose(4, 4, 3, groups=4), {"_channel_dim": 1, "_op_type": "depthwise_conv2d"}),
+        (lambda: nn.Conv1DTranspose(2, 4, 3, 2, output_padding=1), {"_channel_dim": 1, "output_padding": 1, "_op_type": "conv1d"}),
+        (lambda: nn.Conv3D(4, 4, 3, groups=4), {"_op_type": "conv3d"}), (lambda: nn.Linear(2, 3), {"_cast_to_low_precision": True}),
+    ],
+)  # fmt: skip
+def test_attributes_that_programs_read(make, kept):
+    layer = make()
+    assert {name: getattr(layer, name, "none") for name in kept} == kept
+
+
+def test_an_activation_reads_its_attributes():
+    layer = nn.Softmax()
+    layer._axis = 0
+    assert layer(bireme.zeros([2, 1])).tolist() == [[0.5], [0.5]]
+    assert repr(layer) == "Softmax(axis=0)"
+
+
+def test_a_layer_may_keep_its_precision():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 2))
+    model[0]._cast_to_low_precision = model[1]._cast_to_low_precision = False
+    bireme.amp.decorate(model, level="O2", dtype="bfloat16")
+    assert [layer.weight.dtype.name for layer in (model[0], model[1][0], model[2])] == [
+        "float32",
+        "bfloat16",
+        "bfloat16",
+    ]

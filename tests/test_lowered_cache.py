@@ -42,7 +42,7 @@ SCRIPT = """
 
 
 def run(folder):
-    env = {**os.environ, "BIREME_CACHE_DIR": str(folder)}
+    env = {**os.environ, "BIREME_CACHE_DIR": str(folder), "FLAGS_compile_beside": "0"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT)],
         env=env,

@@ -191,6 +191,37 @@ def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monk
     assert any(row["why"].startswith("forgotten") for row in bireme.debug.explain())
 
 
+def test_shapes_that_never_come_back_take_no_more_memory(monkeypatch):
+    monkeypatch.setattr(lookup, "MAX_NEW", 20)
+    lookup.clear()
+    segment._drop_tree()
+    w = bireme.to_tensor(np.full((4, 4), 0.1, "float32"), stop_gradient=False)
+
+    def step(n):
+        y = bireme.ones([n, 4])
+        for _ in range(6):
+            y = bireme.tanh(y @ w) + y
+        y.sum().backward()
+        assert np.isfinite(w.grad.numpy()).all()
+        w.clear_grad()
+
+    def held():
+        return count_nodes(), segment.nodes[0], known_from(segment._roots[0]), len(lookup._graphs)
+
+    sizes = []
+    for n in range(10, 130):
+        step(n)
+        step(5)  # this one does
+        if n in (69, 129):
+            sizes.append(held())
+    for half, whole in zip(*sizes, strict=True):
+        assert whole < 1.1 * half
+    assert sizes[1][1] >= sizes[1][2]  # nothing in the tree is uncounted
+    counts = [e.met + e.hits for e in lookup._graphs.values()]
+    assert max(counts) == 120
+    assert counts.count(1) <= 21
+
+
 def test_the_tree_of_segments_is_bounded(monkeypatch):
     monkeypatch.setattr(segment, "MAX_TREE", 500)
     for n in range(1, 900):

@@ -45,7 +45,7 @@ SCRIPT = """
 
 
 def run(folder, steps, how="plain"):
-    env = {**os.environ, "BIREME_CACHE_DIR": str(folder), "FLAGS_tell_compiles": "0"}
+    env = {**os.environ, "BIREME_CACHE_DIR": str(folder), "FLAGS_tell_compiles": "0", "FLAGS_compile_beside": "0"}
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT), str(steps), how]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and not done.stderr, done.stderr

@@ -132,12 +132,31 @@ def test_where_no_types_mix():
             found = [letter_of(functools.partial(f, ones(x, [2]), ones(y, shape))) for x, y in pairs]
             assert found == [same(x, y) for x, y in pairs]
     pairs = [(x, y) for x in "48fd" for y in "48fd"]
-    found = [letter_of(lambda x=x, y=y: bireme.matmul(ones(x, [2, 2]), ones(y, [2, 2]))) for x, y in pairs]
-    assert found == ["f" if x == "f" and y in "48" else same(x, y) for x, y in pairs]
     assert [letter_of(lambda x=x, y=y: bireme.concat([ones(x, [2]), ones(y, [2])])) for x, y in pairs] == [
         same(x, y) for x, y in pairs
     ]
-    assert letter_of(lambda: bireme.matmul(ones("f", [2, 2]), ones("c", [2, 2]))) == "c"
+
+
+PRODUCTS = [
+    (bireme.matmul, [2, 2], [2, 2]), (bireme.Tensor.mm, [2, 2], [2, 2]), (bireme.bmm, [2, 2, 2], [2, 2, 2]), (bireme.mv, [2, 2], [2]),
+    (bireme.dot, [2], [2]), (bireme.inner, [2, 2], [2, 2]), (lambda x, y: bireme.tensordot(x, y, 1), [2, 2], [2, 2]),
+    (lambda x, y: bireme.einsum("ij,jk->ik", x, y), [2, 2], [2, 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "x_shape", "y_shape"), PRODUCTS)
+def test_products_promote_and_integers_take_the_type_of_floats_on_their_left(f, x_shape, y_shape):
+    refused = wrong(RANKED, f, x_shape, y_shape, leave="b")
+    assert refused == [(x, y, x) for x in "hefd" for y in "u1248"]
+
+
+@pytest.mark.parametrize(("f", "shape"), [(bireme.addmm, [2, 2]), (bireme.baddbmm, [2, 2, 2])])
+def test_a_product_that_is_added_promotes(f, shape):
+    for given in (lambda x, y: (x, y, y), lambda x, y: (x, x, y)):
+        assert wrong(RANKED, lambda x, y: f(*given(x, y)), shape, shape, leave="bu1248") == []  # noqa: B023 - called at once
+    assert f(ones("d", shape), ones("8", shape), ones("f", shape)).dtype is bireme.float64
+    with pytest.raises(TypeError, match=r"mm\(\): expected operands whose dtypes promote, got int64 and float32"):
+        f(ones("8", shape), ones("f", shape), ones("f", shape))
 
 
 @pytest.mark.parametrize("shape", [[2], []])
@@ -242,9 +261,16 @@ def test_the_right_side_of_a_product_takes_the_type_of_the_left(left, right, mad
         assert (x @ y.detach().numpy()).dtype is getattr(bireme, made)
 
 
-def test_a_product_cuts_no_fractions():
-    with pytest.raises(TypeError, match="operands whose dtypes promote, got int64 and float32"):
-        bireme.ones([2, 2], "int64") @ bireme.ones([2, 2])
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64"])
+def test_a_product_with_an_integer_tensor_tells_that_it_cuts_fractions(kind):
+    x = bireme.to_tensor([[1, 2]], kind)
+    for y in (bireme.to_tensor([[0.5], [1.75]]), np.array([[0.5], [1.75]])):
+        with pytest.warns(UserWarning, match=f"in the dtype of its {kind} tensor and cuts the fractions of the float"):
+            product = x @ y
+        assert product.dtype is x.dtype
+        assert product.tolist() == [[2]]
+    with pytest.warns(UserWarning, match="cuts the fractions"):
+        assert (np.array([[0.5, 0.5]]) @ x.T).tolist() == [[0]]
 
 
 def test_in_place_takes_the_wider_type():

@@ -496,3 +496,62 @@ def test_a_backward_that_is_not_differentiable():
     assert g.tolist() == [6.0]
     with pytest.raises(ValueError, match="not used in the graph"):
         bireme.grad(g, x)
+
+
+class Doubled(PyLayer):
+    """Hands on what `made` computes from its gradient."""
+
+    @staticmethod
+    def forward(ctx, x, made=lambda g: g * 2):
+        ctx.made = made
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        ctx.made.seen = g.stop_gradient
+        return ctx.made(g)
+
+
+def stopped_after(made, *, hook=None, again=False):
+    x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+    if hook is not None:
+        x.register_hook(hook)
+    Doubled.apply(x, made).sum().backward()
+    if again:
+        (x * x).sum().backward()
+    return x.grad.stop_gradient
+
+
+def test_a_gradient_keeps_the_flag_that_backward_gave_it():
+    def computed(g):
+        return g * 2
+
+    def differentiable(g):
+        with bireme.enable_grad():
+            return g * 2
+
+    assert stopped_after(computed) is True
+    assert computed.seen is False
+    assert stopped_after(lambda g: g) is False
+    assert stopped_after(differentiable) is False
+    assert stopped_after(lambda g: g.detach()) is True
+    assert stopped_after(computed, again=True) is True
+    assert stopped_after(computed, hook=lambda g: None) is True
+    assert stopped_after(computed, hook=lambda g: bireme.ones([2])) is True
+    assert stopped_after(lambda g: g, hook=lambda g: g * 2) is False
+    assert stopped_after(lambda g: g, hook=lambda g: g.detach()) is True
+
+
+def test_operators_and_what_they_follow_give_gradients_that_may_be_differentiated():
+    x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+    h = x * 3
+    h.retain_grads()
+    y = Doubled.apply(h)
+    y.retain_grads()
+    seen = []
+    y.register_hook(lambda g: seen.append(g.stop_gradient))
+    h.register_hook(lambda g: seen.append(g.stop_gradient))
+    (y * y).sum().backward()
+    assert seen == [False, True]
+    assert [t.grad.stop_gradient for t in (y, h, x)] == [False, True, False]
+    assert [g.stop_gradient for g in bireme.grad(Doubled.apply(x), x)] == [True]

@@ -9,6 +9,8 @@ from bireme import nn
 from bireme.distributed.fleet.utils import recompute
 from bireme.incubate.distributed.fleet import recompute_sequential
 
+pytestmark = pytest.mark.usefixtures("compiled_when_met_again")
+
 
 def block(width=8, dropout=0.0):
     return nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * width, width))

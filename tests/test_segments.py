@@ -10,6 +10,8 @@ from bireme import nn
 from bireme.core.base.flags import max_pending_bytes, max_pending_nodes
 from bireme.core.graph import segment
 
+pytestmark = pytest.mark.usefixtures("compiled_when_met_again")
+
 
 def compiles():
     return bireme.debug.stats()["compiles"]

@@ -14,6 +14,8 @@ from bireme import nn
 from bireme.core.run import lookup
 from bireme.core.xla_exec import xla
 
+pytestmark = pytest.mark.usefixtures("compiled_when_met_again")
+
 
 def in_threads(*functions):
     """Run each in a thread of its own; returns their results, or raises the first error."""

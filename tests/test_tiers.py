@@ -20,6 +20,8 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas, interpreter, planning
 from bireme.core.xla_exec import compile_cache, matmul_backend, xla
 
+pytestmark = pytest.mark.usefixtures("compiled_when_met_again")
+
 
 def stats():
     return bireme.debug.stats()

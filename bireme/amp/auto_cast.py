@@ -209,7 +209,10 @@ def _to_half(model: Layer, kind: Any, excluded: tuple[list[Layer], tuple[type, .
     model._convert(
         None,
         kind,
-        lambda layer: not (id(layer) in kept or isinstance(layer, classes) or type(layer).__name__ in names),
+        lambda layer: (
+            layer._cast_to_low_precision
+            and not (id(layer) in kept or isinstance(layer, classes) or type(layer).__name__ in names)
+        ),
         floating_only=True,
     )
 

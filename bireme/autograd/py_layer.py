@@ -196,7 +196,7 @@ class PyLayer(PyLayerContext):
             return result
         values = [read(t) for t in returned.tensors]
         call = _Call(cls, ctx, taken, returned, targets)
-        edge = backward.CustomEdge(cls.__name__, targets, sigs, tuple([v.sig for v in values]), call)
+        edge = _LayerEdge(cls.__name__, targets, sigs, tuple([v.sig for v in values]), call)
         segment.local.segment.edges.append(ref(edge))
         leaves = {id(t): t is target for t, target in zip(taken.tensors, targets)}
         made = [_result(t, edge, i, ctx, leaves) for i, t in enumerate(returned.tensors)]
@@ -359,6 +359,14 @@ def _each_saved(x: Any) -> list[_Saved]:
     if isinstance(x, _Saved):
         return [x]
     return [s for i in x for s in _each_saved(i)] if type(x) in (list, tuple) else []
+
+
+class _LayerEdge(backward.CustomEdge):
+    """A call of ``apply`` on the tape."""
+
+    __slots__ = ()
+
+    users = True
 
 
 class _Call:

@@ -52,10 +52,12 @@ class Activation(Layer):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__()
         given = self._take(args, kwargs)
-        self._name = given.pop("name")
-        self._arguments = given
-        # defaults of the operator need not be passed at each call
-        self._said = {k: v for k, v in given.items() if v != self._defaults[k]}
+        self._name = self.name = given.pop("name")
+        for (
+            k,
+            v,
+        ) in given.items():  # an argument `axis` is the attribute `_axis`, which `forward` reads as Paddle's does
+            setattr(self, f"_{k}", v)
 
     @classmethod
     def _take(cls, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -77,10 +79,12 @@ class Activation(Layer):
         Returns:
             Tensor of the shape that the class documents.
         """
-        return type(self)._function(x, **self._said)
+        # defaults of the operator need not be passed
+        said = {k: v for k, default in self._defaults.items() if (v := getattr(self, f"_{k}")) != default}
+        return type(self)._function(x, **said)
 
     def extra_repr(self) -> str:
-        shown = [f"{k}={v}" for k, v in self._arguments.items()]
+        shown = [f"{k}={getattr(self, f'_{k}')}" for k in self._defaults]
         return ", ".join(shown + ([f"name={self._name}"] if self._name else []))
 
 
@@ -687,6 +691,7 @@ class PReLU(Layer):
     ):
         super().__init__()
         self._num_parameters, self._init, self._data_format, self._name = num_parameters, init, data_format, name
+        self._weight_attr = weight_attr
         self._weight = self.create_parameter([num_parameters], weight_attr, default_initializer=Constant(float(init)))
 
     def forward(self, x: Tensor) -> Tensor:

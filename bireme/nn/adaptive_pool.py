@@ -17,7 +17,7 @@ class _Adaptive(Layer):
     ):
         super().__init__()
         self.output_size = self._output_size = output_size
-        self._data_format, self._name = data_format, name
+        self._data_format, self._name, self.name = data_format, name, name
 
     def extra_repr(self) -> str:
         return f"output_size={self._output_size}"

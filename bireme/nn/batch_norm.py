@@ -41,6 +41,7 @@ class _BatchNormBase(Layer):
         self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
+        self._in_place = self._fuse_with_relu = False
         self._check_data_format(data_format)
         self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
@@ -365,6 +366,8 @@ class BatchNorm(Layer):
         _fitting("BatchNorm", momentum, epsilon)
         self._act, self._momentum, self._epsilon, self._dtype = act, momentum, epsilon, kind
         self._act_fn = None if act is None else _activation(act)
+        self._param_attr, self._bias_attr, self._is_test = param_attr, bias_attr, is_test
+        self._in_place, self._fuse_with_relu = in_place, False
         self._data_layout = data_layout
         self._use_global_stats = use_global_stats
         self._trainable_statistics = trainable_statistics

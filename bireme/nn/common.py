@@ -152,6 +152,8 @@ class Embedding(Layer):
         self._num_embeddings, self._embedding_dim, self._padding_idx = num_embeddings, embedding_dim, padding_idx
         self._max_norm, self._norm_type, self._weight_attr = max_norm, norm_type, weight_attr
         self._scale_grad_by_freq, self._sparse, self._name = scale_grad_by_freq, sparse, name
+        self._size, self._device = [num_embeddings, embedding_dim], device
+        self._is_distributed = self._remote_prefetch = False
         if _weight is None:
             self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr, dtype, device=device)
             if _freeze and self.weight is not None:

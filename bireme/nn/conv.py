@@ -81,6 +81,10 @@ class _ConvNd(Layer):
         if not transposed:
             edges_of(padding, dims, data_format[-1] == "C", f"{name}(padding)")
         self._padding, self._padding_mode, self._output_padding = padding, padding_mode, output_padding
+        self.output_padding, self._device = output_padding, device
+        self._channel_dim = dims + 1 if data_format[-1] == "C" else 1
+        by_channel = dims == 2 and groups == in_channels > 1
+        self._op_type = "depthwise_conv2d" if by_channel else f"conv{dims}d"
         self._param_attr, self._bias_attr = weight_attr, bias_attr
         ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         # Paddle counts all input channels here, also when groups divide them

@@ -114,6 +114,7 @@ class Layer(State, Conversions):
     _parameters: dict[str, Parameter | None]
     _sub_layers: dict[str, Layer | None]
     _buffers: dict[str, Tensor | None]
+    _cast_to_low_precision = True  # whether `amp.decorate` may cast its parameters
     _stays_wide = False  # whether `float16()` and `bfloat16()` leave its parameters as they are
 
     def __init__(self, name_scope: str | None = None, dtype: DTypeLike = "float32"):

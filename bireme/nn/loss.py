@@ -119,6 +119,7 @@ class Loss(Layer):
 
     _function: Callable[..., Any]
     _defaults: dict[str, Any]
+    _prefix = ""  # of the attributes that keep the arguments
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__()
@@ -142,7 +143,7 @@ class Loss(Layer):
                 kind=errors.for_number(given["epsilon"]),
             )
         for name, value in given.items():
-            setattr(self, name, value)
+            setattr(self, self._prefix + name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the loss.
@@ -154,13 +155,17 @@ class Loss(Layer):
         Returns:
             What the loss function returns.
         """
-        fixed = {name: getattr(self, name) for name in self._defaults if name != "name"}
+        fixed = {name: getattr(self, self._prefix + name) for name in self._defaults if name != "name"}
         return type(self)._function(*args, **kwargs, **fixed)
+
+
+_PRIVATE = ("NLLLoss", "PoissonNLLLoss")  # those of which Paddle keeps the arguments in private attributes
 
 
 def _loss(title: str, function: Callable[..., Any], doc: str, inputs: dict[str, str], /, **defaults: Any) -> type[Loss]:
     """A class for the loss function; ``inputs`` says what each argument of its ``forward`` means."""
     body = {"_function": staticmethod(function), "_defaults": defaults, "__doc__": doc, "__module__": __name__}
+    body["_prefix"] = "_" if title in _PRIVATE else ""
     cls = type(title, (Loss,), body)
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     types = function.__annotations__
@@ -849,6 +854,7 @@ class HSigmoidLoss(Layer):
         self._is_custom = is_custom
         self._is_sparse = is_sparse
         self._name = name
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
         nodes = num_classes if is_custom else num_classes - 1
         self.weight = self.create_parameter([nodes, feature_size], weight_attr)
         self.bias = self.create_parameter([nodes, 1], bias_attr, is_bias=True)
@@ -930,6 +936,7 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         self.n_classes = n_classes
         self.cutoffs = [*cuts, n_classes]
         self.div_value = div_value
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.shortlist_size, self.n_clusters = cuts[0], len(cuts)
         self.head_size, self.is_head_bias, self.name = self.shortlist_size + self.n_clusters, head_bias, name
         self.head_weight = self.create_parameter([in_features, self.head_size], weight_attr)

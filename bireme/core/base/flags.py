@@ -77,6 +77,12 @@ check_nan_inf_level = declare(
 interpret = declare(
     "interpret", bool, True, "let segments that are met for the first time on CPU run without a compile"
 )
+compile_beside = declare(
+    "compile_beside",
+    bool,
+    True,
+    "let threads compile what takes long on CPU while it is interpreted; False: the second run waits for it",
+)
 tell_compiles = declare(
     "tell_compiles", float, 4.0, "seconds after which a compile that still goes on says so on standard error; 0: never"
 )

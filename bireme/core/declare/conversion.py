@@ -217,7 +217,7 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
 
     "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
     0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
-    "complex": none but real with complex, and integers to the right of float32. With `halves`, which is mixed
+    "products": like "floats", and an integer tensor takes the type of floats on its left. With `halves`, which is mixed
     precision, float32 and half precision mix in all of them.
     """
     full: DType | None = None
@@ -232,10 +232,9 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
             elif full is None:
                 full = sig.dtype
             elif full is not sig.dtype:
-                mixes = mix != "same" and (mix != "complex" or full.is_complex is not sig.dtype.is_complex)
-                mixes = mixes or (halves and precision.MIXED.issuperset((full, sig.dtype)))
+                mixes = mix != "same" or (halves and precision.MIXED.issuperset((full, sig.dtype)))
                 both = dtypes.promote(full, sig.dtype) if mixes else None
-                if both is None and mix == "complex" and full is dtypes.float32 and sig.dtype.is_integer:
+                if both is None and mix == "products" and full.kind == "f" and sig.dtype.is_integer:
                     both = full
                 if both is None:
                     got = f"{full.name} and {sig.dtype.name}"

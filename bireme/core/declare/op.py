@@ -137,6 +137,7 @@ class Op:
         self.bilinear = bool(options.get("bilinear"))
         self.constants = tuple([self.operand_names.index(n) for n in options.get("constants", "").split()])
         self.carries = bool(options.get("carries"))
+        self.each: tuple[str, ...] | None = options.get("each")
         self.of_the_past = bool(options.get("of_the_past"))
         self.options = options
 
@@ -462,7 +463,7 @@ _OPTIONS = frozenset((
     "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg",
     "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view",
     "passes", "scales", "bilinear", "carries", "of_the_past", "selects", "constants", "differentiable", "numpy", "by_numpy",
-    "plain", "amp", "hands",
+    "plain", "amp", "each", "hands",
 ))  # fmt: skip
 
 

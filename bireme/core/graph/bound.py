@@ -92,6 +92,11 @@ class Bound:
         return self.op.flops_rule is not None
 
     @property
+    def is_nest(self) -> bool:
+        """Whether it goes over more than its operands and results, as convolutions do: loops inside of loops."""
+        return self.op.effort_rule is not None
+
+    @property
     def shares_cores(self) -> bool:
         """Whether it does that on all cores by itself, see `blas`."""
         return self.op.shares_cores
@@ -302,6 +307,10 @@ class GradBound:
         return self.base.uses_blas
 
     @property
+    def is_nest(self) -> bool:
+        return self.base.is_nest
+
+    @property
     def shares_cores(self) -> bool:
         return self.base.shares_cores
 
@@ -441,6 +450,7 @@ class GradOp:
         self.grad_lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list
+        self.each = None
 
     @property
     def grad_op(self) -> GradOp:

@@ -147,9 +147,13 @@ class Node(dict):
         self.work = 0.0
         self.over = False
         self.passes: dict | None = None  # backward passes that began here, see `backward_pass`
-        self.plain: bool | None = (
-            None  # whether tensors among operands and results are all floating or complex, where somebody has asked
-        )
+        # whether tensors among operands and results are all floating or complex, where somebody has asked
+        self.plain: bool | None = None
+
+    @property
+    def made(self) -> range:
+        """The indices of its results."""
+        return range(self.first, self.end)
 
 
 class Number:

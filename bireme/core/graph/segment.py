@@ -169,6 +169,27 @@ def _drop_tree() -> None:
         node.passes = None
 
 
+def prune(node: Node) -> None:
+    """Take the steps that lead to a node and nowhere else out of the tree: the graph that ended there is forgotten."""
+    node.graph = None
+    # a copy of each dict: other threads may record here
+    while (before := node.parent) is not None and node.graph is None:
+        if any(after.__class__ is Node for after in list(node.values())):
+            return
+        calls = [key for key, after in list(before.items()) if after is node or _begins_with(after, node)]
+        for key in calls:
+            before.pop(key, None)
+        nodes[0] = max(nodes[0] - len(calls) - len(node) - len(node.passes or ()), 0)
+        node.clear()
+        node.passes = None
+        node = before
+
+
+def _begins_with(path: Any, node: Node) -> bool:
+    """Whether a call leads through several nodes, of which this is the first."""
+    return path.__class__ is not Node and path.nodes[0] is node
+
+
 _limits: list[tuple[int, int]] = []  # those that the nodes were made under
 
 

@@ -2,7 +2,8 @@
 
 The tier depends on counts and sizes alone, never on time or on the state of a cache, so the same script gives the same
 bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
-when it is met for the first time on CPU and compiled from the second time on. Sequences of operators whose shapes keep
+when it is met for the first time on CPU and compiled from the second time on, or, where that takes long, beside its runs
+(see `beside`). Sequences of operators whose shapes keep
 changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op, or by
 the host if they are small.
 """
@@ -18,21 +19,22 @@ import weakref
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from itertools import starmap
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
 from bireme.core.base import counters, errors, flags, shutdown
 from bireme.core.base.device import Fork, started
-from bireme.core.graph import executor
+from bireme.core.graph import executor, segment
 from bireme.core.graph.graph import Graph, Node, Value
 from bireme.core.numpy_exec import interpreter
-from bireme.core.run import explain, loss_reads, prefetch, tiers
+from bireme.core.run import beside, explain, loss_reads, prefetch, tiers
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import split_step, xla
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
+MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
 MAX_WAITING = 48
 
 
@@ -75,6 +77,7 @@ class Entry:
         "early",
         "others",
         "ahead",
+        "beside",
         "making",
     )
 
@@ -91,6 +94,7 @@ class Entry:
         self.note = explain.Note(graph)
         self.watch = loss_reads.Watch() if loss_reads.worth_it(graph) else None
         self.ahead: prefetch.Reading | None = None  # what is read while the first run is interpreted
+        self.beside: beside.Compiling | Literal[False] | None = False  # False: nobody has asked whether one is worth it
         self.early = False  # whether its programs give the loss before the gradients
         self.others: tuple[dict[tuple, Executable], list[Executable]] | None = (
             None  # those of the other kind, where there are both
@@ -125,10 +129,11 @@ class Family:
 
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
+_new: OrderedDict[int, Entry] = OrderedDict()  # those that may not have come back yet, the oldest first
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
 _lock = threading.RLock()
-_BY_XLA = ("xla", "xla_per_op")  # executors whose calls take three lists, see `executor`
+_BY_XLA = ("xla", "xla_pieces", "xla_per_op")  # executors whose calls take three lists, see `executor`
 _pinned: dict[int, weakref.ref] = {}
 
 
@@ -163,6 +168,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family, tiers.size_of(graph, n_live))
             explain.met(entry)
             _calls[0] += len(graph.nodes)
+            _new[id(entry)] = entry
             _make_room(entry)
         else:
             _graphs.move_to_end(graph.key)
@@ -175,6 +181,10 @@ def _make_room(new: Entry) -> None:
 
     What was compiled stays while there is anything else: it would silently be compiled again.
     """
+    while len(_new) > MAX_NEW:
+        oldest = _new.popitem(last=False)[1]
+        if oldest.met + oldest.hits < 2 and not oldest.compiled:
+            _take_out(oldest)
     chances = len(_graphs)
     while (len(_graphs) > MAX_GRAPHS or _calls[0] > MAX_CALLS) and len(_graphs) > 1:
         key, old = next(iter(_graphs.items()))
@@ -184,10 +194,16 @@ def _make_room(new: Entry) -> None:
             old.looked = times
             _graphs.move_to_end(key)
             continue
-        del _graphs[key]
-        _calls[0] -= len(old.graph.nodes)
-        old.family.entries.pop(id(old), None)
-        _forget(old)
+        _take_out(old)
+
+
+def _take_out(old: Entry) -> None:
+    del _graphs[old.graph.key]
+    _new.pop(id(old), None)
+    _calls[0] -= len(old.graph.nodes)
+    old.family.entries.pop(id(old), None)
+    segment.prune(old.graph.nodes[-1])
+    _forget(old)
 
 
 _settings = [(False, False)]  # the flags that choose a tier: a part of the look-up, so that the next run sees a change
@@ -346,8 +362,23 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
                 return _keep(entry.exact, key, program)
             choice = _counted(entry, settings)
         if choice.tier in (Tier.COMPILE, Tier.REPLACE):
+            if interpret and not exact_only and not _due(entry, live, dead):
+                return _interpreted(entry, live, keep=None)
             return _compile(entry, key, exact_only)
     return _interpreted(entry, live, keep=None) if choice.tier is Tier.INTERPRET else _op_by_op(entry, live)
+
+
+def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
+    """Whether a program is made now: one that takes the compiler long is begun beside the runs, and taken later."""
+    donate = _worth_donating(entry.graph, live, dead)
+    if entry.beside is False:
+        entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
+    if not entry.beside or entry.compiled:
+        return True
+    if entry.met >= entry.beside.when.begin and not entry.beside.begun:
+        explain.compiling(entry, live, dead)
+        entry.beside.begin(live, donate)
+    return entry.met >= entry.beside.when.due
 
 
 def _counted(entry: Entry, settings: tiers.Settings) -> tiers.Choice:
@@ -432,7 +463,7 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Exec
 
 def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], exact_only: bool) -> Executable:
     """A new program, made while other threads go on; its place in the family is taken before."""
-    graph, family, (live, dead, _) = entry.graph, entry.family, key
+    graph, family, (live, dead, (_, interpret)) = entry.graph, entry.family, key
     with _lock:
         explain.compiling(entry, live, dead)
         exact, compiled, in_parts = entry.exact, entry.compiled, entry.early  # those of now: `turn` may exchange them
@@ -450,13 +481,15 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
             dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
         else:
             dead = _worth_donating(graph, live, dead)
-        start = time.perf_counter()
+        start, tier = time.perf_counter(), "xla"
         with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
             if parts is not None:
                 front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            elif entry.beside and interpret and not exact_only:
+                front, call, tier = None, entry.beside.take(live, dead), "xla_pieces"
             else:
                 front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
-            program = Executable(live, dead, call, len(graph.leaf_sigs), "xla", front)
+            program = Executable(live, dead, call, len(graph.leaf_sigs), tier, front)
     except BaseException:
         with _lock:
             if not compiled and not entry.others:
@@ -584,3 +617,4 @@ def clear() -> None:
         _calls[0] = 0
         _families.clear()
         _waiting.clear()
+        _new.clear()

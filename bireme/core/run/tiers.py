@@ -8,6 +8,7 @@ estimated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -21,6 +22,7 @@ CHEAP_WORK, CHEAP_WORK_PER_ARRAY = 300.0, 3.0
 # What a compile takes: NumPy's own functions all become one kernel.
 COMPILE_SIMPLE_CALL, COMPILE_CALL, COMPILE_EXTRA_RESULT = 1e3, 1e4, 1e4
 SHORT_COMPILE = 2e6  # nobody minds this wait
+WAITED_COMPILE, WAITED_RUNS = 5e5, 8  # a compile that takes this, or as long as so many runs, is waited for
 BRIEF_COMPILE = SHORT_COMPILE / 10
 
 # A loop of tiny operators, as a hand-written recurrence, takes seconds to compile and microseconds to run.
@@ -115,6 +117,28 @@ def size_of(graph: Graph, live: int) -> Size:
     simple = sum([n.bound.is_ufunc for n in graph.nodes])
     leaves = len(graph.leaf_sigs)
     return Size(graph.work, graph.work_by_numpy, len(graph.nodes), simple, len(graph.value_sigs), live + leaves, leaves)
+
+
+class Beside(NamedTuple):
+    """When a compile that takes long is begun beside the interpreted runs, and when its program takes over: counts of
+    runs without a program.
+    """
+
+    begin: int
+    due: int
+
+
+def beside(work: float, compile_work: float, met: int) -> Beside | None:
+    """When to compile what takes the compiler many times as long as a run; None where it may as well be waited for.
+
+    It is begun when the runs so far have taken as long as the compile will, and takes over when as many more have: a
+    job that ends before has lost little, and one that goes on pays at most half as much again as the better choice.
+    """
+    if compile_work < WAITED_COMPILE or compile_work < WAITED_RUNS * work:
+        return None
+    runs = math.ceil(compile_work / work)
+    begin = max(met, runs)
+    return Beside(begin, begin + runs)
 
 
 class History(NamedTuple):

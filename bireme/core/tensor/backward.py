@@ -94,7 +94,8 @@ def backward(
             current.give(target, _seed(t, g, "backward(grad_tensor)"))
         current.run_remembered(retain_graph)
         for leaf, g in current.leaves.values():
-            accumulate(leaf, current.hooked(leaf._hooks, g))
+            g = current.hooked(leaf._hooks, g, id(leaf))
+            accumulate(leaf, g, id(leaf) in current.stopped)
             if leaf._after is not None:
                 for hook in list(leaf._after.values()):
                     hook()
@@ -121,7 +122,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Adding.forked)
 
 
-def accumulate(leaf: Tensor, g: Tensor) -> None:
+def accumulate(leaf: Tensor, g: Tensor, stopped: bool) -> None:
     """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
     value, held = read(g), leaf._grad
     while True:
@@ -129,8 +130,8 @@ def accumulate(leaf: Tensor, g: Tensor) -> None:
         total = g if held is None or was.__class__ is Zero else add(held, g)
         with _Adding.lock:
             if leaf._grad is held and (held is None or read(held) is was):  # as it was when the sum was made
-                if held is None:  # as in Paddle, what is computed from a gradient may be differentiated
-                    leaf._grad = wrap(value, stop_gradient=False)
+                if held is None:  # as in Paddle, what is computed from a gradient of operators may be differentiated
+                    leaf._grad = wrap(value, stopped)
                 elif total is g:
                     held._value = value
                 else:
@@ -329,7 +330,7 @@ class CustomEdge(Edge):
         self.function = None
 
     def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
-        found = self.function([None if g is None else handle(g) for g in gs])
+        found = self.function([None if g is None else handle(g, g.stop_gradient) for g in gs])
         return [(i, found[i]) for i in needs if found[i] is not None]
 
     def push(self, vs: list) -> list[Tensor | None]:

@@ -30,19 +30,24 @@ class BackwardPass:
         self.waiting: dict[Any, list] = {}
         self.heap: list[tuple[int, int, Any]] = []
         self.leaves: dict[int, list] = {}  # id -> [leaf, gradient]
+        self.stopped: set[Any] = set()  # targets whose first gradient is a tensor of the user with stop_gradient=True
 
-    def give(self, target: Any, g: Tensor) -> None:
+    def give(self, target: Any, g: Tensor, stopped: bool = False) -> None:
         if target.__class__ is tuple:
             edge, i = target
             gs = self.waiting.get(edge)
             if gs is None:
                 gs = self.waiting[edge] = [None] * max(len(edge.out_sigs), 1)
                 heapq.heappush(self.heap, (-edge.order, id(edge), edge))
+            if stopped and gs[i] is None:
+                self.stopped.add(target)
             gs[i] = g if gs[i] is None else add(gs[i], g)
         else:
             slot = self.leaves.get(id(target))
             if slot is None:
                 self.leaves[id(target)] = [target, g]
+                if stopped:
+                    self.stopped.add(id(target))
             else:
                 slot[1] = add(slot[1], g)
 
@@ -78,9 +83,11 @@ class BackwardPass:
             ]
             if not needs:
                 continue
-            inputs = edge.inputs
+            inputs, users = edge.inputs, edge.users
+            if users and not self.create_graph:
+                gs = [None if g is None else handle(g, (edge, i) in self.stopped) for i, g in enumerate(gs)]
             for i, g in edge.pull(gs, needs, self.create_graph):
-                self.give(inputs[i], g)
+                self.give(inputs[i], g, users and g.stop_gradient)
             if path is not None:
                 path.passed(edge)
             if not retain:
@@ -115,14 +122,13 @@ class BackwardPass:
         if hooks and g is None and i < len(edge.out_sigs):
             sig = edge.out_sigs[i]
             g = registry.find("zeros")(list(sig.shape), sig.dtype) if sig.dtype.kind in "fc" else None
-        return g if g is None else self.hooked(hooks, g)
+        return g if g is None else self.hooked(hooks, g, (edge, i))
 
-    def hooked(self, hooks: Any, g: Tensor) -> Tensor:
-        """The gradient after the hooks registered for it."""
+    def hooked(self, hooks: Any, g: Tensor, key: Any) -> Tensor:
+        """The gradient after the hooks registered for its target."""
         if not hooks:
             return g
-        g = handle(g)
-        g.stop_gradient = False  # as in Paddle
+        g = handle(g, key in self.stopped)
         with GradMode(self.hook_mode):
             for hook in list(hooks.values()):
                 changed = hook(g)
@@ -143,6 +149,7 @@ class BackwardPass:
                         kind=errors.ShapeError,
                     )
                 g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
+        (self.stopped.add if g.stop_gradient else self.stopped.discard)(key)
         return g
 
 
@@ -160,9 +167,9 @@ def add(a: Tensor, b: Tensor) -> Tensor:
     return registry.find("add")(a, b)
 
 
-def handle(g: Tensor) -> Tensor:
+def handle(g: Tensor, stop_gradient: bool) -> Tensor:
     """Another handle on a gradient for the user's code: one gradient may be on its way to several places."""
-    t = wrap(read(g), g.stop_gradient)
+    t = wrap(read(g), stop_gradient)
     t._edge = g._edge
     return t
 

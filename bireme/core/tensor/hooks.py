@@ -98,7 +98,7 @@ def retain_grads(self: Tensor) -> None:
     def keep(g: Tensor) -> None:
         t = me()
         if t is not None:
-            t._grad = wrap(read(g), stop_gradient=False)
+            t._grad = wrap(read(g), g.stop_gradient)
 
     _hooks_of(self)[now()] = keep
 

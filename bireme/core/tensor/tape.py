@@ -42,6 +42,7 @@ class Edge(_Seldom):
     __slots__ = ("__dict__", "__weakref__", "bound", "first", "inputs", "order", "out_sigs", "saved", "sigs")
 
     plain = True  # its gradients are recorded steps and nothing else
+    users = False  # its gradients are tensors of the user, with the stop_gradient that they were given
     inputs: Any
     first: int  # place of its first output in the segment that has the edge, -1 if that is another one
 
@@ -59,7 +60,12 @@ class Edge(_Seldom):
 
     def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
         """Gradients of the operands in `needs`, given those of the outputs."""
-        bound, found, rest = self.bound, [], []
+        bound, rest = self.bound, []
+        found: list[tuple[int, Tensor]] = []
+        if len(gs) > 1 and _beside_floats(self.out_sigs):
+            gs = [g if s.dtype.kind in "fc" else None for g, s in zip(gs, self.out_sigs)]
+            if all(g is None for g in gs):
+                return found
         for i in needs:
             if i in bound.passes and gs[0] is not None and self.sigs[i] is self.out_sigs[0]:
                 found.append((i, gs[0]))
@@ -310,6 +316,7 @@ def paired(node: Node, operands: list) -> list:
 def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int) -> list[Tensor]:
     """Results with an edge from the operands to them."""
     edge, carries = _edge(bound, operands, sigs, made, out_sigs, first)
+    carries = carries or (edge is not None and _beside_floats(out_sigs))
     new, outs = Tensor.__new__, []
     for i, v in enumerate(made):
         t = new(Tensor)
@@ -319,6 +326,14 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
             t._value, t._edge, t._view, t._stop_gradient = v, None, None, True
         outs.append(t)
     return outs
+
+
+def _beside_floats(outs: tuple) -> bool:
+    """Whether results of whole numbers stand beside others, as indices beside the elements found there.
+
+    They belong to the graph as in Paddle, but no gradient goes through them.
+    """
+    return len({s.dtype.kind in "fc" for s in outs}) > 1
 
 
 def _edge(

@@ -453,12 +453,14 @@ class Tensor(Methods):
             raise errors.bad(where, self.dtype.name, described=new.sig.dtype.name, kind=errors.ArgumentError)
         store(self, new)
 
-    def copy_(self, other: Any, *args: Any) -> Tensor:
+    def copy_(self, other: Any, blocking: bool = True, *args: Any, non_blocking: bool = False) -> Tensor:
         """Replace the values by those of another tensor.
 
         Args:
             other: A tensor of the same dtype, whose shape is taken as well, or an array of the same shape.
+            blocking: Has no effect: the values are there when they are read.
             *args: Has no effect.
+            non_blocking: Has no effect.
 
         Returns:
             The tensor itself.

@@ -100,11 +100,12 @@ def prepare_early(
     reads = sorted({~r for node in found.before for r in node.args if r.__class__ is int and r < 0})
     kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
     names = [lowered_cache.name(graph, live, donate, device, part) for part in ("before", "after")]
-    first = lowering.function(graph, gives, device.platform, found.before)
-    args = [_spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
-    before = _program(lambda leaves, vectors: first(dict(zip(reads, leaves)), vectors), args, (), device, names[0])
-    rest = lowering.function(graph, found.late, device.platform, found.after, found.crossing)
-    after = _made(rest, graph, donate, device, names[1], [_spec(graph.value_sigs[i]) for i in found.crossing])
+    first = lowering.part(found.before, [~i for i in reads], graph.places(), gives, device.platform)
+    args = [spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
+    before = _program(first, args, (), device, names[0])
+    leaves = [~i for i in range(len(graph.leaf_sigs))]
+    rest = lowering.part(found.after, [*leaves, *found.crossing], graph.places(), found.late, device.platform)
+    after = _made(rest, graph, donate, device, names[1], [spec(graph.value_sigs[i]) for i in found.crossing])
     places = [(0, donate.index(i)) if i in donate else (1, kept.index(i)) for i in reads]
     return split_step.Front(before, found, gives, places), after
 
@@ -119,28 +120,38 @@ def _made(
     given = set(donate)
     kept = [i for i in range(n) if i not in given]
 
-    def program(donated, others, vectors, *values):
+    def program(donated, others, vectors, values=()):
         leaves: list[Any] = [None] * n
         for i, a in zip(donate, donated):
             leaves[i] = a
         for i, a in zip(kept, others):
             leaves[i] = a
-        return fn(leaves, vectors, *values)
+        return fn([*leaves, *values], vectors)
 
-    spec = [_spec(s) for s in graph.leaf_sigs]
-    args = [spec[i] for i in donate], [spec[i] for i in kept], _vectors(graph), *([] if more is None else [more])
+    specs = [spec(s) for s in graph.leaf_sigs]
+    args = [specs[i] for i in donate], [specs[i] for i in kept], _vectors(graph), *([] if more is None else [more])
     return _program(program, args, (0,), device, name)
 
 
 def _program(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> Any:
     """A function compiled for arguments of these shapes."""
     with x64(), jax.default_device(device.jax):
+        return compiled(*lowered(fn, args, donated, device, name))
+
+
+def lowered(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> tuple[Any, dict]:
+    """A function lowered for arguments of these shapes, and the options to compile it with."""
+    with x64(), jax.default_device(device.jax):
         jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device)
-        lowered, options = lowered_cache.lower(jitted, donated, args, name, device.platform, options_of)
-        return compile_cache.on_disk(lambda: _compiled(lowered, options))
+        return lowered_cache.lower(jitted, donated, args, name, device.platform, options_of)
 
 
-def _spec(sig: Sig) -> Any:
+def compiled(lowered: Any, options: dict[str, Any]) -> Any:
+    """What was lowered, compiled, or read from the cache on disk."""
+    return compile_cache.on_disk(lambda: _compiled(lowered, options))
+
+
+def spec(sig: Sig) -> Any:
     return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
 
 
@@ -186,7 +197,7 @@ def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
         if program.front is not None:
             # it takes nothing away: an interrupt before the rest begins loses nothing
             seg.early, args = program.front(args)
-        if host in program.warm:
+        if host in program.warm and program.tier != "xla_pieces":  # which are several calls
             seg.results.extend(starmap(program.call, (args,)))
         else:
             _first_call(seg, program, args)

@@ -176,7 +176,7 @@ def _spread(x, once, out):
 _spread_on_numpy = on_numpy(_spread)
 
 
-@op(internal="einsum", promote="operands", mix="complex", dtypes=NUMBER, of_the_past=True, amp="low",
+@op(internal="einsum", promote="operands", mix="products", dtypes=NUMBER, of_the_past=True, amp="low",
     numpy=_einsum_numpy)  # fmt: skip
 def einsum_of(operands: list[Tensor], terms: Attr, labels: Attr) -> Tensor:
     """Sum of products over labelled axes; use `einsum`."""

@@ -12,6 +12,7 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, registry
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
+from bireme.core.declare import conversion
 from bireme.core.declare.op import DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
@@ -56,7 +57,7 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     return blas.matmul(a, b)
 
 
-@op(method=True, promote="x y", mix="complex", dtypes=NUMBER, torch=True, out=True, bilinear=True, numpy=_product_numpy,
+@op(method=True, promote="x y", mix="products", dtypes=NUMBER, torch=True, out=True, bilinear=True, numpy=_product_numpy,
     amp="low", kernels="matmul_v2 mul")  # fmt: skip
 def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
     """Matrix product of two tensors, with broadcasting of all axes before the last two.
@@ -66,7 +67,8 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
 
     Args:
         x: Tensor of numbers with at least one axis.
-        y: Tensor of the same dtype with at least one axis; real numbers mix with complex ones.
+        y: Tensor with at least one axis. Floating-point dtypes mix with each other and real ones with complex ones; an
+            integer ``y`` takes the dtype of a floating-point ``x``.
         transpose_x: Whether to swap the last two axes of ``x`` first; without effect on a vector. Default: False.
         transpose_y: Whether to swap the last two axes of ``y`` first; without effect on a vector. Default: False.
 
@@ -90,7 +92,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
     Args:
         input: Tensor of numbers with at least one axis.
-        mat2: Tensor of the same dtype with at least one axis.
+        mat2: Tensor with at least one axis; its dtype may be another one, as in ``matmul``.
 
     Returns:
         Tensor of shape ``[..., n, m]`` for shapes ``[..., n, k]`` and ``[..., k, m]``.
@@ -235,7 +237,7 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
 
     Args:
         x: Tensor of shape ``[b, n, k]``.
-        y: Tensor of shape ``[b, k, m]``, of the same dtype.
+        y: Tensor of shape ``[b, k, m]``; its dtype may be another one, as in ``matmul``.
 
     Returns:
         Tensor of shape ``[b, n, m]``.
@@ -262,7 +264,7 @@ def mv(x: Tensor, vec: Tensor) -> Tensor:
 
     Args:
         x: Matrix of shape ``[n, k]``.
-        vec: Vector of size ``k``, of the same dtype.
+        vec: Vector of size ``k``; its dtype may be another one, as in ``matmul``.
 
     Returns:
         Vector of size ``n``.
@@ -287,17 +289,12 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
         raise errors.bad(
             f"{name}(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError
         )
-    if not input.dtype is x.dtype is y.dtype:
-        raise errors.bad(
-            f"{name}()",
-            "operands of one dtype",
-            described=f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}",
-            kind=errors.ArgumentTypeError,
-        )
-    if not x.dtype.is_inexact:
+    dtype = conversion.common_dtype(name, [input, x, y], "products")
+    if not dtype.is_inexact:
         raise errors.bad(
             f"{name}(x)", "a floating-point or complex dtype", described=x.dtype.name, kind=errors.DtypeError
         )
+    input, x, y = (t if t.dtype is dtype else t.astype(dtype) for t in (input, x, y))
     product = matmul(x, y)
     if rank == 3 and input.ndim == 2:  # one row for each matrix, not the same matrix for each
         input = input.unsqueeze(1)
@@ -325,7 +322,7 @@ def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float =
     Args:
         input: Matrix or vector that broadcasts to the product.
         x: Matrix of shape ``[n, k]``, floating-point or complex.
-        y: Matrix of shape ``[k, m]``; all three have the same dtype.
+        y: Matrix of shape ``[k, m]``; the dtypes of all three mix as in ``matmul``.
         beta: Factor of ``input``. Default: 1.0.
         alpha: Factor of the product. Default: 1.0.
 
@@ -334,7 +331,7 @@ def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float =
 
     Raises:
         ValueError: If a shape does not fit.
-        TypeError: If the dtypes differ.
+        TypeError: If the dtypes do not mix.
 
     Examples:
         >>> x, y = bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])
@@ -352,7 +349,7 @@ def baddbmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float
         input: Tensor with three axes that broadcasts to the product, or of shape ``[b, m]`` with one row for each
             matrix.
         x: Tensor of shape ``[b, n, k]``, floating-point or complex.
-        y: Tensor of shape ``[b, k, m]``; all three have the same dtype.
+        y: Tensor of shape ``[b, k, m]``; the dtypes of all three mix as in ``matmul``.
         beta: Factor of ``input``. Default: 1.0.
         alpha: Factor of the products. Default: 1.0.
 
@@ -361,7 +358,7 @@ def baddbmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float
 
     Raises:
         ValueError: If a shape does not fit.
-        TypeError: If the dtypes differ.
+        TypeError: If the dtypes do not mix.
 
     Examples:
         >>> x, y = bireme.to_tensor([[[1.0, 2.0]]]), bireme.to_tensor([[[3.0], [4.0]]])

@@ -22,7 +22,7 @@ from bireme.ops.reduction import reductions
 @op(
     method=True,
     promote="x y",
-    mix="same",
+    mix="products",
     dtypes=NUMBER,
     upcast=True,
     numpy=lambda x, y: np.einsum("...i,...i->...", x, y),
@@ -32,7 +32,7 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 
     Args:
         x: Vector or matrix of numbers.
-        y: Tensor of the same shape and dtype.
+        y: Tensor of the same shape; its dtype may be another one, as in ``matmul``.
 
     Returns:
         Tensor without the last axis.
@@ -234,7 +234,7 @@ def _contract(x, y, over_x, over_y):
     return lax.dot_general(x, y, ((over_x, over_y), ((), ())))
 
 
-@op(internal=True, promote="x y", mix="complex", dtypes=NUMBER, bilinear=True,
+@op(internal=True, promote="x y", mix="products", dtypes=NUMBER, bilinear=True,
     numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y)))  # fmt: skip
 def contract(x: Tensor, y: Tensor, over_x: Ints, over_y: Ints) -> Tensor:
     """Sum of products over pairs of axes; use `tensordot`."""
@@ -345,7 +345,7 @@ def tensordot(x: Tensor, y: Tensor, axes: Attr[int | Tensor | Sequence[int] | Se
 
     Args:
         x: Tensor of numbers.
-        y: Tensor of the same dtype; real numbers mix with complex ones.
+        y: Tensor of numbers; its dtype may be another one, as in ``matmul``.
         axes: An integer ``n`` for the last ``n`` axes of ``x`` with the first ``n`` of ``y``; a list for the same axes
             of both; or a pair of lists with the axes of ``x`` and of ``y``, of which the shorter one is extended by the
             rest of the other. Default: 2.

@@ -173,7 +173,7 @@ def _set(self: Tensor, value: Any, place: Any = None, /) -> None:
     _become(self, Tensor(value, place=place), "set")
 
 
-def _use_gpudnn(self: Tensor, use: bool = True, /) -> Tensor:
+def _use_gpudnn(self: Tensor, use_gpudnn: bool = True) -> Tensor:
     """The tensor itself: which kernels compute with it is XLA's choice."""
     return self
 
@@ -183,9 +183,9 @@ def _md5sum(self: Tensor) -> str:
     return hashlib.md5(self._host().tobytes(), usedforsecurity=False).hexdigest()
 
 
-def _slice(self: Tensor, begin: int, end: int, /) -> Tensor:
-    """Rows from `begin` to `end` of the same storage, without history."""
-    return self.detach()[begin:end]
+def _slice(self: Tensor, begin_idx: int, end_idx: int) -> Tensor:
+    """Rows from `begin_idx` to `end_idx` of the same storage, without history."""
+    return self.detach()[begin_idx:end_idx]
 
 
 def sparse_dim(self: Tensor) -> int:

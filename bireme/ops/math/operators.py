@@ -15,7 +15,6 @@ from bireme.ops.linalg import matmul
 from bireme.ops.math import arithmetic, bitwise, elementwise, logic
 
 _NUMBERS = (int, float, complex, np.generic)
-_KINDS = "bif"  # of real dtypes, each holding those before it
 
 
 def _operand(y: Any) -> Any:
@@ -46,25 +45,30 @@ def _power(x: Tensor, y: Any) -> Tensor:
 _product = binary(matmul.matmul, _operand)
 
 
-def _matmul(x: Tensor, y: Any) -> Any:
-    """`x @ y`: unlike in `matmul`, the right operand takes the dtype of the left one; two complex ones the wider."""
+def _other_factor(x: Tensor, y: Any) -> Any:
+    """The other operand of a product written with `@`: as in Paddle it takes the dtype of `x`, unless one is complex."""
     if isinstance(y, np.ndarray):
-        y = Tensor(value_of(y, None if x.dtype.is_complex else x.dtype))
+        y = Tensor(value_of(y))
     if not isinstance(y, Tensor):
         return NotImplemented
-    if x.dtype is not y.dtype:
-        # fractions are not cut: that is refused
-        if _KINDS.find(y.dtype.kind) <= _KINDS.find(x.dtype.kind) and not y.dtype.is_complex:
-            y = arithmetic.cast(y, x.dtype)
-        elif x.dtype.is_complex and y.dtype.is_complex:
-            x, y = arithmetic.cast(x, "complex128"), arithmetic.cast(y, "complex128")
-    return _product(x, y)
+    if x.dtype is y.dtype or x.dtype.is_complex or y.dtype.is_complex:
+        return y
+    if y.dtype.kind == "f" and x.dtype.kind == "i":
+        errors.warn(
+            f"@ computes in the dtype of its {x.dtype.name} tensor and cuts the fractions of the {y.dtype.name} operand; "
+            "cast the former to keep them"
+        )
+    return arithmetic.cast(y, x.dtype)
+
+
+def _matmul(x: Tensor, y: Any) -> Any:
+    y = _other_factor(x, y)
+    return y if y is NotImplemented else _product(x, y)
 
 
 def _rmatmul(x: Tensor, y: Any) -> Any:
-    if isinstance(y, np.ndarray):
-        y = Tensor(value_of(y, x.dtype))
-    return matmul.matmul(y, x) if isinstance(y, Tensor) else NotImplemented
+    y = _other_factor(x, y)
+    return y if y is NotImplemented else _product(y, x)
 
 
 def _comparison(op: Any) -> Any:

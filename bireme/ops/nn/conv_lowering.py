@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 
 from bireme.core.numpy_exec.convolution import places, taps
+from bireme.core.xla_exec.barrier import once
 
 _FEW = 49  # positions of the window
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
@@ -52,6 +53,17 @@ def _padded(x, pads, first):
         return x
     rest = x.ndim - first - len(pads)
     return lax.pad(x, np.zeros((), x.dtype), [*[(0, 0, 0)] * first, *[(a, b, 0) for a, b in pads], *[(0, 0, 0)] * rest])
+
+
+@jax.custom_jvp
+def _held(x):
+    """A sum of many shifted images, in memory: XLA would add them up again in each kernel that reads the result."""
+    return once(x, "cpu")
+
+
+@_held.defjvp
+def _(primals, tangents):
+    return primals[0], tangents[0]
 
 
 # ---------------------------------------------------------------- the forms
@@ -181,7 +193,8 @@ def input_grad(g, w, dims, stride, pads, dilation, groups, last, convolve=_on_cp
     if convolve is _on_cpu and w.shape[1] == 1 and w.shape[0] == groups > 1:
         return _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last)
     fixed = (w, stride, pads, dilation, groups, last, "x")
-    return jax.linear_transpose(lambda x: convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+    made = jax.linear_transpose(lambda x: convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+    return _held(made) if convolve is _on_cpu and max(w.shape[2:]) > 1 else made
 
 
 def weight_grad(x, g, window, stride, pads, dilation, groups, last, convolve=_on_cpu):

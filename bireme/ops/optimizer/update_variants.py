@@ -29,7 +29,7 @@ _NUMBERS = dict.fromkeys(
 )
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adagrad_update(
     params: list[Tensor], grads: list[Tensor], moments: list[Tensor], lr: Tensor | float, epsilon: Tensor | float
 ) -> list[Tensor]:
@@ -47,7 +47,7 @@ def adagrad_update(
 adagrad_update.infer(lambda params, moments: [*params, *moments])
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adadelta_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -73,7 +73,7 @@ def adadelta_update(
 adadelta_update.infer(lambda params, squares, steps: [*params, *squares, *steps])
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adamax_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -103,7 +103,7 @@ def adamax_update(
 adamax_update.infer(lambda params, moments, norms, pows: [*params, *moments, *norms, *pows])
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def rmsprop_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -137,7 +137,14 @@ def rmsprop_update(
 rmsprop_update.infer(lambda params, momenta, squares, means: [*params, *momenta, *squares, *means])
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(
+    internal=True,
+    each=("lr_ratios", "decays", "adapts"),
+    differentiable=False,
+    numbers=_NUMBERS,
+    name_arg=False,
+    numpy=True,
+)
 def lamb_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -185,7 +192,7 @@ lamb_update.infer(
 )
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def nadam_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -232,7 +239,7 @@ nadam_update.infer(
 )
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def radam_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -280,7 +287,7 @@ radam_update.infer(
 )
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def rprop_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -310,7 +317,7 @@ def rprop_update(
 rprop_update.infer(lambda params, prevs, rates: [*params, *prevs, *rates])
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False)
 def asgd_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -337,7 +344,7 @@ def asgd_update(
 asgd_update.infer(lambda params, sums, histories, counts: [*params, *sums, *histories, *counts])
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def muon_update(
     params: list[Tensor],
     grads: list[Tensor],

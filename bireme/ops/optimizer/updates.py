@@ -23,7 +23,7 @@ def wide_of(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) -> list[Tensor]:
     """Parameters after a step of plain gradient descent."""
     return [
@@ -35,7 +35,7 @@ def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) ->
 sgd_update.infer(lambda params: params)
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def momentum_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -60,7 +60,7 @@ def _with_momentum(p, g, v, lr, mu, *, use_nesterov):
 momentum_update.infer(lambda params, velocities: [*params, *velocities])
 
 
-@op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(internal=True, each=("lr_ratios", "decays"), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adam_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -218,7 +218,7 @@ def unless_invalid(old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
     return new if invalid is None else keep_unless(invalid, old, new)
 
 
-@op(internal=True, carries=True, differentiable=False, name_arg=False, numpy=True)
+@op(internal=True, each=(), carries=True, differentiable=False, name_arg=False, numpy=True)
 def cast_all(tensors: list[Tensor], dtype: DTypeArg) -> list[Tensor]:
     """Tensors in another dtype, all of them by one operator."""
     return [x.astype(dtype.np) for x in tensors]

@@ -265,7 +265,8 @@ def _median(name: str, x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: b
     if mode not in ("avg", "min"):
         raise errors.bad(f"{name}(mode)", "'avg' or 'min'", mode)
     if mode == "min" and isinstance(axis, (int, np.integer)):
-        return tuple(low_median(x, axis, keepdim, ignore))
+        values, indices = low_median(x, axis, keepdim, ignore)
+        return values, indices.detach()
     return median_of(x, axis, keepdim, mode == "min", ignore)
 
 

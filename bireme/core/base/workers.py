@@ -1,0 +1,48 @@
+"""Threads that compile: made when there is work, gone when there is none, and never in the way of the process's end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+_tasks: deque[tuple[Future, Callable[[], Any]]] = deque()
+_lock = threading.Lock()
+_running = [0]
+
+
+def submit(task: Callable[[], Any]) -> Future:
+    """Let a thread do it; who wants the result waits for it. What was not begun when the program ends is dropped."""
+    future: Future = Future()
+    with _lock:
+        _tasks.append((future, task))
+        begin = _running[0] < (os.cpu_count() or 1)
+        _running[0] += begin
+    if begin:
+        # not a daemon: Python waits for what it does at the end, so that it is never stopped inside of the compiler
+        threading.Thread(target=_work, name="bireme-compile", daemon=False).start()
+    return future
+
+
+def ending() -> bool:
+    """Whether the program has ended, and waits for its threads."""
+    return not threading.main_thread().is_alive()
+
+
+def _work() -> None:
+    while True:
+        with _lock:
+            if not _tasks:
+                _running[0] -= 1
+                return
+            future, task = _tasks.popleft()
+        if ending():
+            future.cancel()
+        elif future.set_running_or_notify_cancel():
+            try:
+                future.set_result(task())
+            except BaseException as e:  # noqa: BLE001  # told to whoever waits for it
+                future.set_exception(e)

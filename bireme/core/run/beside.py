@@ -1,0 +1,78 @@
+"""Compiling beside the steps: a graph's pieces are lowered and compiled by threads while it is still interpreted.
+
+When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a script gives the same
+bits twice; a take-over that comes too early for the compiler waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from bireme.core.base import flags, workers
+from bireme.core.graph import pieces as cut
+from bireme.core.graph.graph import Graph
+from bireme.core.run import tiers
+from bireme.core.xla_exec import pieces
+
+LEAST_CALLS = 12  # fewer are compiled in half a second
+
+
+class Compiling:
+    """One graph whose pieces are compiled beside its runs; `when` says when that begins, and when they take over."""
+
+    def __init__(self, graph: Graph, when: tiers.Beside):
+        self._graph, self.when = graph, when
+        self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self._run: Any = None
+
+    @property
+    def begun(self) -> bool:
+        return self._run is not None
+
+    def begin(self, live: tuple[int, ...], donate: tuple[int, ...]) -> None:
+        self._wanted = live, donate
+        self._run = workers.submit(self._prepare)
+
+    def _prepare(self) -> Any:
+        graph = self._graph
+        assert self._wanted is not None
+        return pieces.IN_PIECES.prepare(graph, *self._wanted, graph.device, between=_between)
+
+    def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
+        """The program, waited for; if other results are wanted by now, one for these: most of its pieces are the same."""
+        graph = self._graph
+        if self._wanted == (live, donate):
+            run = self._run.result()
+        else:
+            run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
+        run.wait()
+        return run
+
+
+def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Compiling | None:
+    """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
+    if len(graph.nodes) < LEAST_CALLS or not graph.device.is_cpu or not flags.compile_beside.value:
+        return None
+    when = tiers.beside(graph.work, cut.compile_work(cut.cut(graph, live, donate, pieces.UNIT)), met)
+    return None if when is None else Compiling(graph, when)
+
+
+# held while a piece is lowered, which is Python's work: a fork waits for its end, as the child would have its locks
+_lowering = threading.Lock()
+
+
+class _between:
+    """Around the lowering of each piece."""
+
+    def __enter__(self) -> None:
+        if workers.ending():
+            raise RuntimeError("the program has ended")
+        _lowering.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        _lowering.release()
+
+
+os.register_at_fork(before=_lowering.acquire, after_in_parent=_lowering.release, after_in_child=_lowering.release)

@@ -1,0 +1,166 @@
+"""Graphs piece by piece: each different piece is compiled once, several at a time, and kept for other graphs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import jax
+import numpy as np
+
+from bireme.core.base import workers
+from bireme.core.base.device import Device
+from bireme.core.graph import executor
+from bireme.core.graph.graph import Graph
+from bireme.core.graph.pieces import Piece, cut
+from bireme.core.xla_exec import lowering, xla
+
+UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
+MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
+
+
+class Program:
+    """A compiled piece; its first call goes through Python, later ones are one C function."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, compiled: Any):
+        self.call = compiled
+
+    def first(self, *args: Any) -> list:
+        made = self.call(*args)
+        self.call = getattr(self.call, "_call", None) or self.call
+        return made
+
+
+_programs: OrderedDict[Hashable, Future] = OrderedDict()
+_lock = threading.Lock()
+
+
+class InPieces:
+    """Graphs as programs of pieces, called one after another."""
+
+    name = "xla_pieces"
+
+    def prepare(
+        self,
+        graph: Graph,
+        live: tuple[int, ...],
+        donate: tuple[int, ...],
+        device: Device,
+        between: Callable[[], AbstractContextManager] = nullcontext,
+    ) -> Any:
+        """A call that waits for its programs when it is called first; `between` is entered for each piece lowered."""
+        found = []
+        for piece in cut(graph, live, donate, UNIT):
+            with between():
+                found.append((piece, program_of(piece, graph, device)))
+        return _Run(graph, live, donate, found)
+
+
+def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
+    """The program of a piece, being compiled if it is new; who wants it waits for its result."""
+    key = device, piece.key
+    with _lock:
+        found = _programs.get(key)
+        if found is not None:
+            _programs.move_to_end(key)
+            return found
+    lowered = _lowered(piece, graph, device)
+
+    def compiled() -> Program:
+        with xla.x64(), jax.default_device(device.jax):
+            return Program(xla.compiled(*lowered))
+
+    with _lock:
+        made = _programs.get(key)
+        if made is None:
+            made = _programs[key] = workers.submit(compiled)
+        while len(_programs) > MOST:
+            _programs.popitem(last=False)
+    return made
+
+
+def _lowered(piece: Piece, graph: Graph, device: Device) -> Any:
+    """A piece as a function of (arrays it may write over, others, vectors of numbers), lowered."""
+    sigs = [graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in piece.reads]
+    kept = [i for i in range(len(sigs)) if i not in piece.donate]
+    packs = _packs(piece, graph)
+    numbers = {place: (v, i) for v, places in enumerate(packs.values()) for i, place in enumerate(places)}
+    fn = lowering.part(piece.nodes, piece.reads, numbers, piece.gives, device.platform)
+
+    def program(donated, others, vectors):
+        arrays: list[Any] = [None] * len(sigs)
+        for i, a in zip((*piece.donate, *kept), (*donated, *others)):
+            arrays[i] = a
+        return fn(arrays, vectors)
+
+    specs = [xla.spec(s) for s in sigs]
+    vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in packs.items()]
+    args = [specs[i] for i in piece.donate], [specs[i] for i in kept], vectors
+    return xla.lowered(program, args, (0,), device, None)
+
+
+def _packs(piece: Piece, graph: Graph) -> dict[Any, list[int]]:
+    """The places of a piece's numbers by dtype."""
+    packs: dict[Any, list[int]] = {}
+    for place in piece.numbers:
+        packs.setdefault(graph.number_dtypes[place], []).append(place)
+    return packs
+
+
+class _Run:
+    """A graph's pieces with their programs; calling it runs them."""
+
+    def __init__(
+        self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], pieces: list[tuple[Piece, Future]]
+    ):
+        self._live, self._n_values = live, len(graph.value_sigs)
+        given = set(donate)
+        kept = [i for i in range(len(graph.leaf_sigs)) if i not in given]
+        # where a leaf stands among those given: last first, so that a reference to one is its index from the end
+        order = {i: place for place, i in enumerate((*donate, *kept))}
+        self._order = [order[i] for i in reversed(range(len(graph.leaf_sigs)))]
+        places, wanted = graph.places(), set(live)
+        last = {r: at for at, (piece, _) in enumerate(pieces) for r in piece.reads}
+        self._steps = []
+        for at, (piece, future) in enumerate(pieces):
+            donated = [piece.reads[i] for i in piece.donate]
+            others = [r for i, r in enumerate(piece.reads) if i not in piece.donate]
+            vectors = []
+            for held in _packs(piece, graph).values():
+                where = [places[place] for place in held]
+                vectors.append((where[0][0], np.array([i for _, i in where])))
+            unread = [i for i in piece.gives if i not in wanted and i not in last]
+            over = [r for r in piece.reads if last[r] == at and r not in wanted]
+            self._steps.append((future, donated, others, vectors, piece.gives, (*over, *unread)))
+        self._programs: list[Program] | None = None
+
+    def wait(self) -> list[Program]:
+        """The programs, when all of them are compiled."""
+        if self._programs is None:
+            self._programs = [step[0].result() for step in self._steps]
+        return self._programs
+
+    def __call__(self, donated: list, others: list, vectors: list) -> list:
+        first = self._programs is None
+        given = [*donated, *others]
+        env: list[Any] = [None] * self._n_values
+        env += [given[place] for place in self._order]
+        del given
+        for program, (_, taken, read, numbers, gives, over) in zip(self.wait(), self._steps):
+            call = program.first if first else program.call
+            made = call([env[r] for r in taken], [env[r] for r in read], [vectors[v][i] for v, i in numbers])
+            for i, a in zip(gives, made):
+                env[i] = a
+            for r in over:
+                env[r] = None
+        return [env[i] for i in self._live]
+
+
+IN_PIECES = InPieces()
+executor.register(IN_PIECES)

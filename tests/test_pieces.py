@@ -1,0 +1,242 @@
+"""Graphs in pieces: what repeats is found and shared, the numbers are those of the whole, and counts decide the rest."""
+
+import itertools
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.core.base import workers
+from bireme.core.graph import pieces
+from bireme.core.graph.graph import Graph
+from bireme.core.graph.segment import local
+from bireme.core.run import beside, lookup, tiers
+from bireme.core.xla_exec import pieces as programs
+
+
+def runs(text):
+    """Where a sequence of calls, one letter each, is cut."""
+    return [text[a:b] for a, b in pieces._runs(text)]
+
+
+@pytest.mark.parametrize(
+    "text, cut",
+    [
+        ("", []),
+        ("abcdef", ["abcdef"]),
+        ("x" + "abcd" * 5 + "y", ["x", *["abcd"] * 5, "y"]),
+        ("abcdefgh" * 3, ["abcdefgh"] * 3),
+        ("abab" * 3, ["abababababab"]),  # two calls are too few for a piece
+        ("x" + "abcde" * 12 + "mn" + "pqrst" * 12 + "z", ["x", *["abcde"] * 12, "mn", *["pqrst"] * 12, "z"]),
+    ],
+)
+def test_runs_that_repeat(text, cut):
+    assert runs(text) == cut
+    assert "".join(runs(text)) == text
+
+
+def test_a_long_sequence_is_cut_in_time_that_is_near_its_length():
+    rng = np.random.default_rng(0)
+    calls = [int(c) for _ in range(30) for c in (*range(100), *rng.integers(100, 10_000, 20))]
+    found = pieces._runs(calls)
+    assert found[0][0] == 0 and found[-1][1] == len(calls)
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(found))
+    assert sum(end - start == 100 for start, end in found) == 30
+
+
+class Net(nn.Layer):
+    def __init__(self, layers=6, width=16):
+        super().__init__()
+        self.first = nn.Linear(8, width)
+        self.blocks = nn.LayerList(
+            [nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()) for _ in range(layers)]
+        )
+        self.last = nn.Linear(width, 3)
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = x + block(x)
+        return self.last(x)
+
+
+def training(by, steps=4, optimizer="AdamW", **options):
+    """Losses and parameters of a small network whose graphs are all run by one executor."""
+    bireme.seed(0)
+    net = Net()
+    rng = np.random.default_rng(1)
+    for p in net.parameters():
+        p.set_value(rng.standard_normal(p.shape, np.float32) * 0.3)
+    opt = getattr(bireme.optimizer, optimizer)(learning_rate=0.01, parameters=net.parameters(), **options)
+    x = bireme.to_tensor(rng.standard_normal((32, 8), np.float32))
+    y = bireme.to_tensor(rng.integers(0, 3, 32))
+    losses = []
+    with bireme.debug.use_executor(by):
+        for _ in range(steps):
+            loss = nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+            losses.append(float(loss))
+        state = [p.numpy() for p in net.parameters()]
+    return losses, state
+
+
+@pytest.mark.parametrize(
+    "optimizer, options",
+    [
+        ("AdamW", {"weight_decay": 0.1}),
+        ("SGD", {}),
+        ("Momentum", {"use_nesterov": True}),
+        ("Lamb", {}),
+        ("RMSProp", {"centered": True}),
+        ("NAdam", {}),
+        ("AdamW", {"grad_clip": bireme.nn.ClipGradByGlobalNorm(0.1)}),
+    ],
+)
+def test_training_gives_what_the_whole_gives(optimizer, options):
+    losses, state = training("xla_pieces", optimizer=optimizer, **options)
+    want, their_state = training("xla", optimizer=optimizer, **options)
+    np.testing.assert_allclose(losses, want, rtol=1e-5)
+    for p, q in zip(state, their_state, strict=True):
+        np.testing.assert_allclose(p, q, rtol=2e-4, atol=2e-5)
+
+
+def graph_of(record):
+    """The graph that a function records, and the indices of its results."""
+    outs = record()
+    seg = local.segment
+    graph = Graph(seg.state, bireme.core.base.device.current())
+    return graph, tuple(sorted(v._value.index for v in outs))
+
+
+def test_layers_share_a_program():
+    net, x = Net(layers=8), bireme.ones([4, 8])
+    graph, live = graph_of(lambda: [net(x)])
+    cut = pieces.cut(graph, live)
+    times = {}
+    for piece in cut:
+        times.setdefault(piece.key, []).append(piece)
+    assert max(len(same) for same in times.values()) == 8
+    assert sum(len(same[0].nodes) for same in times.values()) < len(graph.nodes) / 2
+    assert pieces.compile_work(cut) < pieces.compile_work(pieces.cut(graph, live)[:1]) * len(times) * 2
+
+
+def test_what_is_cheap_is_made_again_and_not_kept():
+    def record():
+        x = bireme.ones([64, 64], dtype="bfloat16") * 2
+        h = x
+        for _ in range(8):
+            wide = h.astype("float32")
+            h = bireme.tanh(wide).exp().sin().cos().astype("bfloat16") + h
+        return [h]
+
+    graph, live = graph_of(record)
+    crossing = {r for piece in pieces.cut(graph, live) for r in piece.reads if r >= 0}
+    assert crossing
+    assert not [r for r in crossing if graph.value_sigs[r].dtype.name == "float32"]
+
+
+def test_pieces_are_kept_small_where_the_least_crosses():
+    def record():
+        x = bireme.ones([4, 4])
+        for i in range(20):
+            x = bireme.tanh(bireme.concat([x, x * (i + 2.0)], axis=0))[:4]
+        return [x]
+
+    graph, live = graph_of(record)
+    cut = pieces.cut(graph, live, most=2e5)
+    assert len(cut) > 5
+    made = [i for piece in cut for i in piece.made]
+    assert len(set(made)) >= sum(len(n.outs) for n in graph.needed(live)[0])
+
+
+def test_when_a_compile_goes_on_beside_the_runs():
+    assert tiers.beside(work=1e6, compile_work=5e6, met=2) is None  # five runs: it is waited for
+    assert tiers.beside(work=1e3, compile_work=4e5, met=2) is None  # half a second: it is waited for
+    assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (50, 100)
+    assert tiers.beside(work=1e5, compile_work=5e6, met=70) == (70, 120)
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Compiles are begun at once and taken over after three more runs."""
+    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met: tiers.Beside(met, met + 3))
+    lookup.clear()
+    yield
+    lookup.clear()
+
+
+def test_a_program_takes_over_by_count(soon):
+    net = Net(layers=10, width=64)
+    opt = bireme.optimizer.Adam(parameters=net.parameters())
+    x = bireme.to_tensor(np.random.default_rng(0).standard_normal((256, 8), np.float32))
+    found = []
+    for _ in range(12):
+        bireme.debug.reset_stats()
+        (net(x) ** 2).mean().backward()
+        opt.step()
+        opt.clear_grad()
+        net.last.weight.numpy()
+        stats = bireme.debug.stats()
+        found.append((stats["interprets"], stats["compiles"]))
+    tiers_seen = ["compiled" if compiles else "interpreted" if runs else "known" for runs, compiles in found]
+    assert tiers_seen.count("compiled") == 1
+    at = tiers_seen.index("compiled")
+    assert tiers_seen[:at] == ["interpreted"] * at and at >= 4
+    assert tiers_seen[at + 1 :] == ["known"] * (11 - at)
+
+
+def test_no_recompile_forbids_to_begin_one(soon):
+    net, x = Net(layers=10, width=64), bireme.ones([256, 8])
+    with bireme.debug.no_recompile():
+        net(x).numpy()
+        with pytest.raises(bireme.errors.RecompileError):
+            net(x).numpy()
+
+
+def test_the_flag_waits_instead():
+    net, x = Net(layers=10, width=64), bireme.ones([256, 8])
+    graph, live = graph_of(lambda: [net(x)])
+    bireme.set_flags({"FLAGS_compile_beside": False})
+    try:
+        assert beside.compiling(graph, live, (), 2) is None
+    finally:
+        bireme.set_flags({"FLAGS_compile_beside": True})
+
+
+def test_programs_of_pieces_are_bounded(monkeypatch):
+    monkeypatch.setattr(programs, "MOST", 4)
+    with bireme.debug.use_executor("xla_pieces"):
+        for n in range(2, 12):
+            (bireme.ones([n]) * 2 + 1).numpy()
+    assert len(programs._programs) <= 4
+
+
+def test_a_failing_task_is_told_to_who_waits():
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        workers.submit(fail).result()
+    assert workers.submit(lambda: 3).result() == 3
+
+
+END = """
+    import threading, time
+    from bireme.core.base import workers
+    done = []
+    for i in range(50):
+        workers.submit(lambda: (time.sleep(0.2), done.append(1)))
+    threading.Timer(0, print, ("told",)).start()
+"""
+
+
+def test_the_end_of_a_program_drops_what_was_not_begun():
+    command = [sys.executable, "-c", textwrap.dedent(END)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0 and ended.stdout == "told\n" and not ended.stderr
