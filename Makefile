@@ -53,6 +53,7 @@ api: $(READY)  ## list the operators where they stand, rewrite stubs and API sna
 	@$(PY) -m tools.exports
 	@$(PY) -m tools.stubs
 	@$(PY) -m tools.api_snapshot
+	@$(PY) -m tools.absent
 	@$(PY) -m tools.api_compare
 
 docs: $(READY) $(DOCS)  ## build the site into docs/_build/html: pages, pictures of real runs, API reference

@@ -42,7 +42,7 @@ from bireme import (
 )
 from bireme.amp import get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from bireme.batch import batch
-from bireme.core.base import host_memory, torch_names
+from bireme.core.base import host_memory
 from bireme.core.base.device import (
     CPUPlace,
     CUDAPinnedPlace,
@@ -346,6 +346,5 @@ __all__ += [  # written by `make api`
 ]  # fmt: skip
 
 locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat])
-torch_names.explain(sys.modules[__name__], torch_names.TOP)
-torch_names.explain(nn, torch_names.NN)
+compat.absent.explain()
 host_memory.freeze_imports()

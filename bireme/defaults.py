@@ -7,6 +7,7 @@ from typing import Any
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import Place
 from bireme.core.declare import precision
 from bireme.core.tensor.tensor import Tensor
@@ -73,9 +74,10 @@ def in_dynamic_mode() -> bool:
 
 
 def enable_static() -> None:
-    """Switch to static mode, in which calls on symbolic inputs become part of a program.
+    """Make ``in_dynamic_mode()`` return False, until ``disable_static()``; it changes nothing else yet.
 
-    Calls on tensors with values compute values in static mode as well.
+    Calls on tensors compute values as before. In Paddle calls on symbolic inputs become part of a program in static
+    mode; such inputs and programs are not there yet.
 
     Examples:
         >>> bireme.enable_static()
@@ -109,3 +111,6 @@ def disable_signal_handler() -> None:
     Examples:
         >>> bireme.disable_signal_handler()
     """
+
+
+guard_functions(globals())

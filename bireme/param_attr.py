@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 
 
-class ParamAttr:
+class ParamAttr(Guarded):
     """Attributes of one parameter: name, initial values, learning rate, regularization and clipping.
 
     Layers take it as ``weight_attr``, ``bias_attr`` and the like. There a string alone means the name, an initializer

@@ -6,13 +6,14 @@ from numbers import Real
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import sign
 
 __all__ = ["L1Decay", "L2Decay"]
 
 
-class WeightDecayRegularizer:
+class WeightDecayRegularizer(Guarded):
     """Base class of ``L1Decay`` and ``L2Decay``: a coefficient, and the term it adds to a gradient.
 
     Args:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.errors import named
 from bireme.core.declare.public import EXPORTS, PUBLIC
 from bireme.core.tensor.inplace import write_out
@@ -361,3 +362,6 @@ def __getattr__(name: str) -> Any:
 
 
 sys.modules[__name__].__class__ = _Callable
+
+
+guard_functions(globals())

@@ -1,9 +1,11 @@
 """The public interface: it is what docs/api_snapshot.txt says, and where Paddle has the name, it is Paddle's."""
 
+import importlib
 import inspect
 
 import pytest
 
+from bireme.core.declare.public import EXPORTS, PUBLIC
 from tools import api_compare, api_snapshot, exports
 
 
@@ -79,3 +81,22 @@ def test_operators_stand_where_they_are_declared_to():
     for module, path in paths.items():
         if path.exists():
             assert path.read_text() == exports.written(path.read_text(), module), f"{path.name}: run `make api`"
+
+
+def test_operators_are_found_under_some_public_name(monkeypatch):
+    assert exports.unlisted() == []
+    for path, name in EXPORTS.items():
+        module, _, last = f"bireme.{path}".rpartition(".")
+        assert getattr(importlib.import_module(module), last) is PUBLIC[name], path
+    monkeypatch.setitem(PUBLIC, "scaled_square", only)
+    assert exports.unlisted() == ["scaled_square"]
+    with pytest.raises(SystemExit):
+        exports.main()
+
+
+def test_an_operator_that_paddle_lacks_stands_where_it_says(monkeypatch):
+    monkeypatch.setitem(PUBLIC, "scaled_square", only)
+    monkeypatch.setitem(EXPORTS, "linalg.scaled_square", "scaled_square")
+    assert exports.names_of("linalg")["scaled_square"] == "scaled_square"
+    assert "scaled_square" not in exports.names_of("")
+    assert exports.unlisted() == []

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import bireme
+from tools import absent
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "examples" / "compat_script.py"
 
@@ -162,29 +165,52 @@ def test_what_is_missing_says_so():
             except (AttributeError, ImportError) as e:
                 print(type(e).__name__, "|", e)
 
+        attempt("paddle.jit")
+        attempt("paddle.static.Program")
+        attempt("import paddle.jit")
+        attempt("import paddle.vision.transforms.functional")
+        attempt("from paddle import jit")
+        attempt("paddle.nn.Linaer")
         attempt("paddle.zork")
-        attempt("paddle.nn.Zork")
-        attempt("paddle.linalg.zork")
         attempt("paddle.tensor.zork")
         attempt("import paddle.zork")
         attempt("import paddle.nn.zork.deeper")
         attempt("from paddle.zork import x")
-        attempt("from paddle import zork")
         attempt("from paddle.nn import Zork")
         print(hasattr(paddle, "zork"), getattr(paddle.nn, "zork", 7))
     """)
     assert said == [
-        "AttributeError | bireme has no paddle.zork yet",
-        "AttributeError | bireme has no paddle.nn.Zork yet",
-        "AttributeError | bireme has no paddle.linalg.zork yet",
-        "AttributeError | bireme has no paddle.tensor.zork yet",
-        "ModuleNotFoundError | bireme has no paddle.zork yet",
-        "ModuleNotFoundError | bireme has no paddle.nn.zork yet",
-        "ModuleNotFoundError | bireme has no paddle.zork yet",
-        "ModuleNotFoundError | bireme has no paddle.zork yet",
-        "ModuleNotFoundError | bireme has no paddle.nn.Zork yet",
+        "AttributeError | bireme has no paddle.jit yet",
+        "AttributeError | bireme has no paddle.static.Program yet",
+        "ModuleNotFoundError | bireme has no paddle.jit yet",
+        "ModuleNotFoundError | bireme has no paddle.vision.transforms yet",
+        "ModuleNotFoundError | bireme has no paddle.jit yet",
+        "AttributeError | module 'paddle.nn' has no attribute 'Linaer'",
+        "  hint: did you mean Linear or Layer?",
+        "AttributeError | module 'paddle' has no attribute 'zork'",
+        "AttributeError | module 'paddle.tensor' has no attribute 'zork'",
+        "ModuleNotFoundError | No module named 'paddle.zork'",
+        "ModuleNotFoundError | No module named 'paddle.nn.zork'",
+        "ModuleNotFoundError | No module named 'paddle.zork'",
+        "ModuleNotFoundError | No module named 'paddle.nn.Zork'",
         "False 7",
     ]
+
+
+@pytest.mark.parametrize(("owner", "name", "told"), [
+    (bireme, "jit", r"^bireme has no paddle\.jit yet$"),
+    (bireme.static, "Program", r"^bireme has no paddle\.static\.Program yet$"),
+    (bireme.nn, "Linaer", r"^module 'bireme\.nn' has no attribute 'Linaer'\n  hint: did you mean Linear or Layer\?$"),
+    (bireme, "zork", r"^module 'bireme' has no attribute 'zork'$"),
+])  # fmt: skip
+def test_the_same_is_said_without_the_alias(owner, name, told):
+    with pytest.raises(AttributeError, match=told):
+        getattr(owner, name)
+
+
+def test_the_list_of_what_is_missing_is_up_to_date():
+    assert absent.PATH.read_text().split() == absent.names(), "run `make api`"
+    assert len(absent.names()) > 100
 
 
 def test_the_other_paddle_comes_first(tmp_path):

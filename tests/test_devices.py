@@ -40,7 +40,9 @@ def test_a_missing_device_is_refused_at_once():
     with pytest.raises(ValueError, match=r"CUDAPlace\(id\): expected a device of this machine .*, got 'gpu:0'"):
         bireme.CUDAPlace(0)
     for kind in (bireme.device.cuda.Stream, bireme.device.cuda.Event):
-        with pytest.raises(RuntimeError, match=rf"{kind.__name__}\(\): expected a machine with a GPU, got one with cpu"):
+        with pytest.raises(
+            RuntimeError, match=rf"{kind.__name__}\(\): expected a machine with a GPU, got one with cpu"
+        ):
             kind()
 
 

@@ -1,7 +1,10 @@
 """Bad input is refused when it is given, in one form, at the user's line; the next call works."""
 
+import inspect
 import re
 import sys
+import traceback
+import urllib.error
 from pathlib import Path
 
 import numpy as np
@@ -517,3 +520,220 @@ def test_an_array_where_a_tensor_belongs_gets_the_hint(given):
     first, hint, line = str(told.value).splitlines()
     assert first == f"linear(x): expected a Tensor, got {type(given).__name__}"
     assert hint == "  hint: make a tensor of it with to_tensor()" and line.startswith("  at test_errors.py:")
+
+
+def frames(error):
+    """Files of the traceback below this one, and whether another error is shown before it."""
+    found = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    shown = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return [name for name in found if "bireme" in Path(name).parts[-4:] or "core" in Path(name).parts], shown
+
+
+class Doubled(nn.Layer):
+    def forward(self, x):
+        return nn.functional.linear(x, f(7, 7))
+
+
+LEAVING = CALLS | {
+    "a list of no tensors": lambda: bireme.concat(3),
+    "an inplace operator": lambda: f(2, 3).add_(f(7)),
+    "a product of shapes that differ": lambda: f(2, 3) @ f(2, 3),
+    "a comparison with an object": lambda: f(2) == object(),
+    "an attribute of a parameter": lambda: nn.Linear(3, 2, weight_attr=3),
+    "a kernel of text": lambda: nn.Conv2D(3, 2, "a"),
+    "layers in a row": lambda: nn.Sequential(nn.Linear(4, 2), nn.ReLU())(f(3, 5)),
+    "a layer of the user": lambda: Doubled()(f(2, 3)),
+    "a device that is none": lambda: bireme.set_device("foo"),
+    "a dataset that is none": lambda: bireme.io.DataLoader(3),
+    "an attribute that is none": lambda: nn.Linear(3, 2).weihgt,
+    "an attribute of another kind": lambda: setattr(nn.Linear(3, 2), "weight", 3),
+    "many as a float": lambda: float(f(3)),
+    "the length of a number": lambda: len(f()),
+    "a seed of text": lambda: bireme.seed("a"),
+    "a missing argument of a constructor": lambda: nn.Linear(3),
+    "too many inputs": lambda: nn.Linear(3, 2)(f(3), f(3)),
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_the_traceback_ends_at_the_users_line(name):
+    with pytest.raises(Exception) as e:
+        LEAVING[name]()
+    assert frames(e.value) == ([], None)
+    assert Path(traceback.extract_tb(e.value.__traceback__)[-1].filename).name == "test_errors.py"
+
+
+def test_all_frames_are_shown_on_request():
+    bireme.set_flags({"FLAGS_full_traceback": True})
+    try:
+        with pytest.raises(ValueError) as e:
+            nn.Linear(4, 2)(f(3, 5))
+    finally:
+        bireme.set_flags({"FLAGS_full_traceback": False})
+    found = [frame.name for frame in traceback.extract_tb(e.value.__traceback__)]
+    assert "forward" in found and len(found) > 3
+
+
+def test_frames_and_errors_of_users_stay():
+    class Net(nn.Layer):
+        def forward(self, x):
+            try:
+                raise KeyError("theirs")
+            except KeyError:
+                return Doubled()(x)
+
+    with pytest.raises(ValueError) as e:
+        Net()(f(2, 3))
+    assert [frame.name for frame in traceback.extract_tb(e.value.__traceback__)][1:] == ["forward", "forward"]
+    assert isinstance(e.value.__context__, KeyError) and not e.value.__suppress_context__
+
+    class Broken(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            raise TypeError("theirs")
+
+    with pytest.raises(TypeError, match=r"^theirs$"):
+        Broken()
+
+
+SIGNATURES = [
+    (lambda: nn.Linear(3), "Linear(out_features): expected a value, got none"),
+    (lambda: nn.Linear(3, 2, foo=1), "Linear(foo): expected a keyword among in_features, out_features, weight_attr, bias_attr, name, got 'foo'"),
+    (lambda: nn.Linear(3, 2, None, None, None, 1), "Linear(): expected at most 5 positional arguments, got 6"),
+    (lambda: nn.Linear(3, 2, in_features=1), "Linear(in_features): expected one value, got two"),
+    (lambda: nn.Linear(3, 2, bias=False), "hint: use bias_attr=False"),
+    (lambda: bireme.optimizer.SGD(lr=0.1), "hint: use learning_rate"),
+    (lambda: nn.LSTM(3, 4, batch_first=True), "hint: use time_major=False, the default"),
+    (lambda: nn.Linear(3, 2)(f(3), f(3), f(3)), "Linear(): expected at most 1 positional argument, got 3"),
+    (lambda: nn.Linear(3, 2)(), "Linear(input): expected a value, got none"),
+    (lambda: nn.Linear(3, 2)(inp=f(3)), "hint: did you mean input?"),
+    (lambda: nn.Conv2D(3), "Conv2D(out_channels): expected a value"),
+    (lambda: nn.BatchNorm2D(), "BatchNorm2D(num_features): expected a value"),
+    (lambda: nn.initializer.KaimingNormal(foo=1), "KaimingNormal(foo): expected"),
+    (lambda: nn.initializer.Bilinear(3), "Bilinear(): expected no positional arguments, got 1"),
+    (lambda: bireme.metric.Accuracy(nosuch=1), "Accuracy(nosuch): expected no keywords"),
+    (lambda: bireme.optimizer.lr.StepDecay(0.1), "StepDecay(step_size): expected a value"),
+    (lambda: bireme.io.DataLoader(), "DataLoader(dataset): expected a value"),
+    (lambda: bireme.set_device(), "set_device(device): expected a value"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "told"), SIGNATURES)
+def test_calls_that_do_not_fit_are_told_as_of_operators(call, told):
+    with pytest.raises(TypeError) as e:
+        call()
+    assert told in str(e.value)
+    line_in(e)
+
+
+def test_classes_of_users_keep_pythons_text():
+    class Net(nn.Layer):
+        def __init__(self, width):
+            super().__init__()
+
+        def forward(self, x):
+            return x
+
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'width'"):
+        Net()
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+        Net(2)(f(2), f(2))
+
+
+def public_classes():
+    bases = (nn.Layer, bireme.optimizer.Optimizer, bireme.optimizer.lr.LRScheduler, bireme.metric.Metric)
+    bases += (nn.initializer.Initializer, bireme.io.Dataset, bireme.io.Sampler, bireme.io.DataLoader)
+    modules = (
+        nn,
+        nn.initializer,
+        bireme.optimizer,
+        bireme.optimizer.lr,
+        bireme.metric,
+        bireme.io,
+        bireme.vision.models,
+    )
+    found = {getattr(m, name) for m in modules for name in m.__all__}
+    return sorted(
+        (c for c in found if isinstance(c, type) and issubclass(c, bases) and not inspect.isabstract(c)),
+        key=lambda c: c.__name__,
+    )
+
+
+def test_constructors_name_the_class_that_was_called():
+    wrong = []
+    for cls in public_classes():
+        for args, kwargs in ([], {"nosuch": 1}), ([0] * 40, {}):
+            try:
+                cls(*args, **kwargs)
+            except TypeError as e:
+                if not str(e).startswith(f"{cls.__name__}(") or "test_errors.py" not in str(e):
+                    wrong.append((cls.__name__, str(e)))
+            except (ValueError, AssertionError):
+                pass
+    assert wrong == []
+
+
+def trained():
+    layer = nn.Linear(3, 2)
+    layer(f(2, 3)).sum().backward()
+    return layer.parameters()
+
+
+RAW = {
+    "metric.Accuracy().update": lambda: bireme.metric.Accuracy().update("a"),
+    "metric.accuracy": lambda: bireme.metric.accuracy(f(2, 3), None),
+    "parameters_to_vector": lambda: nn.utils.parameters_to_vector([1]),
+    "vector_to_parameters": lambda: nn.utils.vector_to_parameters(f(3), [1]),
+    "clip_grad_value_": lambda: nn.utils.clip_grad_value_(trained(), "a"),
+    "clip_grad_norm_": lambda: nn.utils.clip_grad_norm_(trained(), "a"),
+    "resnet18 classes": lambda: bireme.vision.models.resnet18(num_classes="a"),
+    "resnet18 keyword": lambda: bireme.vision.models.resnet18(foo=1),
+    "vgg11": lambda: bireme.vision.models.vgg11(num_classes="a"),
+    "mobilenet_v1": lambda: bireme.vision.models.mobilenet_v1(scale="a"),
+    "mobilenet_v2": lambda: bireme.vision.models.mobilenet_v2(scale="a"),
+    "ExponentialDecay": lambda: bireme.optimizer.lr.ExponentialDecay(0.1, "a"),
+    "InverseTimeDecay": lambda: bireme.optimizer.lr.InverseTimeDecay(0.1, "a"),
+    "LambdaDecay": lambda: bireme.optimizer.lr.LambdaDecay(0.1, lambda e: "a"),
+    "MultiplicativeDecay": lambda: bireme.optimizer.lr.MultiplicativeDecay(0.1, lambda e: "a").step(),
+    "schedule state": lambda: bireme.optimizer.lr.StepDecay(0.1, 2).set_state_dict(None),
+    "XavierNormal": lambda: nn.initializer.XavierNormal(fan_in="a")(bireme.create_parameter([2, 3], "float32")),
+    "KaimingNormal": lambda: nn.initializer.KaimingNormal(fan_in="a"),
+    "dynamic_decode": lambda: nn.dynamic_decode(3),
+    "apply": lambda: nn.Linear(3, 2).apply(3),
+    "Generator": lambda: bireme.Generator("a"),
+    "TensorDataset": lambda: bireme.io.TensorDataset(3),
+    "TensorDataset of numbers": lambda: bireme.io.TensorDataset([3]),
+    "ChainDataset": lambda: bireme.io.ChainDataset(3),
+    "ComposeDataset": lambda: bireme.io.ComposeDataset(3),
+    "ConcatDataset": lambda: bireme.io.ConcatDataset(3),
+    "Model.save": lambda: bireme.Model(nn.Linear(3, 2)).save(None),
+    "ProgBarLogger": lambda: bireme.callbacks.ProgBarLogger("a"),
+    "dtype": lambda: bireme.dtype("foo"),
+    "LayerDict": lambda: nn.LayerDict({})["b"],
+    "Sequential": lambda: nn.Sequential(nn.ReLU())["b"],
+    "pre hook": lambda: nn.Linear(3, 2).register_forward_pre_hook(3),
+    "post hook": lambda: nn.Linear(3, 2).register_forward_post_hook(3),
+    "state hook": lambda: nn.Linear(3, 2).register_state_dict_hook(3),
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_arguments_of_libraries_are_told_in_the_same_form(name):
+    with pytest.raises((ValueError, TypeError)) as e:
+        RAW[name]()
+    assert FORM.match(str(e.value)), str(e.value)
+    line_in(e)
+    assert frames(e.value) == ([], None)
+
+
+def test_a_download_that_fails_is_told(monkeypatch, tmp_path):
+    def refuse(url, timeout):
+        raise urllib.error.URLError("no such host")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    with pytest.raises(
+        RuntimeError, match=r"an address that answers, got http://x/y, which failed: .*no such host"
+    ) as e:
+        bireme.utils.download.get_path_from_url("http://x/y", str(tmp_path))
+    line_in(e)
+    assert list(tmp_path.iterdir()) == []

@@ -155,6 +155,7 @@ def count_nodes():
     return sum(type(o) is segment.Node for o in gc.get_objects())
 
 
+@pytest.mark.usefixtures("compiled_when_met_again")
 def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monkeypatch):
     monkeypatch.setattr(segment, "MAX_TREE", 1000)
     monkeypatch.setattr(lookup, "MAX_CALLS", 2000)

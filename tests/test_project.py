@@ -4,6 +4,7 @@ import ast
 import importlib
 import os
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -120,3 +121,9 @@ def test_every_module_opens_with_a_docstring(folder):
     paths = sorted((ROOT / folder).rglob("*.py"))
     silent = [str(path.relative_to(ROOT)) for path in paths if not ast.get_docstring(ast.parse(path.read_text()))]
     assert silent == []
+
+
+def test_the_sample_of_an_operator_is_the_one_that_is_declared():
+    sample = re.search(r"^ {3}```python\n(.*?)^ {3}```$", read("CONTRIBUTING.md"), re.MULTILINE | re.DOTALL)
+    assert "def erfinv(" in sample[1]
+    assert textwrap.dedent(sample[1]) in read("bireme/ops/math/special.py")

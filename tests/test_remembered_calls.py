@@ -75,7 +75,7 @@ def test_a_list_of_numbers_is_no_list_of_tensors():
             bireme.concat([0, 1])
 
 
-def test_an_error_shows_the_users_frames_and_one_more():
+def test_an_error_shows_the_users_frames_alone():
     try:
         bireme.matmul(bireme.ones([2, 4]), bireme.ones([5, 4]))
     except ValueError as e:
@@ -84,7 +84,7 @@ def test_an_error_shows_the_users_frames_and_one_more():
         while tb is not None:
             frames.append(tb.tb_frame.f_code.co_filename)
             tb = tb.tb_next
-    assert len(frames) == 2 and np.char.endswith(frames[1], "known_calls.py")
+    assert frames == [__file__]
 
 
 # ---------------------------------------------------------------- the same line again, from the same state

@@ -35,13 +35,14 @@ def public_modules() -> list[ModuleType]:
     owners = {line.split("(")[0].split()[1].rpartition(".")[0] for line in paddle_lines()}
     deep = {"bireme" + owner.removeprefix("paddle") for owner in owners if owner.count(".") > 1}
     near = {f"bireme.{m.name}" for m in pkgutil.iter_modules(bireme.__path__) if m.name not in INSIDE | {"__main__"}}
-    found = [importlib.import_module(name) for name in sorted(near | deep) if _exists(name)]
+    found = [importlib.import_module(name) for name in sorted(near | deep) if exists(name)]
     return [bireme, *(m for m in found if hasattr(m, "__all__"))]
 
 
-def _exists(name: str) -> bool:
+def exists(name: str) -> bool:
+    """Whether there is such a module."""
     parent = name.rpartition(".")[0]
-    if parent and not (_exists(parent) and hasattr(importlib.import_module(parent), "__path__")):
+    if parent and not (exists(parent) and hasattr(importlib.import_module(parent), "__path__")):
         return False
     return importlib.util.find_spec(name) is not None
 

@@ -2,12 +2,14 @@
 
 `python -m tools.exports` (a part of `make api`) rewrites, in each module below, the import from `bireme.ops` and the
 list `__all__ += [...]` after it. A function stands where Paddle has its name, or where its declaration says with
-`public=`.
+`public=`; one that would stand nowhere is told of.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
+import sys
 import textwrap
 from pathlib import Path
 
@@ -24,6 +26,7 @@ def names_of(module: str) -> dict[str, str]:
     prefix = f"paddle.{module}." if module else "paddle."
     paths = [line.split()[1].split("(")[0] for line in api_snapshot.paddle_lines() if line.startswith("function")]
     names = {path.removeprefix(prefix) for path in paths if path.startswith(prefix)}
+    names |= {path.rpartition(".")[2] for path in EXPORTS if path.rpartition(".")[0] == module}
     elsewhere = set(EXPORTS.values())
     found = {}
     for name in sorted(n for n in names if "." not in n):
@@ -33,6 +36,18 @@ def names_of(module: str) -> dict[str, str]:
         elif name in PUBLIC and name not in elsewhere:
             found[name] = name
     return found
+
+
+def unlisted() -> list[str]:
+    """Declared functions that users would find nowhere: under no module, and no method that Paddle has on its own."""
+    listed = {function for module in MODULES for function in names_of(module).values()}
+    methods = {line.split("(")[0].rpartition(".")[2] for line in api_snapshot.paddle_lines() if ".Tensor." in line}
+    for path, name in EXPORTS.items():  # in modules that write their lists themselves
+        module, _, last = path.rpartition(".")
+        if module not in MODULES and hasattr(importlib.import_module(f"bireme.{module}"), last):
+            listed.add(name)
+    own = [name for name, fn in PUBLIC.items() if getattr(fn, "op", fn) is fn or fn.op.name == name]
+    return sorted(set(own) - listed - methods)
 
 
 def written(source: str, module: str) -> str:
@@ -70,6 +85,11 @@ def main() -> None:
         if new != source:
             path.write_text(new)
             print(f"{path.name}: the list of operators changed")
+    for name in (nowhere := unlisted()):
+        print(
+            f'{name}: no module lists it, since Paddle has no such name: declare it with public="{name}" or internal=True'
+        )
+    sys.exit(bool(nowhere))
 
 
 if __name__ == "__main__":

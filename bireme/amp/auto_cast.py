@@ -10,6 +10,7 @@ from typing import Any
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, registry
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import Place
 from bireme.core.declare import precision
 from bireme.core.tensor.tensor import Tensor
@@ -340,3 +341,6 @@ def is_bfloat16_supported(device: str | Place | None = None) -> bool:
         True
     """
     return device is None or bool(devices.parse(device, "is_bfloat16_supported(device)"))
+
+
+guard_functions(globals())

@@ -18,6 +18,7 @@ from bireme.amp.spreadsheet import write_sheet
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, registry
 from bireme.core.base import random_state as streams
+from bireme.core.base.boundary import guard_functions
 from bireme.core.graph import segment
 from bireme.core.record import flush
 from bireme.core.tensor.tensor import Tensor
@@ -564,3 +565,6 @@ def compare_accuracy(
             )
             rows.append([op, tensor, *a, *b, _status(a, b)])
     write_sheet(output_filename, rows)
+
+
+guard_functions(globals())

@@ -12,6 +12,7 @@ from typing import Any
 from bireme.amp.auto_cast import Entered
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor, where
@@ -19,7 +20,7 @@ from bireme.ops.optimizer.updates import unless_invalid, unscale
 from bireme.optimizer import Optimizer
 
 
-class GradScaler:
+class GradScaler(Guarded):
     """Dynamic loss scaling, which keeps small gradients from underflowing in float16.
 
     ``scale`` multiplies the loss, so that all gradients are larger by the same factor; ``step`` divides them again and

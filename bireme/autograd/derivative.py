@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor import backward
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat, reshape, stack, zeros
@@ -240,3 +241,6 @@ def _matrix(kind: type[Jacobian], y: Tensor | None, x: Tensor, batched: bool, li
     if y is not None and flat:
         y = y.unsqueeze(-1)
     return kind(y, [x], full, batched, (flat, x.ndim == int(batched)))
+
+
+guard_functions(globals())

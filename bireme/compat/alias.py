@@ -13,9 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from bireme import version
+from bireme.compat import absent
+from bireme.compat.absent import HERE, THERE
 from bireme.core.base import dtype
 
-HERE, THERE = "bireme", "paddle"
 # a folder whose only module is `paddle`: processes that this one starts get sys.path, not its finders
 STUBS = str(Path(__file__).with_name("path"))
 
@@ -67,15 +68,14 @@ WIDER = {
     "bireme.core": "base.core",
     "bireme.files": "base.framework",
     "bireme.io.worker": "io",
-    "bireme.nn.functional": "ops.nn.edit_distance",
     "bireme.nn.initializer": "nn.legacy_initializer",
     "bireme.nn.layer": "nn base.framework base.dygraph.base",
 }
 
 
 def missing(name: str) -> str:
-    """Return the message for a name of Paddle's that is missing."""
-    return f"{HERE} has no {name} yet"
+    """Return the message for a module that is missing."""
+    return f"{HERE} has no {name} yet" if absent.is_absent(name) else f"No module named '{name}'"
 
 
 def ours(name: str) -> str:
@@ -138,7 +138,7 @@ def explain(module: ModuleType) -> None:
     own = vars(module).get("__getattr__")
     if module.__name__ in WIDER:
         own = beside([importlib.import_module(f"{HERE}.{name}") for name in WIDER[module.__name__].split()])
-    module.__getattr__ = refuse(theirs(module.__name__), own)  # type: ignore[method-assign]  # a module's own, as Python has them
+    module.__getattr__ = refuse(module, own)  # type: ignore[method-assign]  # a module's own, as Python has them
 
 
 def beside(modules: list[ModuleType]) -> Callable[[str], Any]:
@@ -151,7 +151,9 @@ def beside(modules: list[ModuleType]) -> Callable[[str], Any]:
     return __getattr__
 
 
-def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
+def refuse(module: ModuleType, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
+    name = theirs(module.__name__)
+
     def __getattr__(attribute: str) -> Any:
         inner = sys.modules.get(f"{name}.{attribute}")
         if own is not None:
@@ -164,7 +166,7 @@ def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
                 pass  # a clear error follows below
         if inner is not None:
             return inner
-        raise AttributeError(missing(f"{name}.{attribute}"), name=attribute)
+        raise AttributeError(absent.told(module, name, attribute), name=attribute)
 
     return __getattr__
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import (
     IPUPlace,
     Place,
@@ -298,3 +299,6 @@ class device_guard:
 def _convert_to_place(device: Any) -> Place:
     """Return the place of a device name."""
     return devices.parse(device, "device").place
+
+
+guard_functions(globals())

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import Place
 from bireme.device import memory, stream
 from bireme.device.stream import current_stream
@@ -302,3 +303,6 @@ def reset_max_memory_reserved(device: str | Place | int | None = None) -> None:
         ...     bireme.device.cuda.reset_max_memory_reserved(0)
     """
     memory.reset(gpu(device, "reset_max_memory_reserved"), "pool_bytes")
+
+
+guard_functions(globals())

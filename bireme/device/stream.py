@@ -12,6 +12,7 @@ from typing import Any
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import Place
 from bireme.core.record import guards
 from bireme.core.record.flush import flush
@@ -304,3 +305,6 @@ class stream_guard:
         if self.stream is not None:
             _current.stream, device = self._before.pop()
             devices.use(device)
+
+
+guard_functions(globals())

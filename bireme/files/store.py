@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import guarded
 from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor
 from bireme.files import binary_tensor, pdparams, safetensors
@@ -23,6 +24,7 @@ _SAVE = ("use_binary_format", "pickle_protocol", "safetensors", "metadata")
 _LOAD = ("return_numpy", "keep_name_table", "safetensors", "mmap", "model_filename", "params_filename")
 
 
+@guarded
 def save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, **configs: Any) -> None:
     """Save tensors and plain data to one file, in Paddle's format or as safetensors.
 
@@ -95,6 +97,7 @@ def write_whole(path: str, write: Any) -> None:
             write(file)
 
 
+@guarded
 def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
     """Load a file that ``save``, Paddle or safetensors wrote.
 

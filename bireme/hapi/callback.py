@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.tensor import Tensor
 from bireme.optimizer.lr import LRScheduler as Schedule
 
@@ -20,7 +21,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-class Callback:
+class Callback(Guarded):
     """Base class of callbacks: its methods are called during ``Model.fit``, ``evaluate`` and ``predict``.
 
     ``self.model`` is the ``Model``, ``self.params`` a dict with ``batch_size``, ``epochs``, ``steps``, ``verbose`` and

@@ -8,6 +8,7 @@ from typing import Any
 
 from bireme import nn
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.callback import say
 from bireme.hapi.model_summary import looked_at, made_inputs, own_tensors
@@ -186,3 +187,6 @@ def flops(
     total = sum(row[-1] for row in rows)
     say(f"Total Flops: {total}     Total Params: {sum(row[3] for row in rows)}")
     return total
+
+
+guard_functions(globals())

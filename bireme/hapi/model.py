@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
@@ -60,7 +61,7 @@ Callbacks = Callback | Iterable[Callback]
 _AHEAD = 8  # batches of predictions that are not read yet
 
 
-class Model:
+class Model(Guarded):
     """A network with what it takes to train it: optimizer, loss and metrics.
 
     Call ``prepare`` first, then ``fit``, ``evaluate`` or ``predict``. No training step waits for the device: losses and
@@ -550,6 +551,8 @@ class Model:
             ...     os.listdir(folder)
             ['a.pdparams']
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise errors.bad("Model.save(path)", "a path", path, kind=errors.ArgumentTypeError)
         if not training:
             hint = "save the parameters with training=True, and build the network again where it is used"
             raise errors.bad(

@@ -11,6 +11,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.random_state import get_rng_state, set_rng_state
 from bireme.core.record.capture import capture
 from bireme.core.record.flush import flush
@@ -249,3 +250,6 @@ def _table(rows: list[_Row], total: int, trained: int, given: int) -> str:
         "-" * rule, f"Input size (MB): {sizes[0]:.2f}", f"Forward/backward pass size (MB): {sizes[1]:.2f}",
         f"Params size (MB): {sizes[2]:.2f}", f"Estimated Total Size (MB): {sum(sizes):.2f}", "-" * rule, "",
     ))  # fmt: skip
+
+
+guard_functions(globals())

@@ -227,6 +227,7 @@ class ProgBarLogger(Callback):
 
     def __init__(self, log_freq: int = 1, verbose: int = 2):
         super().__init__()
+        errors.check_number("ProgBarLogger(log_freq)", log_freq)
         self.log_freq, self.verbose = max(int(log_freq), 1), verbose
         self.epochs: int | None = None
         self.steps: int | None = None

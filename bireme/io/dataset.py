@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded, guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.io.order import draws
 from bireme.ops import index_select
 
 
-class Dataset:
+class Dataset(Guarded):
     """Base class of datasets whose samples have an index: a subclass implements ``__getitem__`` and ``__len__``.
 
     Examples:
@@ -91,6 +92,10 @@ class TensorDataset(Dataset):
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
+        for tensor in _listed("TensorDataset(tensors)", "tensors", tensors):
+            if not len(getattr(tensor, "shape", ())):
+                expected = "tensors with at least 1 dimension"
+                raise errors.bad("TensorDataset(tensors)", expected, tensor, kind=errors.NotATensorError)
         lengths = [tensor.shape[0] for tensor in tensors]
         if any(n != lengths[0] for n in lengths):
             raise errors.bad(
@@ -110,6 +115,12 @@ class TensorDataset(Dataset):
     def _rows(self, indices: list[int]) -> list:
         """Return a whole batch: one gather for each tensor instead of one for each sample."""
         return [_rows_of(tensor, indices) for tensor in self.tensors]
+
+
+def _listed(where: str, what: str, given: Any) -> list:
+    if not isinstance(given, Iterable):
+        raise errors.bad(where, f"a list of {what}", given, kind=errors.ArgumentTypeError)
+    return list(given)
 
 
 def _rows_of(source: Any, indices: list[int]) -> Any:
@@ -134,7 +145,7 @@ class ComposeDataset(Dataset):
     """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
-        self.datasets = list(datasets)
+        self.datasets = _listed("ComposeDataset(datasets)", "datasets", datasets)
         if not self.datasets:
             raise errors.bad(
                 "ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError
@@ -179,7 +190,7 @@ class ChainDataset(IterableDataset):
     """
 
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
-        self.datasets = list(datasets)
+        self.datasets = _listed("ChainDataset(datasets)", "datasets", datasets)
         if not self.datasets:
             raise errors.bad("ChainDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         for dataset in self.datasets:
@@ -222,7 +233,7 @@ class ConcatDataset(Dataset):
         return list(itertools.accumulate(len(part) for part in sequence))
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
-        self.datasets = list(datasets)
+        self.datasets = _listed("ConcatDataset(datasets)", "datasets", datasets)
         if not self.datasets:
             raise errors.bad(
                 "ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError
@@ -319,3 +330,6 @@ def _shares(fractions: Sequence[float], total: int) -> list[int]:
         if n == 0:
             errors.warn(f"random_split: part {i} of {len(found)} has no samples")
     return found
+
+
+guard_functions(globals())

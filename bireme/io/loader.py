@@ -13,6 +13,7 @@ import numpy as np
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.base.device import Device, Place
 from bireme.core.tensor.tensor import Tensor
 from bireme.io import launch, order
@@ -46,7 +47,7 @@ def _kept(batch: Any) -> Any:
     return mapped(lambda array: array if isinstance(array, Tensor) else np.array(array), batch)
 
 
-class DataLoader:
+class DataLoader(Guarded):
     """Iterates over batches of a dataset, read in this process or by worker processes.
 
     A batch is a list with one tensor per field of the samples, or whatever ``collate_fn`` returns. The order of the

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.tensor import Tensor
 from bireme.io.order import draws
 
 
-class Sampler:
+class Sampler(Guarded):
     """Base class of samplers, which determine the order of the samples: a subclass implements ``__iter__``.
 
     A sampler of known length also has ``__len__``.

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded, guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import argmax, argsort, assign, cast, floor, full, reshape, round, to_tensor, topk
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 
 
-class Metric(ABC):
+class Metric(Guarded, ABC):
     """Base class of metrics: updated batch by batch, then accumulated to one value.
 
     A subclass implements ``reset``, ``update``, ``accumulate`` and ``name``, and may override ``compute``.
@@ -39,6 +40,9 @@ class Metric(ABC):
         >>> metric.accumulate()
         2
     """
+
+    def __init__(self) -> None:
+        pass
 
     @abstractmethod
     def reset(self) -> None:
@@ -148,6 +152,8 @@ class Accuracy(Metric):
             >>> float(bireme.metric.Accuracy().update(np.array([[1.0], [0.0]])))
             0.5
         """
+        if not isinstance(correct, (Tensor, np.ndarray)):
+            raise errors.bad("Accuracy.update(correct)", "a Tensor or an array", correct, kind=errors.NotATensorError)
         samples = int(np.prod(correct.shape[:-1], dtype=np.int64))
         found = []
         for i, k in enumerate(self.topk):
@@ -449,6 +455,10 @@ def accuracy(
         >>> bireme.metric.accuracy(bireme.to_tensor([[0.1, 0.9], [0.7, 0.3]]), bireme.to_tensor([[1], [1]])).item()
         0.5
     """
+    for which, x in (("input", input), ("label", label)):
+        if not isinstance(x, Tensor):
+            raise errors.bad(f"accuracy({which})", "a Tensor", x, kind=errors.NotATensorError)
+    errors.check_integer("accuracy(k)", k)
     if input.ndim != 2:
         raise errors.bad("accuracy(input)", "shape [N, classes]", input)
     if label.ndim != 2 or label.shape[0] != input.shape[0]:
@@ -464,3 +474,6 @@ def accuracy(
     if total is not None:
         assign(full([], n, "int32"), total)
     return cast(right, "float32") / n
+
+
+guard_functions(globals())

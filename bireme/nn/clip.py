@@ -8,6 +8,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, clip_by_global_norm, sqrt
@@ -15,7 +16,7 @@ from bireme.ops import clip, clip_by_global_norm, sqrt
 Pairs = list[tuple[Any, Tensor | None]]
 
 
-class ClipGradBase:
+class ClipGradBase(Guarded):
     """Base of gradient clipping: called with pairs (parameter, gradient), it returns them with clipped gradients.
 
     Pairs without a gradient are left out, and parameters with ``need_clip=False`` are not clipped. A subclass overrides

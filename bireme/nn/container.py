@@ -74,7 +74,7 @@ class Sequential(Layer):
     def _key(self, name: Any) -> str:
         if isinstance(name, str):
             if name not in self._sub_layers:
-                raise KeyError(name)
+                raise _no_key("Sequential", name, self._sub_layers)
             return name
         return list(self._sub_layers)[_position("Sequential", name, len(self))]
 
@@ -168,6 +168,8 @@ class LayerList(Layer):
         if isinstance(idx, slice):
             return type(self)(list(self._sub_layers.values())[idx])
         if isinstance(idx, str):
+            if idx not in self._sub_layers:
+                raise _no_key("LayerList", idx, self._sub_layers)
             return self._sub_layers[idx]
         return self._sub_layers[str(_position("LayerList", idx, len(self)))]
 
@@ -294,6 +296,8 @@ class ParameterDict(Layer):
                 self.update(parameters)
 
     def __getitem__(self, key: str) -> Parameter | None:
+        if key not in self._parameters:
+            raise _no_key("ParameterDict", key, self._parameters)
         return self._parameters[key]
 
     def __setitem__(self, key: str, param: Parameter) -> None:
@@ -345,6 +349,8 @@ class LayerDict(Layer):
                 self.update(sublayers)
 
     def __getitem__(self, key: str) -> Layer | None:
+        if key not in self._sub_layers:
+            raise _no_key("LayerDict", key, self._sub_layers)
         return self._sub_layers[key]
 
     def __setitem__(self, key: str, sublayer: Layer) -> None:
@@ -405,6 +411,13 @@ class LayerDict(Layer):
                 raise errors.bad("update(sublayers)", "pairs (name, layer)", pair, kind=errors.ArgumentTypeError)
             with errors.within("update", sublayer=f"sublayers[{pair[0]!r}]"):
                 self.add_sublayer(*pair)
+
+
+def _no_key(where: str, key: Any, known: Iterable[str]) -> Exception:
+    names = ", ".join(f"'{name}'" for name in known)
+    return errors.bad(
+        f"{where}[key]", f"one of {names}" if names else "no key, since it is empty", key, kind=errors.MissingKeyError
+    )
 
 
 def _position(where: str, index: Any, n: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded, guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import must_be_positive
 from bireme.ops import (
@@ -32,7 +33,7 @@ from bireme.utils.structure import flatten, map_structure
 NEVER = 1e9  # minus the log-probability of what is impossible
 
 
-class Decoder:
+class Decoder(Guarded):
     """Base of decoders for ``dynamic_decode``; a subclass defines ``initialize`` and ``step``.
 
     Examples:
@@ -287,6 +288,8 @@ def dynamic_decode(
         >>> lengths.shape
         [4, 2]
     """
+    if not hasattr(decoder, "initialize") or not hasattr(decoder, "step"):
+        raise errors.bad("dynamic_decode(decoder)", "a Decoder", decoder, kind=errors.ArgumentTypeError)
     inputs, states, finished = decoder.initialize(inits)
     lengths = zeros(finished.shape, "int64")
     collected: list[Any] = []
@@ -321,3 +324,6 @@ def dynamic_decode(
 def _kept(old: Tensor, new: Tensor, ended: Tensor) -> Tensor:
     """The states of sequences that have ended stay as they were."""
     return where(ended.reshape([*ended.shape, *[1] * (new.ndim - ended.ndim)]), old, new)
+
+
+guard_functions(globals())

@@ -10,6 +10,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded, guard_functions, guarded
 from bireme.core.base.dtype import DType
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, erfinv, expand, full, qr, randn, sign, to_tensor, uniform
@@ -22,11 +23,14 @@ __all__ = [
 _SQRT2 = math.sqrt(2.0)
 
 
-class Initializer:
+class Initializer(Guarded):
     """Base of initializers: objects that fill a parameter with its initial values.
 
     A subclass defines ``sample``; or ``forward`` or ``__call__`` if it fills the parameter itself.
     """
+
+    def __init__(self) -> None:
+        pass
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         """Draw new values.
@@ -52,6 +56,7 @@ class Initializer:
         """
         var._assign_value(self.sample(var.shape, var.dtype))
 
+    @guarded
     def __call__(self, param: Tensor, block: Any = None) -> Any:
         return self.forward(param, block)
 
@@ -513,6 +518,8 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
 
 
 def _fan(owner: Initializer, what: str, value: Any) -> Any:
+    if value is not None:
+        errors.check_number(f"{type(owner).__name__}({what})", value)
     if isinstance(value, (int, float)) and not value >= 0:
         raise errors.bad(f"{type(owner).__name__}({what})", "a non-negative number", value)
     return value
@@ -547,3 +554,6 @@ def _number(owner: Initializer, what: str, value: Any) -> Any:
     if not isinstance(value, (int, float, complex, np.number, Tensor)):
         raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=errors.ArgumentTypeError)
     return value
+
+
+guard_functions(globals())

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, NoReturn
 
+from bireme.core.base import boundary, errors, torch_names
 from bireme.core.base import dtype as dtypes
-from bireme.core.base import errors, torch_names
 from bireme.core.graph.segment import local
 from bireme.core.record.flush import layer_entered
 from bireme.core.tensor.parameter import Parameter
@@ -65,7 +65,7 @@ def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
     wrong = [attr] if of_attr else [n for n in shape if not (isinstance(n, Integral) and n >= 0)]
     frame: Any = sys._getframe(2)
     found = None
-    while frame.f_code.co_name == "__init__" and frame.f_globals["__name__"].startswith("bireme."):
+    while _constructs(frame):
         code, values = frame.f_code, frame.f_locals
         names = [n for n in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount] if ("attr" in n) is of_attr]
         found = next(((n, x) for x in wrong for n in names if values.get(n) is x), found)
@@ -77,6 +77,12 @@ def _by_constructor(error: Exception, layer: Layer, given: list) -> Exception:
         error.args = (f"{type(layer).__name__}({name}): {message}", *error.args[1:])
         return error
     return errors.bad(f"{type(layer).__name__}({name})", "a non-negative integer", value, kind=type(error))
+
+
+def _constructs(frame: Any) -> bool:
+    """Whether a frame is that of a constructor of Bireme's own, or of what guards it."""
+    module = frame.f_globals.get("__name__", "")  # what `exec` runs may have none
+    return module == boundary.__name__ or (frame.f_code.co_name == "__init__" and module.startswith("bireme."))
 
 
 class _HelperOf:
@@ -160,11 +166,25 @@ class Layer(State, Conversions):
             if depth == 0:
                 layer_entered()
             local.depth = depth + 1
-            if self._forward_pre_hooks or self._forward_post_hooks:
-                return self._call_with_hooks(inputs, kwargs)
-            return self.forward(*inputs, **kwargs)
+            try:
+                if self._forward_pre_hooks or self._forward_post_hooks:
+                    return self._call_with_hooks(inputs, kwargs)
+                return self.forward(*inputs, **kwargs)
+            except TypeError as e:
+                self._check_inputs(e, inputs, kwargs)
+                raise
+        except errors.LEAVING as e:
+            boundary.leave(e)
+            raise
         finally:
             local.depth = depth  # what it was, wherever an interrupt came
+
+    def _check_inputs(self, error: TypeError, inputs: tuple, kwargs: dict) -> None:
+        """Raise the error for inputs that do not fit the ``forward`` of a layer of Bireme's own."""
+        if not hasattr(error, "_told") and self.forward.__module__.startswith("bireme."):
+            told = boundary.wrong_call(type(self).__name__, self.forward, inputs, kwargs)
+            if told is not None:
+                raise told from None
 
     def _call_with_hooks(self, inputs: tuple, kwargs: dict) -> Any:
         for hook, with_kwargs in list(self._forward_pre_hooks.values()):
@@ -204,6 +224,7 @@ class Layer(State, Conversions):
             [2.0]
             >>> hook.remove()
         """
+        errors.check_function("register_forward_pre_hook(hook)", hook)
         return Hook(self._forward_pre_hooks, (hook, with_kwargs))
 
     def register_forward_post_hook(self, hook: Callable) -> Hook:
@@ -221,6 +242,7 @@ class Layer(State, Conversions):
             >>> layer(bireme.to_tensor([1.0])).tolist()
             [2.0]
         """
+        errors.check_function("register_forward_post_hook(hook)", hook)
         return Hook(self._forward_post_hooks, hook)
 
     def register_state_dict_hook(self, hook: Callable) -> Hook:
@@ -232,50 +254,61 @@ class Layer(State, Conversions):
         Returns:
             A handle whose ``remove()`` unregisters the hook.
         """
+        errors.check_function("register_state_dict_hook(hook)", hook)
         return Hook(self._state_dict_hooks, hook)
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
-        for store in _STORES:
-            held = own.get(store)
-            if held is not None and name in held:
-                return held[name]
-        if name in _STORES or name == "_full_name":
-            raise errors.failure(f"{type(self).__name__}: super().__init__() was not called first", kind=AttributeError)
-        raise torch_names.missing(f"{type(self).__name__!r} object", name, torch_names.LAYER)
+        try:
+            own = self.__dict__
+            for store in _STORES:
+                held = own.get(store)
+                if held is not None and name in held:
+                    return held[name]
+            if name in _STORES or name == "_full_name":
+                raise errors.failure(
+                    f"{type(self).__name__}: super().__init__() was not called first", kind=AttributeError
+                )
+            raise errors.as_told(torch_names.missing(f"{type(self).__name__!r} object", name, torch_names.LAYER))
+        except errors.TELLING as e:
+            errors.leave(e)
+            raise
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(getattr(type(self), name, None), property):
-            object.__setattr__(self, name, value)
-            return
-        kind = _kind(value)
-        held = next((s for s in _STORES if name in self.__dict__.get(s, ())), None)
-        if kind is None and held is None:
-            object.__setattr__(self, name, value)
-            return
-        if self.__dict__.get("_parameters") is None:
-            got = f"none before {name!r} is assigned"
-            raise errors.bad(f"{type(self).__name__}()", "a call of super().__init__() first", described=got)
-        wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (
-            kind == "_sub_layers" and held == "_parameters"
-        )
-        if value is not None and (kind is None or wrong):
-            expected = {"_parameters": "a Parameter", "_sub_layers": "a Layer", "_buffers": "a Tensor"}[held]
-            raise errors.bad(
-                f"{type(self).__name__}.{name}", f"{expected} or None", value, kind=errors.ArgumentTypeError
+        try:
+            if isinstance(getattr(type(self), name, None), property):
+                object.__setattr__(self, name, value)
+                return
+            kind = _kind(value)
+            held = next((s for s in _STORES if name in self.__dict__.get(s, ())), None)
+            if kind is None and held is None:
+                object.__setattr__(self, name, value)
+                return
+            if self.__dict__.get("_parameters") is None:
+                got = f"none before {name!r} is assigned"
+                raise errors.bad(f"{type(self).__name__}()", "a call of super().__init__() first", described=got)
+            wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (
+                kind == "_sub_layers" and held == "_parameters"
             )
-        if value is None:
-            self.__dict__[held][name] = None
-            return
-        if held is not None and held != kind:
-            del self.__dict__[held][name]
-        if kind == "_buffers" and held is None:
-            # in Paddle a tensor that was merely assigned is a non-persistable buffer
-            self._non_persistable_buffer_names_set.add(name)
-        elif kind != "_buffers":
-            self._non_persistable_buffer_names_set.discard(name)
-        self.__dict__.pop(name, None)
-        self.__dict__[kind][name] = value
+            if value is not None and (kind is None or wrong):
+                expected = {"_parameters": "a Parameter", "_sub_layers": "a Layer", "_buffers": "a Tensor"}[held]
+                raise errors.bad(
+                    f"{type(self).__name__}.{name}", f"{expected} or None", value, kind=errors.ArgumentTypeError
+                )
+            if value is None:
+                self.__dict__[held][name] = None
+                return
+            if held is not None and held != kind:
+                del self.__dict__[held][name]
+            if kind == "_buffers" and held is None:
+                # in Paddle a tensor that was merely assigned is a non-persistable buffer
+                self._non_persistable_buffer_names_set.add(name)
+            elif kind != "_buffers":
+                self._non_persistable_buffer_names_set.discard(name)
+            self.__dict__.pop(name, None)
+            self.__dict__[kind][name] = value
+        except errors.TELLING as e:
+            errors.leave(e)
+            raise
 
     def __delattr__(self, name: str) -> None:
         for store in _STORES:
@@ -322,7 +355,7 @@ class Layer(State, Conversions):
         try:
             return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
         except errors.TELLING as error:
-            raise _by_constructor(error, self, [attr, *(shape if isinstance(shape, (list, tuple)) else ())])  # noqa: B904  # the same error
+            raise _by_constructor(error, self, [attr, *(shape if isinstance(shape, (list, tuple)) else ())])  # noqa: B904  # made from it
 
     _helper = _HelperOf()
 
@@ -594,6 +627,7 @@ class Layer(State, Conversions):
         Returns:
             This layer.
         """
+        errors.check_function("apply(fn)", fn)
         for layer in self.children():
             layer.apply(fn)
         fn(self)

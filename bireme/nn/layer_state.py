@@ -10,10 +10,11 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.tensor import Tensor
 
 
-class State:
+class State(Guarded):
     """The part of ``Layer`` that returns and takes state dicts."""
 
     _parameters: dict[str, Any]

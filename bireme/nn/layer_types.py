@@ -8,11 +8,12 @@ from typing import Any, Self
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.nn.arguments import DeviceLike, DTypeLike
 
 
-class Conversions:
+class Conversions(Guarded):
     """The part of ``Layer`` that converts parameters and buffers, those of sublayers too."""
 
     sublayers: Callable[..., list]

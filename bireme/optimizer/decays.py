@@ -38,6 +38,8 @@ class NoamDecay(LRScheduler):
         last_epoch: int = -1,
         verbose: bool = False,
     ):
+        errors.check_number("NoamDecay(d_model)", d_model)
+        errors.check_number("NoamDecay(warmup_steps)", warmup_steps)
         if d_model <= 0:
             raise errors.bad("NoamDecay(d_model)", "a positive number", d_model, kind=errors.for_number(d_model))
         if warmup_steps <= 0:
@@ -70,6 +72,7 @@ class ExponentialDecay(LRScheduler):
     """
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
+        errors.check_number("ExponentialDecay(gamma)", gamma)
         if not 0.0 < gamma < 1.0:
             raise errors.bad("ExponentialDecay(gamma)", "a factor in (0, 1)", gamma, kind=errors.ArgumentError)
         self.gamma = gamma
@@ -174,7 +177,7 @@ class LambdaDecay(LRScheduler):
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self) -> float:
-        return self.base_lr * self.lr_lambda(self.last_epoch)
+        return self.base_lr * _factor_at(self, self.last_epoch)
 
 
 class PiecewiseDecay(LRScheduler):
@@ -224,6 +227,7 @@ class NaturalExpDecay(LRScheduler):
     """
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
+        errors.check_number("NaturalExpDecay(gamma)", gamma)
         if not gamma > 0.0:
             raise errors.bad("NaturalExpDecay(gamma)", "a positive number", gamma, kind=errors.for_number(gamma))
         self.gamma = gamma
@@ -250,6 +254,7 @@ class InverseTimeDecay(LRScheduler):
     """
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
+        errors.check_number("InverseTimeDecay(gamma)", gamma)
         self.gamma = gamma
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -291,6 +296,8 @@ class PolynomialDecay(LRScheduler):
             raise errors.bad(
                 "PolynomialDecay(decay_steps)", "a positive integer", decay_steps, kind=errors.for_integer(decay_steps)
             )
+        errors.check_number("PolynomialDecay(end_lr)", end_lr)
+        errors.check_number("PolynomialDecay(power)", power)
         if not power > 0.0:
             raise errors.bad("PolynomialDecay(power)", "a positive number", power, kind=errors.for_number(power))
         self.decay_steps, self.end_lr, self.power, self.cycle = decay_steps, end_lr, power, cycle
@@ -334,5 +341,12 @@ class MultiplicativeDecay(LRScheduler):
     def get_lr(self) -> float:
         rate = self.base_lr
         for epoch in range(1, self.last_epoch + 1):
-            rate = rate * self.lr_lambda(epoch)
+            rate = rate * _factor_at(self, epoch)
         return rate
+
+
+def _factor_at(schedule: LambdaDecay | MultiplicativeDecay, epoch: int) -> float:
+    """What the user's function says for an epoch."""
+    found = schedule.lr_lambda(epoch)
+    errors.check_number(f"{type(schedule).__name__}(lr_lambda)", found)
+    return found

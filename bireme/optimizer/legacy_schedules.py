@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.optimizer.cycles import CosineAnnealingDecay, LinearWarmup
 from bireme.optimizer.decays import (
     ExponentialDecay,
@@ -190,3 +191,6 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
         0.25
     """
     return LinearWarmup(learning_rate, warmup_steps, start_lr, end_lr)
+
+
+guard_functions(globals())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numbers
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 
 
-class LRScheduler:
+class LRScheduler(Guarded):
     """Base class of the learning rate schedulers.
 
     An optimizer reads the current learning rate at each step; the user calls ``step()`` of the scheduler, once per
@@ -113,10 +115,12 @@ class LRScheduler:
             >>> scheduler()
             0.05
         """
+        where = f"{type(self).__name__}.set_state_dict(state_dict)"
+        if not isinstance(state_dict, Mapping):
+            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=errors.ArgumentTypeError)
         self.state_keys()
         for key in self.keys:
             if key not in state_dict:
-                where = f"{type(self).__name__}.set_state_dict(state_dict)"
                 raise errors.bad(where, f"the key {key}", described=", ".join(map(str, state_dict)), kind=RuntimeError)
             self.__dict__[key] = state_dict[key]
 
@@ -139,6 +143,7 @@ def positive(where: str, n: Any) -> None:
 
 def factor(where: str, gamma: float) -> None:
     """Raise an error for a factor of 1 or more."""
+    errors.check_number(where, gamma)
     if gamma >= 1.0:
         raise errors.bad(where, "a factor less than 1", gamma)
 

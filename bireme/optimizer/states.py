@@ -10,6 +10,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.declare.precision import HALF
 from bireme.core.record.flush import aside
 from bireme.core.tensor.tensor import Tensor, read, wrap
@@ -37,7 +38,7 @@ class Slot:
         return self.param if self.master is None else self.master
 
 
-class States:
+class States(Guarded):
     """The part of ``Optimizer`` that owns the accumulators. A rule lists their names in ``_accumulator_names``."""
 
     _accumulator_names: tuple[str, ...] = ()

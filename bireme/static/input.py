@@ -8,10 +8,11 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.tensor import Tensor
 
 
-class InputSpec:
+class InputSpec(Guarded):
     """Shape, dtype and name of an input whose values are not known yet.
 
     Args:

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import current
 from bireme.core.tensor.tensor import Tensor, from_foreign
 
@@ -95,3 +96,6 @@ class _Capsule:
     def __dlpack_device__(self) -> tuple[int, int]:
         device = current()
         return (1, 0) if device.is_cpu else (2, device.index)
+
+
+guard_functions(globals())

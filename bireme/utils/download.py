@@ -7,11 +7,14 @@ import os
 import shutil
 import tarfile
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 
 __all__ = ["get_weights_path_from_url", "get_path_from_url", "is_url"]
 
@@ -115,7 +118,7 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
     os.makedirs(folder, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file, urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+        with os.fdopen(handle, "wb") as file, _opened(url) as answer:
             shutil.copyfileobj(answer, file)
         if not _matches(part, md5sum):
             raise errors.bad(
@@ -128,6 +131,17 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
     finally:
         if os.path.exists(part):
             os.remove(part)
+
+
+def _opened(url: str) -> Any:
+    try:
+        return urllib.request.urlopen(url, timeout=TIMEOUT)
+    except urllib.error.URLError as e:  # no such host, no such file there, no connection
+        hint = "download the file by other means, and pass its path to bireme.load()"
+        got = f"{url}, which failed: {e}"
+        raise errors.bad(
+            "get_path_from_url(url)", "an address that answers", described=got, hint=hint, kind=RuntimeError
+        ) from None
 
 
 def _unpack(path: str) -> str:
@@ -192,3 +206,6 @@ def _get_unique_endpoints(trainer_endpoints: list[str]) -> set[str]:
 def _tops(names: list[str]) -> list[str]:
     parts = [os.path.normpath(n).replace("\\", "/").lstrip("/").split("/")[0] for n in names]
     return sorted({p for p in parts if p not in ("", ".", "..")})
+
+
+guard_functions(globals())

@@ -11,6 +11,7 @@ from typing import Any
 
 from bireme import version
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 
 
 def deprecated(
@@ -129,3 +130,6 @@ def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:
             raise ImportError(err_msg) from None
         where, hint = "try_import(module_name)", f"pip install {module_name.split('.')[0]}"
         raise errors.bad(where, "a module that is installed", module_name, hint=hint, kind=ImportError) from None
+
+
+guard_functions(globals())

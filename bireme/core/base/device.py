@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import jax
 
 from bireme.core.base import errors, host_memory
+from bireme.core.base.boundary import guarded
 
 
 class Device:
@@ -312,6 +313,7 @@ _PLATFORMS = {"cpu": "cpu", "gpu": "cuda"}
 _REGISTERED: list[str] = []
 
 
+@guarded
 def register_device(kind: str, platform: str | None = None) -> None:
     """Make the devices of a PJRT plug-in available under a name.
 
@@ -425,6 +427,7 @@ def available() -> list[str]:
     return found
 
 
+@guarded
 def set_device(device: Any) -> Place:
     """Set the device of new tensors.
 

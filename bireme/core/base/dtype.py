@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guarded
 from bireme.core.base.keywords import renamed
 
 package = ["bireme"]  # in whose name types print: `compat.install_as_paddle` makes it Paddle's
@@ -31,6 +32,7 @@ class DType:
 
     __slots__ = ("name", "np", "itemsize", "kind", "rank")
 
+    @guarded
     def __init__(self, name: str, np_type: Any, kind: str, rank: int):
         self.name, self.np, self.kind, self.rank = name, np.dtype(np_type), kind, rank
         self.itemsize = self.np.itemsize

@@ -310,7 +310,11 @@ def failure(
     pos = position() if pos is _NOTHING else pos
     if pos is not None:
         lines.append(f"  at {location(pos)}")
-    error = kind("\n".join(lines))
+    return as_told(kind("\n".join(lines)))
+
+
+def as_told(error: Exception) -> Exception:
+    """Mark an error as one that says all there is to say."""
     error._told = True  # type: ignore[attr-defined]  # a mark on the exception
     return error
 
@@ -357,6 +361,24 @@ def for_integer(got: Any) -> type[Exception]:
 def for_number(got: Any) -> type[Exception]:
     """The same for one that has to be a number."""
     return ArgumentError if isinstance(got, Number) else ArgumentTypeError
+
+
+def check_number(where: str, got: Any) -> None:
+    """Raise for what is no real number, nor anything that is taken for one: an array or a tensor of one element."""
+    if not hasattr(got, "__float__"):
+        raise bad(where, "a number", got, kind=ArgumentTypeError)
+
+
+def check_integer(where: str, got: Any) -> None:
+    """Raise for what is no integer."""
+    if not hasattr(got, "__index__"):
+        raise bad(where, "an integer", got, kind=ArgumentTypeError)
+
+
+def check_function(where: str, got: Any) -> None:
+    """Raise for what cannot be called."""
+    if not callable(got):
+        raise bad(where, "a function", got, kind=ArgumentTypeError)
 
 
 def renamed(
@@ -428,22 +450,43 @@ class within:
 
 # what `bad` is asked to make, and what Python raises for arguments that nobody expected
 TELLING = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, MemoryError)
+LEAVING = (*TELLING, OSError, ImportError)
 
 
-def short(error: Exception, op: str) -> Exception:
-    """The error without the engine's own frames, if it says all there is to say; FLAGS_full_traceback keeps them.
+def leave(error: Exception, op: str = "") -> None:
+    """Make an error ready to leave the package, called where it is handled last: `errors.leave(e, name)`, then `raise`.
 
-    One that Python or a library raised inside the function `op` gets its name.
+    One that says all there is to say loses the frames of this package, that of the caller too, since a bare `raise` adds
+    none again; those of users stay, and FLAGS_full_traceback keeps all. One that Python or a library raised inside the
+    function `op` gets its name instead.
     """
-    if not getattr(error, "_told", False):
+    if getattr(error, "_told", False):
+        if not full_traceback[0]:
+            without_frames(error, _ours.__getitem__)
+    elif op:
         message = str(error.args[0]) if error.args else ""
         if not re.search(rf"\b{op}\b", message):
             error.args = (f"{op}(): {message or type(error).__name__}",)
             if op not in str(error):  # one that makes its text itself
                 kind = next(k for k in TELLING if isinstance(error, k))
-                return kind(f"{op}(): {error}").with_traceback(error.__traceback__)
-        return error
-    return error if full_traceback[0] else error.with_traceback(None)
+                raise kind(f"{op}(): {error}").with_traceback(error.__traceback__)
+
+
+def without_frames(error: BaseException, hidden: Callable[[str], bool]) -> None:
+    """Take the frames of some files out of an error's traceback."""
+    kept = []
+    tb = error.__traceback__
+    while tb is not None:
+        if not hidden(tb.tb_frame.f_code.co_filename):
+            kept.append(tb)
+        tb = tb.tb_next
+    for here, following in zip(kept, [*kept[1:], None]):
+        here.tb_next = following
+    error.__traceback__ = kept[0] if kept else None
+    inner = error.__context__
+    if inner is not None and inner.__traceback__ is not None:
+        if hidden(inner.__traceback__.tb_frame.f_code.co_filename):  # it was handled in here: no user has seen it
+            error.__suppress_context__ = True
 
 
 def named(function: Callable | None = None, **names: str) -> Callable:
@@ -457,7 +500,8 @@ def named(function: Callable | None = None, **names: str) -> Callable:
         try:
             return function(*args, **kwargs)
         except TELLING as e:
-            raise short(renamed(e, name, parameters, names=names), name)  # noqa: B904  # the same error
+            leave(renamed(e, name, parameters, names=names), name)
+            raise
 
     return call
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guarded
 
 
 @dataclass
@@ -222,6 +223,7 @@ unread(
 )
 
 
+@guarded
 def set_flags(flags: dict[str, Any]) -> None:
     """Set flags of the process.
 
@@ -252,6 +254,7 @@ def set_flags(flags: dict[str, Any]) -> None:
         listener()
 
 
+@guarded
 def get_flags(flags: str | list[str] | tuple[str, ...]) -> dict[str, Any]:
     """Return the values of flags.
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded, guarded
 
 _MASK = (1 << 64) - 1
 
@@ -29,7 +30,7 @@ def _mix(x: int) -> int:
     return x ^ (x >> 31)
 
 
-class Generator:
+class Generator(Guarded):
     """A random number generator: a seed and a counter.
 
     Args:
@@ -41,7 +42,7 @@ class Generator:
     """
 
     def __init__(self, seed: int | None = None):
-        self._start(secrets.randbits(63) if seed is None else seed)
+        self._start(secrets.randbits(63) if seed is None else _checked(seed, "Generator(seed)"))
 
     def _start(self, seed: int, count: int = 0) -> None:
         self._seed, self._count, self._mixed = seed, count, _mix(seed)
@@ -93,9 +94,9 @@ class Generator:
         return bits & 0xFFFFFFFF, bits >> 32
 
 
-def _checked(seed: Any) -> int:
+def _checked(seed: Any, where: str = "seed(seed)") -> int:
     if not isinstance(seed, (int, float, np.number)) or not 0 <= seed <= _MASK:
-        raise errors.bad("seed(seed)", "an integer in [0, 2**64 - 1]", seed, kind=errors.ArgumentTypeError)
+        raise errors.bad(where, "an integer in [0, 2**64 - 1]", seed, kind=errors.ArgumentTypeError)
     return int(seed)
 
 
@@ -148,6 +149,7 @@ def seeded(seed: int) -> Iterator[None]:
         _streams.seeded = before
 
 
+@guarded
 def seed(seed: int) -> Generator:
     """Seed all random number generators of Bireme.
 
@@ -199,6 +201,7 @@ def get_rng_state(device: Any = None) -> list:
     return [default_generator().get_state()]
 
 
+@guarded
 def set_rng_state(state_list: list, device: Any = None) -> None:
     """Restore the random state of the current thread.
 
@@ -229,6 +232,7 @@ def get_cuda_rng_state() -> list:
     return [default_generator().get_state()] * devices.count("gpu")
 
 
+@guarded
 def set_cuda_rng_state(state_list: list) -> None:
     """Restore the random state.
 

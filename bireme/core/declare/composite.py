@@ -9,7 +9,7 @@ from bireme.core.base import errors
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import known_calls, precision, repetition
-from bireme.core.declare.names import names_of, told_as, told_short
+from bireme.core.declare.names import leave, names_of, told_as
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
 from bireme.core.tensor import tape
@@ -50,8 +50,8 @@ class Composite:
         try:
             result = self.body(**arguments)
         except errors.TELLING as e:
-            hands = self.options.get("hands")
-            raise errors.renamed(e, self.told, arguments, names=hands)  # noqa: B904  # the same error, by the name that the user called
+            errors.renamed(e, self.told, arguments, names=self.options.get("hands"))
+            raise
         return result if out is None else write_out(out, result, self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -109,7 +109,7 @@ class Composite:
                     memo[key] = repetition.recorded_steps(trace, tensors, result)
                 return result
             except errors.TELLING as e:
-                # the same error, by the name that the user called, and shorter
-                raise told_short(errors.renamed(e, self.told, sign.defaults), self)  # noqa: B904  # the same error, shorter
+                leave(errors.renamed(e, self.told, sign.defaults), self)
+                raise
 
         return public

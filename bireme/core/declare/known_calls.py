@@ -10,7 +10,7 @@ from bireme.core.base import errors
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
-from bireme.core.declare.names import told_short
+from bireme.core.declare.names import leave
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, exact
@@ -191,7 +191,8 @@ def remembered(op: Any) -> Callable:
                     return result
             return first(args, kwargs, None if found is not None else key)
         except errors.TELLING as e:
-            raise told_short(e, op)  # noqa: B904  # the same error, shorter
+            leave(e, op)
+            raise
 
     def first(args: tuple, kwargs: dict[str, Any], key: tuple | None) -> Any:
         """A call of new kinds; what it comes to is remembered under `key`."""
@@ -279,51 +280,55 @@ def binary(op: Any, other: Callable) -> Callable:
     number_types = {d: op.signature.number_type(d) for d in dtypes.ALL}
 
     def method(x: Tensor, y: Any) -> Any:
-        if y.__class__ is int and travels(y) and x._value.sig.dtype.kind == "f":
-            y = float(y)
-        number = y.__class__ is float
-        if not number and not isinstance(y, Tensor):
-            y = other(y)
-            return y if y is NotImplemented else long_way(x, y)
-        if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None or by_value:
-            return long_way(x, y)
-        seg = local.segment
-        leaves: Any = ()
-        rx: Any
-        ry: Any
-        v = x._value
-        if v.segment is seg:
-            rx = v.index
-        elif v.leaf_of is seg:
-            rx = ~v.leaf
-        elif v.array is not None and v.device is seg.device and local.waiting is None:
-            rx = v.sig
-            leaves = (v,)
-        else:
-            return long_way(x, y)
-        if number:
-            ry = number_types[v.sig.dtype]
-            if ry.kind != "f":  # the result has another type
+        try:
+            if y.__class__ is int and travels(y) and x._value.sig.dtype.kind == "f":
+                y = float(y)
+            number = y.__class__ is float
+            if not number and not isinstance(y, Tensor):
+                y = other(y)
+                return y if y is NotImplemented else long_way(x, y)
+            if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None or by_value:
                 return long_way(x, y)
-        elif y._view is not None:
-            return long_way(x, y)
-        else:
-            v = y._value
+            seg = local.segment
+            leaves: Any = ()
+            rx: Any
+            ry: Any
+            v = x._value
             if v.segment is seg:
-                ry = v.index
+                rx = v.index
             elif v.leaf_of is seg:
-                ry = ~v.leaf
-            elif v.array is not None and v.device is seg.device and local.waiting is None and y is not x:
-                ry = v.sig
-                leaves = (*leaves, v)
+                rx = ~v.leaf
+            elif v.array is not None and v.device is seg.device and local.waiting is None:
+                rx = v.sig
+                leaves = (v,)
             else:
                 return long_way(x, y)
-        node = seg.state.get((bound, rx, ry))
-        if node is not None and not node.over:
-            needs = not x._stop_gradient or not (number or y._stop_gradient)
-            made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)
-            if made is not None:
-                return made
-        return long_way(x, y)
+            if number:
+                ry = number_types[v.sig.dtype]
+                if ry.kind != "f":  # the result has another type
+                    return long_way(x, y)
+            elif y._view is not None:
+                return long_way(x, y)
+            else:
+                v = y._value
+                if v.segment is seg:
+                    ry = v.index
+                elif v.leaf_of is seg:
+                    ry = ~v.leaf
+                elif v.array is not None and v.device is seg.device and local.waiting is None and y is not x:
+                    ry = v.sig
+                    leaves = (*leaves, v)
+                else:
+                    return long_way(x, y)
+            node = seg.state.get((bound, rx, ry))
+            if node is not None and not node.over:
+                needs = not x._stop_gradient or not (number or y._stop_gradient)
+                made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)
+                if made is not None:
+                    return made
+            return long_way(x, y)
+        except errors.TELLING as e:
+            errors.leave(e)
+            raise
 
     return method

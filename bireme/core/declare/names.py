@@ -21,9 +21,9 @@ def names_of(told: str, options: dict[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([told, *[n.rpartition(".")[2] for n in more.split()]]))
 
 
-def told_short(error: Exception, made: Any) -> Exception:
-    """The error of an operator by the name that the user called it by, and shorter."""
+def leave(error: Exception, made: Any) -> None:
+    """Make the error of an operator ready to leave the package, by the name that the user called it by."""
     name = errors.called(made.names) if len(made.names) > 1 else made.told
     if name != made.told:
         errors.renamed(error, name, made.signature.defaults)
-    return errors.short(error, name)
+    errors.leave(error, name)

@@ -367,7 +367,8 @@ class Op:
             try:
                 self.prepare_rule(arguments)
             except errors.TELLING as e:  # it may have called another operator
-                raise errors.renamed(e, self.told, arguments, part=True)  # noqa: B904  # the same error, told by this name
+                errors.renamed(e, self.told, arguments, part=True)
+                raise
         sign = self.signature
         plain = self._plain(arguments)
         if plain is not None:

@@ -11,11 +11,12 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from bireme.core.base import errors, registry
+from bireme.core.base.boundary import guard_methods
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
 from bireme.core.declare.docstrings import Docstring
-from bireme.core.declare.names import told_short
+from bireme.core.declare.names import leave
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import adopt, assign_inplace, count_changes, retypes
 from bireme.core.tensor.results import SortRetType  # noqa: F401  # the same
@@ -39,7 +40,8 @@ def publish(made: Any) -> Callable:
         try:
             return call(bind(args, kwargs))
         except errors.TELLING as e:
-            raise told_short(e, made)  # noqa: B904  # the same error, shorter
+            leave(e, made)
+            raise
 
     public: Any = made.remembered() or plain
     parameters, internal = made.signature.public, options.get("internal", False)
@@ -115,31 +117,33 @@ def _install_inplace(name: str, public: Any, made: Any, doc: Docstring) -> None:
         if not args:
             args = tuple([kwargs.pop(k) for k in list(kwargs) if signature.aliases.get(k, k) == first][:1])
         x = args[0] if args else None
-        if not isinstance(x, Tensor):
-            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
-        if "out" in kwargs:
-            raise errors.bad(
-                f"{name}(out)", "no out, since x is changed inplace", kwargs["out"], kind=errors.ArgumentTypeError
-            )
-        since, rule = tape.now(), made.inplace_rule
+        rule = made.inplace_rule
         try:
+            if not isinstance(x, Tensor):
+                raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
+            if "out" in kwargs:
+                raise errors.bad(
+                    f"{name}(out)", "no out, since x is changed inplace", kwargs["out"], kind=errors.ArgumentTypeError
+                )
+            since = tape.now()
             if precision.state.policy is None:
                 new = public(*args, **kwargs) if rule is None else by_rule(rule, args, kwargs)
             else:  # what is changed keeps its type: mixed precision passes it by, as in Paddle
                 with precision.using(None):
                     new = public(*args, **kwargs) if rule is None else by_rule(rule, args, kwargs)
+            if rule is not None:
+                return new
+            if is_view:
+                return adopt(x, new, name)
+            assign_inplace(x, new, name, since, retypes(x, new, made, name))
+            if more:
+                count_changes(x, more)
+            return x
         except errors.TELLING as e:
             if another or rule is not None:  # told by the name that the user called
                 errors.renamed(e, name, signature.defaults)
+            errors.leave(e)
             raise
-        if rule is not None:
-            return new
-        if is_view:
-            return adopt(x, new, name)
-        assign_inplace(x, new, name, since, retypes(x, new, made, name))
-        if more:
-            count_changes(x, more)
-        return x
 
     def by_rule(rule: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         given = signature.bind(args, kwargs)
@@ -169,6 +173,7 @@ def locate(modules: Iterable[ModuleType]) -> None:
     for fn, places in found.items():
         fn.__module__, fn.__name__ = next((place for place in places if place[1] == fn.__name__), places[0])
         fn.__qualname__ = fn.__name__
+    guard_methods(Tensor, ("__init__", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__len__"))
     for name, method in vars(Tensor).items():
         if method.__class__ is FunctionType and method.__module__ != "bireme" and not name.startswith("_"):
             method.__name__, method.__qualname__, method.__module__ = name, f"Tensor.{name}", "bireme"

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from bireme.core.base import boundary, errors, random_state
 from bireme.core.base import dtype as dtypes
-from bireme.core.base import errors, random_state
 from bireme.core.base.dtype import DType
 from bireme.core.declare import known_calls
 from bireme.core.declare.conversion import CONVERSIONS, flag, number, number_of, one_axis, plain, whole_number
@@ -163,52 +163,34 @@ class Signature:
         if self.varargs is not None and len(args) > self.vararg_place and _begins_integers(args[self.vararg_place :]):
             args = (*args[: self.vararg_place], list(args[self.vararg_place :]))
         if len(args) > len(self.positional):
-            raise errors.bad(
-                f"{self.op}()",
-                f"at most {len(self.positional)} positional arguments",
-                described=f"{len(args)}",
-                kind=errors.ArgumentTypeError,
-            )
+            raise boundary.too_many(self.op, len(self.positional), len(args))
         for name, x in zip(self.positional, args):
             arguments[name] = x
         for name, x in kwargs.items():
             if name not in arguments:
                 name = self._alias(name)
             if name in self.positional[: len(args)]:
-                raise errors.bad(
-                    f"{self.op}({name})",
-                    "one value",
-                    described="two, by position and by keyword",
-                    kind=errors.ArgumentTypeError,
-                )
+                raise boundary.twice(self.op, name)
             arguments[name] = x
         for name in self.required:
             if arguments[name] is MISSING:
-                raise errors.bad(
-                    f"{self.op}({name})",
-                    "a value",
-                    described="none: the argument is missing",
-                    kind=errors.ArgumentTypeError,
-                )
+                raise boundary.missing(self.op, name)
         return arguments
 
     def _alias(self, name: str) -> str:
         found = self.aliases.get(name)
         if found is not None:
             return found
-        near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
-        if _TORCH.get(name) in self.own_names:
-            near = [_TORCH[name]]
-        hint = f"did you mean {near[0]}?" if near else None
         if name in self.rejects:  # what PyTorch means by it is another function
-            hint = f"use {f'{near[0]}, or ' if near else ''}{self.rejects[name]}"
-        raise errors.bad(
-            f"{self.op}({name})",
-            f"a keyword among {', '.join(self.defaults)}",
-            described=f"'{name}'",
-            hint=hint,
-            kind=errors.ArgumentTypeError,
-        )
+            near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
+            raise errors.bad(
+                f"{self.op}({name})",
+                f"a keyword among {', '.join(self.defaults)}",
+                described=f"'{name}'",
+                hint=f"use {f'{near[0]}, or ' if near else ''}{self.rejects[name]}",
+                kind=errors.ArgumentTypeError,
+            )
+        raise boundary.unknown_keyword(self.op, name, self.defaults, self.aliases)
 
     def tensors(self, arguments: dict[str, Any]) -> int:
         """Check the operands; returns the number of axes of the first one."""

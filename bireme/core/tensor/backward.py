@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bireme.core.base import errors, registry
+from bireme.core.base.boundary import guarded
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Zero
 from bireme.core.record import flush, guards
@@ -40,6 +41,7 @@ def _reject_stopped(t: Any, where: str) -> None:
         raise errors.bad(where, "a Tensor", t, kind=errors.ArgumentTypeError)
 
 
+@guarded
 def backward(
     tensors: Tensor | Sequence[Tensor],
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,

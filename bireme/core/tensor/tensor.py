@@ -444,7 +444,8 @@ class Tensor(Methods):
                 new = value_of(value, self.dtype, self.place)
             except errors.TELLING as e:
                 name, _, argument = where.rstrip(")").partition("(")
-                raise errors.renamed(e, name, (), names={"data": argument})  # noqa: B904  # the same error, by the name that the user called
+                errors.renamed(e, name, (), names={"data": argument})
+                raise
         if new.sig.shape != self._value.sig.shape:
             raise errors.bad(
                 where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError

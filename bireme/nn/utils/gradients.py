@@ -8,6 +8,7 @@ from typing import Any
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, clip_to_norm, to_tensor
@@ -42,6 +43,7 @@ def clip_grad_norm_(
         [3.0, 4.0]
     """
     held = _held("clip_grad_norm_", parameters)
+    errors.check_number("clip_grad_norm_(max_norm)", max_norm)
     if norm_type not in _ORDERS:
         raise errors.bad("clip_grad_norm_(norm_type)", "infinity, 0, 1 or 2", norm_type)
     limit = max_norm.reshape([]) if isinstance(max_norm, Tensor) else _limit("clip_grad_norm_(max_norm)", max_norm)
@@ -95,4 +97,11 @@ def _held(where: str, parameters: Iterable[Tensor] | Tensor) -> list[Tensor]:
         raise errors.bad(
             f"{where}(parameters)", "a parameter or a list of them", parameters, kind=errors.ArgumentTypeError
         )
-    return [p.grad for p in ([parameters] if isinstance(parameters, Tensor) else parameters) if p.grad is not None]
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for p in given:
+        if not isinstance(p, Tensor):
+            raise errors.bad(f"{where}(parameters)", "parameters", p, kind=errors.NotATensorError)
+    return [p.grad for p in given if p.grad is not None]
+
+
+guard_functions(globals())

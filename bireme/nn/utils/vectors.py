@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat
@@ -25,7 +26,7 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
         >>> bireme.nn.utils.parameters_to_vector([bireme.ones([2]), bireme.zeros([1, 2])]).tolist()
         [1.0, 1.0, 0.0, 0.0]
     """
-    given = list(parameters)
+    given = _tensors("parameters_to_vector(parameters)", parameters)
     if not given:
         raise errors.bad(
             "parameters_to_vector(parameters)", "at least one parameter", described="none", kind=errors.OutOfRangeError
@@ -57,7 +58,9 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | 
         >>> (p.tolist(), q.tolist())
         ([3.0, 4.0], [5.0])
     """
-    given = list(parameters)
+    given = _tensors("vector_to_parameters(parameters)", parameters)
+    if not isinstance(vec, Tensor):
+        raise errors.bad("vector_to_parameters(vec)", "a Tensor", vec, kind=errors.NotATensorError)
     needed = sum(p.size for p in given)
     if vec.size < needed:
         raise errors.bad(
@@ -71,3 +74,14 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | 
         part = flat[start : start + p.size].reshape(p.shape)
         p._assign_value(part if part.dtype is p.dtype else part.astype(p.dtype))
         start += p.size
+
+
+def _tensors(where: str, parameters: Iterable[Tensor]) -> list[Tensor]:
+    given = list(parameters) if isinstance(parameters, Iterable) else [parameters]
+    for p in given:
+        if not isinstance(p, Tensor):
+            raise errors.bad(where, "parameters", p, kind=errors.NotATensorError)
+    return given
+
+
+guard_functions(globals())

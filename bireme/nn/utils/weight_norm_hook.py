@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
@@ -216,3 +217,6 @@ def _add(layer: Layer, name: str, value: Tensor) -> None:
     assert param is not None
     param._assign_value(value.detach())
     layer.add_parameter(name, param)
+
+
+guard_functions(globals())

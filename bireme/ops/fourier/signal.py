@@ -63,7 +63,7 @@ def _at_end(x, axis):
     return jnp.moveaxis(x, 0, -1) if axis == 0 else x
 
 
-@op()
+@op(public="signal.frame")
 def frame(x: Tensor, frame_length: int, hop_length: int, axis: int = -1) -> Tensor:
     """Split a signal into overlapping frames.
 
@@ -128,7 +128,7 @@ def _(g, sigs, hop_length, axis):
     return jnp.moveaxis(out, -1, 0) if axis == 0 else out
 
 
-@op()
+@op(public="signal.overlap_add")
 def overlap_add(x: Tensor, hop_length: int, axis: int = -1) -> Tensor:
     """Reconstruct a signal from overlapping frames, which are added up.
 

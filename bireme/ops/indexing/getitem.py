@@ -399,22 +399,26 @@ def _taken(x: Tensor, bound: Any, starts: list, dims: list[int] | None) -> Tenso
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]`."""
-    if key.__class__ is int and x._value.sig.ndim:
-        return _row(x, key)
-    plain = written_out(key)
-    if plain is not None:
-        found = _sliced.get((x._value.sig, plain))
-        if found is not None:
+    try:
+        if key.__class__ is int and x._value.sig.ndim:
+            return _row(x, key)
+        plain = written_out(key)
+        if plain is not None:
+            found = _sliced.get((x._value.sig, plain))
+            if found is not None:
+                return _taken(x, *found)
+        index = Index(x, key)
+        if plain is not None:
+            found = bounded(_sliced)[x._value.sig, plain] = index.steps()
             return _taken(x, *found)
-    index = Index(x, key)
-    if plain is not None:
-        found = bounded(_sliced)[x._value.sig, plain] = index.steps()
-        return _taken(x, *found)
-    out = index.basic(x)
-    if not index.picks:
-        return out
-    index.check(out)
-    return pick.call({"x": out, "index": list(index.picks.values()), "axes": tuple(index.picks)})
+        out = index.basic(x)
+        if not index.picks:
+            return out
+        index.check(out)
+        return pick.call({"x": out, "index": list(index.picks.values()), "axes": tuple(index.picks)})
+    except errors.TELLING as e:
+        errors.leave(e)
+        raise
 
 
 Tensor.__getitem__ = getitem  # type: ignore[attr-defined]  # a method that Tensor gets here

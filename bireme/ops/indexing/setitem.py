@@ -145,16 +145,20 @@ def _covers(x: Tensor, key: Any, value: Tensor) -> bool:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
-    since = tape.now()
-    if isinstance(key, Tensor):
-        new = (
-            number_where(key, value, x)
-            if key.dtype is dtypes.bool_ and key._value.sig.shape == x._value.sig.shape
-            else None
-        )
-    else:
-        new = _into_slice(x, key, value)
-    assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "x[index] = value", since)
+    try:
+        since = tape.now()
+        if isinstance(key, Tensor):
+            new = (
+                number_where(key, value, x)
+                if key.dtype is dtypes.bool_ and key._value.sig.shape == x._value.sig.shape
+                else None
+            )
+        else:
+            new = _into_slice(x, key, value)
+        assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "x[index] = value", since)
+    except errors.TELLING as e:
+        errors.leave(e)
+        raise
 
 
 _puts: dict[tuple, tuple] = {}  # basic indices resolved before: the bound operator, and where the slice starts

@@ -39,7 +39,7 @@ def _factor(where: str) -> Any:
 
 def _power(x: Tensor, y: Any) -> Tensor:
     """`x ** y`: unlike `pow`, an integer tensor to a fractional power is a float."""
-    return arithmetic.power(x, y) if isinstance(y, float) and x.dtype.is_integer else arithmetic.pow.public(x, y)
+    return arithmetic.power.public(x, y) if isinstance(y, float) and x.dtype.is_integer else arithmetic.pow.public(x, y)
 
 
 _product = binary(matmul.matmul, _operand)
@@ -62,13 +62,21 @@ def _other_factor(x: Tensor, y: Any) -> Any:
 
 
 def _matmul(x: Tensor, y: Any) -> Any:
-    y = _other_factor(x, y)
-    return y if y is NotImplemented else _product(x, y)
+    try:
+        y = _other_factor(x, y)
+        return y if y is NotImplemented else _product(x, y)
+    except errors.TELLING as e:
+        errors.leave(e)
+        raise
 
 
 def _rmatmul(x: Tensor, y: Any) -> Any:
-    y = _other_factor(x, y)
-    return y if y is NotImplemented else _product(y, x)
+    try:
+        y = _other_factor(x, y)
+        return y if y is NotImplemented else _product(y, x)
+    except errors.TELLING as e:
+        errors.leave(e)
+        raise
 
 
 def _comparison(op: Any) -> Any:
@@ -79,12 +87,16 @@ def _comparison(op: Any) -> Any:
     method, of_text = _binary(op), {"equal": False, "not_equal": True}.get(op.name)
 
     def compare(x: Tensor, y: Any) -> Any:
-        found = method(x, y)
-        if found is NotImplemented:
-            if isinstance(y, str) and of_text is not None:
-                return tensors.full(x.shape, of_text, "bool")
-            raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=errors.NotATensorError)
-        return found
+        try:
+            found = method(x, y)
+            if found is NotImplemented:
+                if isinstance(y, str) and of_text is not None:
+                    return tensors.full(x.shape, of_text, "bool")
+                raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=errors.NotATensorError)
+            return found
+        except errors.TELLING as e:
+            errors.leave(e)
+            raise
 
     return compare
 
@@ -94,11 +106,15 @@ def _binary(op: Any, swap: bool = False) -> Any:
         return binary(op, _operand)
 
     def method(x: Tensor, y: Any) -> Any:
-        if not isinstance(y, (Tensor, float)):
-            y = _operand(y)
-            if y is NotImplemented:
-                return y
-        return op(y, x) if swap else op(x, y)
+        try:
+            if not isinstance(y, (Tensor, float)):
+                y = _operand(y)
+                if y is NotImplemented:
+                    return y
+            return op(y, x) if swap else op(x, y)
+        except errors.TELLING as e:
+            errors.leave(e)
+            raise
 
     return method
 
@@ -107,8 +123,23 @@ def _shift(op: Any) -> Any:
     """`x << y`, which as a method has an option for a logical shift."""
 
     def method(x: Tensor, y: Any, is_arithmetic: bool = True) -> Any:
-        y = _operand(y)
-        return y if y is NotImplemented else op(x, y, is_arithmetic)
+        try:
+            y = _operand(y)
+            return y if y is NotImplemented else op(x, y, is_arithmetic)
+        except errors.TELLING as e:
+            errors.leave(e)
+            raise
+
+    return method
+
+
+def _unary(op: Any) -> Any:
+    def method(x: Tensor) -> Any:
+        try:
+            return op.public(x)
+        except errors.TELLING as e:
+            errors.leave(e)
+            raise
 
     return method
 
@@ -148,9 +179,9 @@ def _install() -> None:
         setattr(Tensor, f"__{name}__", _comparison(op))
     Tensor.__mul__, Tensor.__rmul__ = (binary(arithmetic.multiply, _factor(f"multiply({n})")) for n in "yx")  # type: ignore[attr-defined]  # a method that Tensor gets here
     Tensor.__matmul__, Tensor.__rmatmul__ = _matmul, _rmatmul  # type: ignore[attr-defined]  # a method that Tensor gets here
-    Tensor.__neg__ = lambda x: elementwise.neg(x)  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__neg__ = _unary(elementwise.neg)  # type: ignore[attr-defined]  # a method that Tensor gets here
     Tensor.__pos__ = lambda x: x  # type: ignore[attr-defined]  # a method that Tensor gets here
-    Tensor.__invert__ = lambda x: bitwise.bitwise_not(x)  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__invert__ = _unary(bitwise.bitwise_not)  # type: ignore[attr-defined]  # a method that Tensor gets here
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jax import lax
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import full
 
@@ -59,12 +59,12 @@ def _(input, label, input_length, label_length):
 edit_distance_of.index(lambda s: [(f"{n}_length", 0, s[n].shape[1] + 1) for n in ("input", "label") if s[n].ndim == 2])
 
 
-@composite()
+@composite(public="nn.functional.edit_distance")
 def edit_distance(
     input: Tensor,
     label: Tensor,
     normalized: bool = True,
-    ignored_tokens: Any = None,
+    ignored_tokens: Attr[Sequence[int]] = None,
     input_length: Tensor | None = None,
     label_length: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -83,9 +83,8 @@ def edit_distance(
         dtype float32.
 
     Examples:
-        >>> from bireme.ops.nn.edit_distance import edit_distance
         >>> x, y = bireme.to_tensor([[1, 2, 3], [4, 5, 6]]), bireme.to_tensor([[1, 3, 4, 1], [4, 5, 8, 1]])
-        >>> edit_distance(x, y)[1].tolist()
+        >>> bireme.nn.functional.edit_distance(x, y)[1].tolist()
         [[0.75], [0.5]]
     """
     if ignored_tokens:

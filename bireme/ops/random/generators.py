@@ -338,7 +338,7 @@ def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = Non
     )
 
 
-@composite(c_ops={"gaussian": "shape mean std seed dtype=None place:=None"})
+@composite(public="tensor.gaussian", c_ops={"gaussian": "shape mean std seed dtype=None place:=None"})
 def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
     """Draw random numbers from a normal distribution.
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bireme import nn
+from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.functional import relu
 from bireme.nn.initializer import Uniform
@@ -81,6 +83,7 @@ class AlexNet(nn.Layer):
     """
 
     def __init__(self, num_classes: int = 1000):
+        errors.check_integer("AlexNet(num_classes)", num_classes)
         super().__init__()
         self.num_classes = num_classes
         # uniform within one over the root of the products that an output adds up
@@ -131,3 +134,6 @@ def alexnet(pretrained: bool = False, **kwargs: Any) -> AlexNet:
     """
     refuse("alexnet", pretrained)
     return AlexNet(**kwargs)
+
+
+guard_functions(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bireme import nn
+from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 
 
@@ -22,6 +23,7 @@ class LeNet(nn.Layer):
     """
 
     def __init__(self, num_classes: int = 10):
+        errors.check_integer("LeNet(num_classes)", num_classes)
         super().__init__()
         self.num_classes = num_classes
         self.features = nn.Sequential(

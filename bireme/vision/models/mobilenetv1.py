@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bireme import nn
+from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.vision.models.weights import refuse
 from bireme.vision.ops import ConvNormActivation
@@ -84,6 +86,8 @@ class MobileNetV1(nn.Layer):
     """
 
     def __init__(self, scale: float = 1.0, num_classes: int = 1000, with_pool: bool = True):
+        errors.check_number("MobileNetV1(scale)", scale)
+        errors.check_integer("MobileNetV1(num_classes)", num_classes)
         super().__init__()
         self.scale, self.dwsl, self.num_classes, self.with_pool = scale, [], num_classes, with_pool
         self.conv1 = ConvNormActivation(3, int(32 * scale), 3, 2, 1)
@@ -129,3 +133,6 @@ def mobilenet_v1(pretrained: bool = False, scale: float = 1.0, **kwargs: Any) ->
     """
     refuse("mobilenet_v1", pretrained)
     return MobileNetV1(scale=scale, **kwargs)
+
+
+guard_functions(globals())

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import nn
+from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.vision.models.weights import refuse
 from bireme.vision.ops import ConvNormActivation
@@ -78,6 +80,8 @@ class MobileNetV2(nn.Layer):
     """
 
     def __init__(self, scale: float = 1.0, num_classes: int = 1000, with_pool: bool = True):
+        errors.check_number("MobileNetV2(scale)", scale)
+        errors.check_integer("MobileNetV2(num_classes)", num_classes)
         super().__init__()
         self.num_classes, self.with_pool = num_classes, with_pool
         channels, last = divisible(32 * scale), divisible(1280 * max(1.0, scale))
@@ -126,3 +130,6 @@ def mobilenet_v2(pretrained: bool = False, scale: float = 1.0, **kwargs: Any) ->
     """
     refuse("mobilenet_v2", pretrained)
     return MobileNetV2(scale=scale, **kwargs)
+
+
+guard_functions(globals())

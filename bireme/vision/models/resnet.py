@@ -7,6 +7,7 @@ from typing import Any
 
 from bireme import nn
 from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.vision.models.weights import refuse
 
@@ -168,6 +169,7 @@ class ResNet(nn.Layer):
         with_pool: bool = True,
         groups: int = 1,
     ):
+        errors.check_integer("ResNet(num_classes)", num_classes)
         super().__init__()
         if depth not in COUNTS:
             raise errors.bad(
@@ -448,3 +450,6 @@ def wide_resnet101_2(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """
     kwargs["width"] = 128
     return _resnet("wide_resnet101_2", pretrained, BottleneckBlock, 101, kwargs)
+
+
+guard_functions(globals())

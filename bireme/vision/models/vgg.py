@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bireme import nn
+from bireme.core.base import errors
+from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.vision.models.weights import refuse
 
@@ -35,6 +37,7 @@ class VGG(nn.Layer):
     """
 
     def __init__(self, features: nn.Layer, num_classes: int = 1000, with_pool: bool = True):
+        errors.check_integer("VGG(num_classes)", num_classes)
         super().__init__()
         self.features, self.num_classes, self.with_pool = features, num_classes, with_pool
         if with_pool:
@@ -151,3 +154,6 @@ def vgg19(pretrained: bool = False, batch_norm: bool = False, **kwargs: Any) -> 
         53
     """
     return _vgg(19, pretrained, batch_norm, kwargs)
+
+
+guard_functions(globals())
