@@ -492,7 +492,7 @@ def without_frames(error: BaseException, hidden: Callable[[str], bool]) -> None:
 def named(function: Callable | None = None, **names: str) -> Callable:
     """A public function that is no operator's, whose errors are told by its own name; `names` as for `renamed`."""
     if function is None:
-        return functools.partial(named, **names)
+        return lambda given: named(given, **names)
     name, parameters = function.__name__, inspect.signature(function).parameters
 
     @functools.wraps(function)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import types
@@ -182,12 +181,12 @@ class Signature:
         if found is not None:
             return found
         if name in self.rejects:  # what PyTorch means by it is another function
-            near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
+            near = boundary.meant(name, self.defaults, self.aliases)
             raise errors.bad(
                 f"{self.op}({name})",
                 f"a keyword among {', '.join(self.defaults)}",
                 described=f"'{name}'",
-                hint=f"use {f'{near[0]}, or ' if near else ''}{self.rejects[name]}",
+                hint=f"use {f'{near}, or ' if near else ''}{self.rejects[name]}",
                 kind=errors.ArgumentTypeError,
             )
         raise boundary.unknown_keyword(self.op, name, self.defaults, self.aliases)
