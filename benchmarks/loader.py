@@ -42,7 +42,7 @@ class Images:
     def __getitem__(self, i):
         padded = np.pad(self.images[i], ((0, 0), (4, 4), (4, 4)))
         # the global generator: it is what such code uses, and workers must seed it
-        top, left, flip = np.random.randint(0, 9), np.random.randint(0, 9), np.random.randint(0, 2)  # noqa: NPY002
+        top, left, flip = np.random.randint(0, 9), np.random.randint(0, 9), np.random.randint(0, 2)  # noqa: NPY002  # as transforms draw
         image = padded[:, top : top + 32, left : left + 32]
         if flip:
             image = image[:, :, ::-1]

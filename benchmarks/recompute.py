@@ -26,6 +26,7 @@ def train(
         return compiled
 
     xla.Xla.prepare = measured
+    bireme.set_flags({"FLAGS_compile_beside": False})  # programs of the whole, from the second step on
     try:
         bireme.seed(0)
         blocks = nn.LayerList([nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.1) for _ in range(layers)])

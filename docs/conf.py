@@ -10,7 +10,7 @@ from sphinx.addnodes import pending_xref
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import bireme  # noqa: E402
+import bireme  # noqa: E402  # after the path to it
 
 project = "Bireme"
 author = "the authors of Bireme"

@@ -225,6 +225,7 @@ def test_gradients_of_every_order_have_names():
     assert np.isfinite(y.numpy()).all()
 
 
+@pytest.mark.usefixtures("compiled_when_met_again")
 def test_a_layer_in_training_has_a_name():
     """The parts of a usual step can all be told: attention, norms, dropout, losses, an optimizer's update."""
     found = []

@@ -217,6 +217,18 @@ def test_programs_of_pieces_are_bounded(monkeypatch):
     assert len(programs._programs) <= 4
 
 
+def test_a_piece_whose_compile_failed_is_tried_again(monkeypatch):
+    def fail(*_):
+        raise MemoryError("no room")
+
+    with bireme.debug.use_executor("xla_pieces"):
+        with monkeypatch.context() as patch:
+            patch.setattr(programs.xla, "compiled", fail)
+            with pytest.raises(MemoryError):
+                (bireme.ones([7, 3]) * 2 + 1).numpy()
+        np.testing.assert_array_equal((bireme.ones([7, 3]) * 2 + 1).numpy(), np.full((7, 3), 3.0))
+
+
 def test_a_failing_task_is_told_to_who_waits():
     def fail():
         raise ValueError("no")

@@ -8,7 +8,7 @@ from typing import Any
 
 from bireme import nn
 from bireme.core.base import errors
-from bireme.core.base.boundary import guard_functions
+from bireme.core.base.boundary import guarded
 from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.callback import say
 from bireme.hapi.model_summary import looked_at, made_inputs, own_tensors
@@ -109,6 +109,7 @@ register_hooks: dict[type, Rule] = {
 _NOTES = ("total_ops", "total_params", "input_shape", "output_shape")
 
 
+@guarded
 def flops(
     net: Layer, input_size: Any, custom_ops: dict[type[Layer], Rule] | None = None, print_detail: bool = False
 ) -> int:
@@ -187,6 +188,3 @@ def flops(
     total = sum(row[-1] for row in rows)
     say(f"Total Flops: {total}     Total Params: {sum(row[3] for row in rows)}")
     return total
-
-
-guard_functions(globals())

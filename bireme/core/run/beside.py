@@ -75,4 +75,5 @@ class _between:
         _lowering.release()
 
 
-os.register_at_fork(before=_lowering.acquire, after_in_parent=_lowering.release, after_in_child=_lowering.release)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lowering.acquire, after_in_parent=_lowering.release, after_in_child=_lowering.release)

@@ -67,7 +67,7 @@ def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
     key = device, piece.key
     with _lock:
         found = _programs.get(key)
-        if found is not None:
+        if found is not None and not _has_failed(found):
             _programs.move_to_end(key)
             return found
     lowered = _lowered(piece, graph, device)
@@ -78,11 +78,16 @@ def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
 
     with _lock:
         made = _programs.get(key)
-        if made is None:
+        if made is None or _has_failed(made):
             made = _programs[key] = workers.submit(compiled)
         while len(_programs) > MOST:
             _programs.popitem(last=False)
     return made
+
+
+def _has_failed(program: Future) -> bool:
+    """Whether its compile failed, as for want of memory: who comes next tries again."""
+    return program.done() and (program.cancelled() or program.exception() is not None)
 
 
 def _lowered(piece: Piece, graph: Graph, device: Device) -> Any:

@@ -138,7 +138,7 @@ def _matrix_norm(name: str, x: Tensor, p: Any, axis: tuple[int, int], keepdim: b
 
 
 @composite()
-def matrix_norm(x: Tensor, p: Attr[float | str] = "fro", axis: Attr[Sequence[int]] = [-2, -1],  # noqa: B006
+def matrix_norm(x: Tensor, p: Attr[float | str] = "fro", axis: Attr[Sequence[int]] = [-2, -1],  # noqa: B006  # as in Paddle, never changed
                 keepdim: bool = False) -> Tensor:  # fmt: skip
     """Norm of the matrices that two axes span.
 

@@ -173,6 +173,9 @@ def _set(self: Tensor, value: Any, place: Any = None, /) -> None:
     _become(self, Tensor(value, place=place), "set")
 
 
+_set.__name__ = _set.__qualname__ = "set"
+
+
 def _use_gpudnn(self: Tensor, use_gpudnn: bool = True) -> Tensor:
     """The tensor itself: which kernels compute with it is XLA's choice."""
     return self

@@ -459,7 +459,7 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
 
 
 @composite()
-def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # noqa: B006
+def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # noqa: B006  # Paddle's default, never changed
             dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Draw random integers, uniformly from ``[low, high)``.
 

@@ -42,7 +42,7 @@ LAYERS = [
     LayerRow("UpsamplingBilinear2D", call(size=3), [(2, 1, 2, 2)], ref=_corners,
         bad=[Bad(call(np.ones((2, 3, 3))), "UpsamplingBilinear2D(x): expected a 4-D tensor, got shape [2, 3, 3]")]),
     LayerRow("PixelShuffle", call(2), IMAGE, ref=_shuffled,
-        bad_init=[Bad(call(2.0), "PixelShuffle(upscale_factor): expected an integer, got 2.0", TypeError),
+        bad_init=[Bad(call(2.0), "PixelShuffle(upscale_factor): expected a positive integer, got 2.0", TypeError),
                   Bad(call(2, "NCL"), "PixelShuffle(data_format): expected 'NCHW' or 'NHWC', got 'NCL'")]),
     LayerRow("PixelUnshuffle", call(2), [(2, 1, 4, 2), (0, 1, 2, 2)], ref=_unshuffled,
         bad_init=[Bad(call(0), "PixelUnshuffle(downscale_factor): expected a positive integer, got 0")]),
