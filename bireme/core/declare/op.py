@@ -449,8 +449,8 @@ class Op:
         for place, where, span in bound.spans(
             tuple([None if t.__class__ is tuple else t._value.sig for t in operands])
         ):
-            low, high, *ignored = span
-            conversion.check_range(where, operands[place], low, high, *ignored, names=self.index_names)
+            low, high, ignored = (*span, None)[:3]
+            conversion.check_range(where, operands[place], low, high, ignored, names=self.index_names)
 
 
 # ---------------------------------------------------------------- declaring
