@@ -33,6 +33,11 @@ def test_every_public_name_has_an_entry(pages):
     assert (public | methods) - set(entries(pages)) == set()
 
 
+def test_no_page_is_empty(pages):
+    says = [name for name, text in pages.items() if re.search(r"^\.\. (auto|list-table)", text, re.MULTILINE)]
+    assert sorted(set(pages) - set(says)) == []
+
+
 def test_an_object_is_documented_once(pages):
     documented = [name for text in pages.values() for kind, name, _ in ENTRY.findall(text) if kind.startswith("auto")]
     assert len(documented) == len(set(documented))

@@ -37,6 +37,13 @@ def test_a_missing_device_is_refused_at_once():
     assert bireme.get_device() == "cpu"
     with pytest.raises(ValueError, match="expected a device of this machine"):
         bireme.ones([2]).cuda()
+    with pytest.raises(ValueError, match=r"CUDAPlace\(id\): expected a device of this machine .*, got 'gpu:0'"):
+        bireme.CUDAPlace(0)
+    for kind in (bireme.device.cuda.Stream, bireme.device.cuda.Event):
+        with pytest.raises(
+            RuntimeError, match=rf"{kind.__name__}\(\): expected a machine with a GPU, got one with cpu"
+        ):
+            kind()
 
 
 def test_a_device_number_beyond_the_last_is_refused():
@@ -46,12 +53,14 @@ def test_a_device_number_beyond_the_last_is_refused():
 
 def test_places():
     assert repr(bireme.CPUPlace()) == "Place(cpu)"
-    assert repr(bireme.CUDAPlace(1)) == "Place(gpu:1)"
-    assert bireme.CUDAPlace(0) != bireme.CUDAPlace(1)
+    first, second = (device.Device("gpu", i).place for i in (0, 1))
+    assert repr(second) == "Place(gpu:1)"
+    assert type(second) is bireme.CUDAPlace
+    assert first != second
     assert len({bireme.CPUPlace(), bireme.CPUPlace()}) == 1
-    assert bireme.CUDAPlace(1).get_device_id() == 1
-    assert bireme.CUDAPlace(1).is_gpu_place()
-    assert not bireme.CUDAPlace(1).is_cpu_place()
+    assert second.get_device_id() == 1
+    assert second.is_gpu_place()
+    assert not second.is_cpu_place()
     for bad in (-1, "0", 1.5, True):
         with pytest.raises(ValueError, match=r"CUDAPlace\(id\)"):
             bireme.CUDAPlace(bad)
@@ -109,9 +118,9 @@ def test_synchronize_waits_for_everything():
 
 PLACES = {
     "cpu": bireme.CPUPlace(),
-    "gpu": bireme.CUDAPlace(2),
+    "gpu": device.Device("gpu", 2).place,
     "cuda_pinned": bireme.CUDAPinnedPlace(),
-    "xpu": bireme.XPUPlace(3),
+    "xpu": device.Device("xpu", 3).place,
     "xpu_pinned": bireme.XPUPinnedPlace(),
     "ipu": bireme.IPUPlace(),
     "custom": bireme.CustomPlace("npu", 4),
@@ -140,8 +149,8 @@ def test_a_place_can_become_another():
     assert not place.is_cpu_place()
     with pytest.raises(ValueError, match="expected a device such as"):
         bireme.zeros([1], device=place)
-    place.set_place(bireme.CUDAPlace(1))
-    assert place == bireme.CUDAPlace(1)
+    place.set_place(PLACES["gpu"])
+    assert place == PLACES["gpu"]
     with pytest.raises(TypeError, match=r"set_place\(place\): expected a Place, got 1"):
         place.set_place(1)
 
@@ -196,13 +205,13 @@ def test_events_measure_time():
 
 def test_an_event_waits_for_what_is_pending():
     x = bireme.ones([8]) * 3.0
-    bireme.device.cuda.Event().record()
+    bireme.device.Event().record()
     assert x._value.array is not None
 
 
 def test_streams_name_the_queue_of_a_device():
     stream = bireme.device.Stream("cpu")
-    assert stream == bireme.device.current_stream() == bireme.device.cuda.Stream()
+    assert stream == bireme.device.current_stream() == bireme.device.Stream()
     assert stream.record_event().query()
     stream.wait_stream(bireme.device.Stream(bireme.CPUPlace(), priority=1))
     stream.wait_event(stream.record_event(bireme.device.Event()))
@@ -235,7 +244,7 @@ def test_there_is_no_gpu_to_ask():
         ),
         *("reset_max_memory_reserved", "get_device_properties", "get_device_name", "get_device_capability"),
     ):
-        with pytest.raises(ValueError, match=rf"{name}\(device\): expected a GPU, got cpu"):
+        with pytest.raises(ValueError, match=rf"{name}\(device\): expected a GPU, got 'cpu'"):
             getattr(bireme.device.cuda, name)()
         with pytest.raises(ValueError, match="expected a device of this machine"):
             getattr(bireme.device.cuda, name)(0)

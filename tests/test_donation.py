@@ -26,10 +26,7 @@ def tier(request):
 
 @pytest.fixture(autouse=True)
 def as_on_an_accelerator(monkeypatch):
-    """On CPU, updates write beside what they read:
-
-    XLA would copy it first. What is tested here is what accelerators do.
-    """
+    """On CPU, updates write beside what they read, since XLA would copy it first; accelerators are tested here."""
     monkeypatch.setattr(lookup, "_copied_anyway", lambda graph: set())
 
 

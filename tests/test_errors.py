@@ -12,6 +12,7 @@ import pytest
 
 import bireme
 from bireme import nn
+from bireme.core.base import torch_names
 
 FORM = re.compile(r"^[\w.\[\]'= ]+(\(.*\))?: expected .+, got .+", re.S)
 
@@ -133,6 +134,65 @@ def test_the_line_is_the_users_inside_a_model():
     (lambda: nn.functional.softplus(f(2), f(3)), "softplus(beta): expected a number"),
     (lambda: bireme.index_fill(f(2, 2), bireme.to_tensor([0]), None, 1.0), "index_fill(axis): expected an integer, got None"),
     (lambda: bireme.unstack(f(2), 0, "two"), "unstack(num): expected an integer, got 'two'"),
+    (lambda: bireme.chunk(f(2), -1), "chunk(chunks): expected a number of sections that divides 2, got -1"),
+    (lambda: bireme.hstack([f(2, 3), f(3, 3)]), "hstack(x[1]): expected a shape that joins [2, 3] of x[0] along axis 1"),
+    (lambda: bireme.vstack([f(3), f(2, 4)]), "vstack(x[1]): expected a shape that joins [3] of x[0] along axis 0, got shape [2, 4]"),
+    (lambda: bireme.dstack([f(2), f(3)]), "dstack(x[1]): expected a shape that joins [2] of x[0] along axis 2, got shape [3]"),
+    (lambda: bireme.column_stack([f(2), f(3)]), "column_stack(x[1]): expected a shape that joins [2] of x[0] along axis 1, got shape [3]"),
+    (lambda: f(2).set_value(object()), "set_value(value): expected numbers"),
+    (lambda: bireme.atleast_2d(object()), "atleast_2d(inputs): expected numbers"),
+    (lambda: bireme.incubate.nn.functional.fused_linear(f(2, 3), f(4, 4)), "fused_linear(weight): expected 3 rows"),
+    (lambda: bireme.incubate.graph_send_recv(f(2, 3), bireme.to_tensor([5]), bireme.to_tensor([0])),
+     "graph_send_recv(src_index): expected indices in [-2, 1], got 5"),
+    (lambda: bireme.broadcast_to(f(2, 3), [1]), "broadcast_to(shape): expected at least 2 dimensions"),
+    (lambda: bireme.expand(f(2, 3), [1]), "expand(shape): expected at least 2 dimensions"),
+    (lambda: f(2, 3).broadcast_to([1]), "broadcast_to(shape): expected at least 2 dimensions"),
+    (lambda: bireme.mod(f(2), f(3)), "mod(): expected shapes that broadcast together"),
+    (lambda: bireme.broadcast_shape([2], [3]), "broadcast_shape(): expected shapes that broadcast together"),
+    (lambda: nn.functional.softmax_with_cross_entropy(f(2, 3), bireme.to_tensor([[7], [1]])).numpy(),
+     "softmax_with_cross_entropy(label): expected indices in [0, 2]"),
+    (lambda: nn.functional.cross_entropy(f(2, 3), bireme.to_tensor([7, 1])), "cross_entropy(label): expected indices in [0, 2]"),
+    (lambda: bireme.metric.Accuracy().compute(f(2, 3), bireme.ones([4, 5])), "compute(label): expected a label for each sample of pred"),
+    (lambda: iter(f()), "iter(x): expected a tensor with at least 1 dimension"),
+    (lambda: nn.Sequential(3), "Sequential(layers[0]): expected a Layer"),
+    (lambda: nn.Sequential(nn.ReLU()).append(3), "append(module): expected a Layer"),
+    (lambda: nn.LayerList([1]), "LayerList(sublayers[0]): expected a Layer"),
+    (lambda: nn.LayerList([nn.ReLU()]).extend([nn.ReLU(), 1]), "extend(sublayers[1]): expected a Layer"),
+    (lambda: nn.LayerDict({"a": 1}), "LayerDict(sublayers['a']): expected a Layer"),
+    (lambda: nn.ParameterList([1]), "ParameterList(parameters[0]): expected a Parameter"),
+    (lambda: nn.TransformerEncoderLayer(8, 3, 16), "TransformerEncoderLayer(d_model): expected a multiple of nhead, which is 3"),
+    (lambda: nn.Transformer(d_model=9, nhead=2), "Transformer(d_model): expected a multiple of nhead, which is 2"),
+    (lambda: nn.SimpleRNNCell(3, 4)(f(2, 7)), "SimpleRNNCell(inputs): expected shape [batch, 3]"),
+    (lambda: nn.RNN(nn.LSTMCell(3, 4))(f(2, 3, 7)), "RNN(inputs): expected shape"),
+    (lambda: nn.SimpleRNN(3, 4)(f(2, 3, 7)), "SimpleRNN(inputs): expected shape"),
+    (lambda: bireme.io.DataLoader([1, 2], shuffle="a"), "DataLoader(shuffle): expected True or False"),
+    (lambda: nn.initializer.KaimingNormal(nonlinearity="foo"), "KaimingNormal(nonlinearity): expected one of"),
+    (lambda: nn.Linear(2, 2).load_dict([1]), "load_dict(state_dict): expected a dict"),
+    (lambda: nn.Linear(2, 2).weight.__setitem__(0, 5), "x[index] = value: expected a non-leaf Tensor"),
+    (lambda: bireme.Model(nn.Linear(2, 2)).evaluate(3), "Model.evaluate(eval_data): expected a dataset, a DataLoader, or batches, got 3"),
+    (lambda: bireme.Model(nn.Linear(2, 2)).predict(3), "Model.predict(test_data): expected a dataset"),
+    (lambda: bireme.index_put(f(2, 3), (bireme.to_tensor([7]),), f(3)), "index_put(indices): expected indices in [-2, 1], got 7"),
+    (lambda: nn.utils.spectral_norm(nn.ReLU()), "spectral_norm(name): expected a parameter of the layer, and ReLU has none, got 'weight'"),
+    (lambda: bireme.load("/nofile"), "load(path): expected a file, got '/nofile', which is not there"),
+    (lambda: bireme.Model(nn.Linear(2, 2)).load("/nofile"), "Model.load(path): expected a file, got '/nofile.pdparams', which is not there"),
+    (lambda: bireme.save({}, ""), "save(path): expected a path that ends in the name of a file, got ''\n"),
+    (lambda: bireme.clip(f(2), "a"), "clip(min): expected a Tensor or a number, got 'a'"),
+    (lambda: bireme.matmul(f(2), "a"), "matmul(y): expected a Tensor, got 'a'"),
+    (lambda: bireme.linalg.solve(f(2, 2), f(3)), "solve(y): expected 2 elements to match x of shape [2, 2], got shape [3]"),
+    (lambda: bireme.fft.fft(f(2), n=-1), "fft(n): expected a positive size, got -1"),
+    (lambda: bireme.fft.fft2(f(2, 2), s=[-1, 2]), "fft2(s): expected positive sizes, got (-1, 2)"),
+    (lambda: nn.MaxPool2D(0)(f(1, 1, 4, 4)), "max_pool2d(kernel_size): expected a positive integer, got 0"),
+    (lambda: nn.functional.max_pool2d(f(1, 1, 4, 4), [0, 2]), "max_pool2d(kernel_size): expected positive integers, got [0, 2]"),
+    (lambda: bireme.addmm(f(2, 2), f(2, 3), f(2, 3)), "addmm(y): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  at"),
+    (lambda: bireme.mm(f(2, 3), f(2, 3)), "mm(mat2): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  at"),
+    (lambda: bireme.matmul(f(2, 3), f(2, 3)), "matmul(y): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  hint: pass transpose_y=True"),
+    (lambda: bireme.incubate.nn.functional.fused_linear(f(2, 3), f(2, 3)),
+     "fused_linear(weight): expected 3 rows to match x of shape [2, 3], got shape [2, 3]\n  hint: pass transpose_weight=True"),
+    (lambda: bireme.zeros("3"), "zeros(shape): expected an integer or a list of integers, got '3'"),
+    (lambda: bireme.to_tensor([1, "a"]), "to_tensor(data): expected numeric data, got a list with 'a' in it"),
+    (lambda: bireme.gather(f(2), f(1)), "gather(index): expected an integer tensor, got float32"),
+    (lambda: "a" * f(2), "multiply(x): expected a Tensor, a number or an array, got 'a'"),
+    (lambda: f(2) * "a", "multiply(y): expected a Tensor, a number or an array, got 'a'"),
 ])  # fmt: skip
 def test_the_name_is_the_one_that_was_called(call, told):
     with pytest.raises((ValueError, TypeError)) as e:
@@ -190,6 +250,17 @@ KINDS = [
     (TypeError, lambda: f(2).cumsum_(0, colour=1)),
     (TypeError, lambda: f(2).cumprod_(0, None, None, None, None)),
     (TypeError, lambda: f(2).backward(None, 1)),
+    (TypeError, lambda: bireme.set_grad_enabled("a")),
+    (TypeError, lambda: setattr(f(2), "stop_gradient", "a")),
+    (TypeError, lambda: setattr(nn.Linear(2, 2).weight, "stop_gradient", 1)),
+    (TypeError, lambda: bireme.no_grad()(3)),
+    (TypeError, lambda: next(iter(bireme.io.DataLoader([1, 2, object()], batch_size=3)))),
+    (ValueError, lambda: bireme.get_rng_state("moon")),
+    (ValueError, lambda: bireme.set_rng_state(bireme.get_rng_state(), "moon")),
+    (ValueError, lambda: nn.utils.clip_grad_norm_([f(2)], "a")),
+    (ValueError, lambda: nn.utils.clip_grad_value_([f(2)], "a")),
+    (ValueError, lambda: bireme.reshape(f(1), None)),
+    (ValueError, lambda: bireme.reshape(f(2, 3), None)),
     (AssertionError, lambda: bireme.autograd.backward([])),
     (AssertionError, lambda: bireme.autograd.backward([f(2)], retain_graph=1)),
     (AssertionError, lambda: bireme.split(f(2, 3), 3, -5)),
@@ -205,6 +276,16 @@ KINDS = [
     (AttributeError, lambda: nn.TransformerDecoderLayer(4, 2, 8)(f(1, 2, 4), None)),
     (AttributeError, lambda: bireme.reshape_("x", [1])),
     (AttributeError, lambda: nn.init.normal_([1.0])),
+    (bireme.errors.DtypeError, lambda: bireme.scatter(f(2), f(1), f(2))),
+    *[
+        (bireme.errors.MissingAttributeError, call)
+        for call in (
+            lambda: nn.RNN(3),
+            lambda: nn.TransformerEncoder(3, 2),
+            lambda: bireme.amp.GradScaler().step(3),
+            lambda: nn.Linear(2, 2).set_state_dict(None),
+        )
+    ],
     (ValueError, lambda: nn.LSTMCell(3, 4)((f(2, 3),))),
     (ValueError, lambda: nn.GRU(3, 4)((f(2, 3, 3),))),
     (RuntimeError, lambda: bireme.masked_select(f(2, 3), f(2) > 0)),
@@ -222,6 +303,12 @@ def test_the_kind_is_the_one_that_paddle_raises(at):
     assert FORM.match(str(e.value)), str(e.value)
 
 
+def test_an_object_that_is_no_tensor_is_not_told_as_one():
+    with pytest.raises(AttributeError) as e:
+        nn.RNN(3)
+    assert not isinstance(e.value, bireme.errors.NotATensorError)
+
+
 def test_a_number_that_is_only_too_small_is_of_the_right_type():
     with pytest.raises(ValueError) as e:
         nn.GroupNorm(0, 2)
@@ -231,6 +318,56 @@ def test_a_number_that_is_only_too_small_is_of_the_right_type():
 def test_a_close_keyword_is_suggested():
     with pytest.raises(TypeError, match="did you mean"):
         bireme.sum(f(2), axs=0)
+    with pytest.raises(
+        TypeError, match=r"among x, num_or_sections, axis, name, got 'dim'\n  hint: (use|did you mean) axis"
+    ):
+        f(2).split(1, dim=1)
+    with pytest.raises(
+        TypeError, match=r"among x, axis, keepdim, name, got 'dim'\n  hint: use axis, or bireme.compat.max"
+    ):
+        f(2).max(dim=1)
+
+
+def test_the_axis_of_the_classes_is_suggested():
+    for label in ([2, 4, 4], [2, 1, 4, 4]):
+        with pytest.raises(ValueError, match="hint: pass axis=1"):
+            nn.functional.cross_entropy(f(2, 3, 4, 4), bireme.zeros(label, "int64"))
+    with pytest.raises(ValueError) as e:
+        nn.functional.cross_entropy(f(2, 3), bireme.zeros([3], "int64"))
+    assert "hint" not in str(e.value)
+
+
+TORCH = [
+    *[(bireme, name, told) for name, told in torch_names.TOP.items()],
+    *[(nn, name, told) for name, told in torch_names.NN.items()],
+    *[(nn.ReLU(), name, told) for name, told in torch_names.LAYER.items()],
+    *[(bireme.optimizer.SGD(parameters=[]), name, told) for name, told in torch_names.OPTIMIZER.items()],
+]
+
+
+@pytest.mark.parametrize("at", range(len(TORCH)))
+def test_names_of_pytorch_are_answered_by_ours(at):
+    owner, name, told = TORCH[at]
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'\n  hint: PyTorch's {name} is {told} here"):
+        getattr(owner, name)
+    for part in told.removeprefix("bireme.").removeprefix("nn.").split("."):
+        owner = getattr(owner, part)
+
+
+def test_the_page_for_users_of_pytorch_has_the_same_names():
+    page = Path(__file__).parents[1].joinpath("docs", "from_pytorch.md").read_text()
+    table = page.partition("## Names")[2].partition("\n## ")[0]
+    for names in (torch_names.TOP, torch_names.NN, torch_names.LAYER, torch_names.OPTIMIZER):
+        for name, told in names.items():
+            row = [r for r in table.splitlines() if re.search(rf"\b{name}\b", r.split("|")[1:2][0] if "|" in r else "")]
+            assert any(re.search(rf"\b{told.rpartition('.')[2]}\b", r) for r in row), (name, told)
+
+
+def test_names_that_nobody_has_stay_plain():
+    for owner in (bireme, nn, nn.ReLU()):
+        with pytest.raises(AttributeError, match=r"has no attribute 'qqqq'$"):
+            getattr(owner, "qqqq")  # noqa: B009  # the value is not wanted
+        assert not hasattr(owner, "__nonsense__")
 
 
 # ---------------------------------------------------------------- to_tensor

@@ -68,6 +68,10 @@ def test_words_for_true_and_false(text, value):
 
 
 def test_bad_flags_are_refused_and_nothing_is_set():
+    with pytest.raises(ValueError, match=r"set_flags\(flags\): expected one of FLAGS_deterministic, FLAGS_"):
+        bireme.set_flags({"FLAGS_deterministc": 1})
+    with pytest.raises(ValueError, match=r"get_flags\(flags\): expected one of FLAGS_max_pending_nodes, FLAGS_"):
+        bireme.get_flags("FLAGS_max_pending_node")
     with pytest.raises(ValueError, match=r"set_flags\(flags\): expected one of FLAGS_"):
         bireme.set_flags({"FLAGS_deterministic": True, "FLAGS_no_such_flag": 1})
     assert bireme.get_flags("FLAGS_deterministic") == {"FLAGS_deterministic": False}

@@ -40,6 +40,7 @@ def modules() -> dict[str, list[ModuleType]]:
     """The public modules by part; one that no part names comes last, so that a new one is there by itself."""
     found = {m.__name__.removeprefix("bireme."): m for m in api_snapshot.public_modules() if "._" not in m.__name__}
     found.setdefault("files", importlib.import_module("bireme.files"))
+    found = {name: m for name, m in found.items() if names_of(m)}  # a package of nothing but modules has no page
     parts = {part: [found.pop(name) for name in names.split() if name in found] for part, names in PARTS.items()}
     return {**parts, REST: list(found.values())}
 
@@ -167,6 +168,9 @@ def module_pages(module: ModuleType, claims: Claims) -> None:
         said = path[1:] if path[0:1] == ("nn",) and path[1:] else path
         title = ": ".join(said).replace("_", " ").capitalize() or "Types, devices, settings"
         at = f"{full}-{'-'.join(path) or 'settings'}"
+        if all(claims.other(f"{full}.{n}", getattr(module, n)) is not None for n in some):
+            head += [heading(title, "-"), *(entries[n] for n in some)]  # pointers alone make no page
+            continue
         inner.append(f"{title} <{at}>")
         head += [heading(title, "-"), summary(module, some)]
         page(at, heading(f"{title} ({full})"), *(entries[n] for n in some))

@@ -136,7 +136,7 @@ class GradScaler(Guarded):
             RuntimeError: If it is called twice for an optimizer before ``update()``.
         """
         if not hasattr(optimizer, "step"):
-            raise errors.bad("GradScaler.step(optimizer)", "an optimizer", optimizer, kind=errors.NotATensorError)
+            raise errors.bad("GradScaler.step(optimizer)", "an optimizer", optimizer, kind=errors.MissingAttributeError)
         if not self._enable:
             optimizer.step()
             return

@@ -348,7 +348,7 @@ def cuda_places(device_ids: int | Iterable[int] | None = None) -> list[Place]:
         A list of places.
 
     Examples:
-        >>> bireme.base.cuda_places([0, 1])
+        >>> bireme.base.cuda_places([0, 1])  # doctest: +SKIP
         [Place(gpu:0), Place(gpu:1)]
     """
     numbers = (

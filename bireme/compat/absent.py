@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from bireme.core.base import torch_names
+
 HERE, THERE = "bireme", "paddle"
 INSIDE = ("bireme.core", "bireme.ops")
 
@@ -33,8 +35,11 @@ def told(module: ModuleType, name: str, attribute: str) -> str:
     path = f"{THERE}{module.__name__.removeprefix(HERE)}.{attribute}"
     if is_absent(path):
         return f"{HERE} has no {path} yet"
-    near = difflib.get_close_matches(attribute, [n for n in dir(module) if not n.startswith("_")], 3)
+    here = torch_names.MODULES.get(module.__name__, {}).get(attribute)
+    public = [n for n in dir(module) if not n.startswith("_")]
+    near = [n for n in public if n.lower() == attribute.lower()] or difflib.get_close_matches(attribute, public, 3)
     hint = f"\n  hint: did you mean {' or '.join(near)}?" if near else ""
+    hint = f"\n  hint: PyTorch's {attribute} is {here} here" if here else hint
     return f"module '{name}' has no attribute '{attribute}'{hint}"
 
 

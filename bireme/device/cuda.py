@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Event(stream.Event):
-    """A point in the work of the current device; see ``bireme.device.Event``.
+    """A point in the work of the current GPU; see ``bireme.device.Event``.
 
     Args:
         enable_timing: Kept as an attribute: the time is always measured. Default: False.
@@ -28,28 +28,39 @@ class Event(stream.Event):
         interprocess: Must be False: XLA shares no events between processes.
 
     Examples:
-        >>> bireme.device.cuda.Event(enable_timing=True).query()
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.Event(enable_timing=True).query()
         True
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        _need_gpu("Event")
         super().__init__(None, enable_timing, blocking, interprocess)
 
 
 class Stream(stream.Stream):
-    """The queue of a GPU or of the current device; see ``bireme.device.Stream``.
+    """The queue of a GPU; see ``bireme.device.Stream``.
 
     Args:
         device: A name such as ``"gpu:0"``, a place, or the index of a GPU. Default: None, the current device.
         priority: 1 or 2, without effect. Default: 2.
 
+    Raises:
+        RuntimeError: If this machine has no GPU.
+
     Examples:
-        >>> bireme.device.cuda.Stream().query()
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.Stream().query()
         True
     """
 
     def __init__(self, device: str | Place | int | None = None, priority: int = 2) -> None:
+        _need_gpu("Stream")
         super().__init__(device, priority)
+
+
+def _need_gpu(name: str) -> None:
+    if not device_count():
+        found = ", ".join(devices.available())
+        raise errors.bad(f"{name}()", "a machine with a GPU", described=f"one with {found}", kind=RuntimeError)
 
 
 def device_count() -> int:
@@ -125,7 +136,7 @@ def gpu(device: Any, name: str) -> devices.Device:
         raise errors.bad(
             f"{name}(device)",
             "a GPU",
-            described=found.name,
+            found.name,
             hint="this machine's devices: " + ", ".join(devices.available()),
         )
     return found

@@ -36,7 +36,7 @@ def device_of(spec: Any, where: str) -> devices.Device:
         kind = devices.current().kind
         spec = f"{'gpu' if kind == 'cpu' else kind}:{spec}"
     found = devices.parse(spec, where)
-    found.ensure()
+    found.ensure(where)
     return found
 
 

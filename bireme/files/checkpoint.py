@@ -146,7 +146,7 @@ class Checkpoint:
             try:
                 state = _read(path)
             except FileFormatError as e:
-                errors.warn(f"Checkpoint.resume(): {path} is damaged: {e}; going back to the one before")
+                errors.warn(f"Checkpoint.resume(): {path!r} is damaged: {e}; going back to the one before")
                 self._damaged.add(step)
                 continue
             self._take(path, state)
@@ -166,7 +166,7 @@ class Checkpoint:
             raise errors.bad(
                 where,
                 f"a checkpoint of {', '.join(sorted(self.parts)) or 'nothing'}",
-                described=f"{path}, of {', '.join(sorted(parts)) or 'nothing'}",
+                described=f"{path!r}, of {', '.join(sorted(parts)) or 'nothing'}",
             )
         for name, part in self.parts.items():
             left = _setter(part)(parts[name])
@@ -174,7 +174,7 @@ class Checkpoint:
                 raise errors.bad(
                     f"{where}, {name}",
                     "the same names",
-                    described=f"{path}, which lacks {left[0]} and has {left[1]} in excess",
+                    described=f"{path!r}, which lacks {left[0]} and has {left[1]} in excess",
                 )
         stream = state["random"]
         if stream["seeded"] and not random_state.was_seeded():

@@ -90,7 +90,9 @@ def write_whole(path: str, write: Any) -> None:
         if folder:
             os.makedirs(folder, exist_ok=True)
         if os.path.isdir(path):
-            raise errors.bad("save(path)", "the name of a file", described=f"the folder {path}", kind=IsADirectoryError)
+            raise errors.bad(
+                "save(path)", "the name of a file", described=f"the folder {path!r}", kind=IsADirectoryError
+            )
         with replacing(path) as file:
             write(file)
 
@@ -133,7 +135,7 @@ def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
         raise errors.bad(
             "load(path)",
             "a file",
-            described=f"{place}, {what}",
+            described=f"{place!r}, {what}",
             hint=None if near is None else f"give the whole name: {near}",
         )
     with telling("load", place), open(place, "rb", buffering=0) as file, naming(place):
@@ -279,7 +281,7 @@ def _path(where: str, path: Any) -> str:
     if isinstance(text, bytes):
         text = os.fsdecode(text)
     if not os.path.basename(text):
-        raise errors.bad(f"{where}(path)", "a path that ends in the name of a file", text or "''")
+        raise errors.bad(f"{where}(path)", "a path that ends in the name of a file", text)
     return text
 
 

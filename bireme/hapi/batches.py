@@ -51,13 +51,14 @@ def first(data: Any, most: int | None, start: int = 0) -> Iterator[Any]:
             return
 
 
-def loader(data: Any, batch_size: Any, shuffle: bool, drop_last: bool, num_workers: int) -> Any:
+def loader(where: str, data: Any, batch_size: Any, shuffle: bool, drop_last: bool, num_workers: int) -> Any:
+    """Return what iterates over batches of a user's argument, which is ``where``."""
     if isinstance(data, IterableDataset):
         return DataLoader(data, batch_size=batch_size, drop_last=drop_last, num_workers=num_workers)
     if isinstance(data, Dataset):
         return DataLoader(data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=num_workers)
     if not isinstance(data, Iterable):
-        raise errors.bad("Model, data", "a dataset, a DataLoader, or batches", data, kind=errors.ArgumentTypeError)
+        raise errors.bad(where, "a dataset, a DataLoader, or batches", data, kind=errors.ArgumentTypeError)
     return data
 
 

@@ -337,8 +337,12 @@ class Model(Guarded):
                 kind=errors.for_number(batch_size),
             )
         _must_have("Model.fit(train_data)", train_data)
-        train = loader(train_data, sizes[0], shuffle, drop_last, num_workers)
-        test = None if eval_data is None else loader(eval_data, sizes[1], False, False, num_workers)
+        train = loader("Model.fit(train_data)", train_data, sizes[0], shuffle, drop_last, num_workers)
+        test = (
+            None
+            if eval_data is None
+            else loader("Model.fit(eval_data)", eval_data, sizes[1], False, False, num_workers)
+        )
         steps = given = length(train)
         if num_iters is not None:  # `epochs` is then ignored
             epochs = num_iters if given is None else -(-num_iters // max(given, 1))
@@ -404,7 +408,7 @@ class Model(Guarded):
             {'acc': 0.5}
         """
         _must_have("Model.evaluate(eval_data)", eval_data)
-        data = loader(eval_data, batch_size, False, False, num_workers)
+        data = loader("Model.evaluate(eval_data)", eval_data, batch_size, False, False, num_workers)
         steps = length(data)
         if num_iters is not None:
             _positive("Model.evaluate(num_iters)", num_iters)
@@ -452,7 +456,7 @@ class Model(Guarded):
             >>> model.predict(data, batch_size=2, stack_outputs=True, verbose=0)[0].tolist()
             [[0.0], [2.0], [3.0]]
         """
-        data = loader(test_data, batch_size, False, False, num_workers)
+        data = loader("Model.predict(test_data)", test_data, batch_size, False, False, num_workers)
         every = config_callbacks(callbacks, self, batch_size_of(data), log_freq=10, verbose=verbose, mode="predict")
         logs, batches = Logs(), []
 

@@ -22,9 +22,8 @@ def load_weights(network: Layer, optimizer: Any, path: str, skip_mismatch: bool)
     """Read what ``save_weights`` wrote; without an optimizer, only the parameters."""
     path = path.removesuffix(".pdparams")
     if not os.path.isfile(f"{path}.pdparams"):
-        raise errors.bad(
-            "Model.load(path)", "a file", described=f"{path}.pdparams, which is not there", kind=errors.ArgumentError
-        )
+        got = f"{path + '.pdparams'!r}, which is not there"
+        raise errors.bad("Model.load(path)", "a file", described=got, kind=errors.ArgumentError)
     state = load(f"{path}.pdparams")
     own = network.state_dict()
     good, names = dict(own), {}

@@ -15,6 +15,7 @@ from bireme.ops import stack as stack_tensors
 Stack = Callable[[Sequence[np.ndarray]], np.ndarray]
 
 _WHERE = "default_collate_fn(batch)"
+_TYPE = errors.ArgumentTypeError
 _SAMPLES = "samples of arrays, tensors, numbers, strings, dicts and lists"
 
 
@@ -72,6 +73,11 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
             return stack_tensors(list(batch), 0)
         return stack([t._host() for t in batch])
     if isinstance(sample, (numbers.Number, np.generic)):
+        for i, s in enumerate(batch):
+            if not isinstance(s, (numbers.Number, np.generic)) and getattr(s, "ndim", None) != 0:
+                raise errors.bad(
+                    _WHERE, "numbers, as sample 0 is", described=f"{errors.show(s)} (sample {i})", kind=_TYPE
+                )
         return np.array(batch)
     if isinstance(sample, (str, bytes)):
         return batch

@@ -70,8 +70,12 @@ class IterableDataset(Dataset):
 
 def _not_indexable(dataset: IterableDataset, method: str) -> Exception:
     # Paddle's RuntimeError, and the TypeError by which `list` learns that there is no length
-    message = f"'{method}' should not be called for IterableDataset {type(dataset).__name__}"
-    return errors.failure(message, kind=errors.NotIndexableError)
+    return errors.bad(
+        f"{type(dataset).__name__}.{method}",
+        "iteration, since an IterableDataset has neither indices nor a length",
+        described=f"a call of {method}",
+        kind=errors.NotIndexableError,
+    )
 
 
 class TensorDataset(Dataset):

@@ -178,9 +178,11 @@ class DataLoader(Guarded):
                     kind=errors.for_integer(batch_size),
                 )
             batch_size = int(batch_size)
-            batch_sampler = (
-                _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
-            )
+            if self._iterable:
+                batch_sampler = _Endless(batch_size)
+            else:
+                with errors.within("DataLoader", "dataset", "shuffle", "batch_size", "drop_last"):
+                    batch_sampler = BatchSampler(dataset, None, shuffle, batch_size, drop_last)
         self.batch_sampler = batch_sampler
         self.batch_size = batch_size
         self.shuffle = shuffle

@@ -126,11 +126,15 @@ class Accuracy(Metric):
             >>> bireme.metric.Accuracy().compute(bireme.to_tensor([[0.1, 0.9]]), bireme.to_tensor([[1]])).tolist()
             [[1.0]]
         """
-        best = argsort(pred, descending=True)[..., : self.maxk]
+        best, given = argsort(pred, descending=True)[..., : self.maxk], label.shape
         if label.ndim == 1 or (label.ndim == 2 and label.shape[-1] == 1):
             label = reshape(label, (-1, 1))
         elif label.shape[-1] != 1:
             label = argmax(label, axis=-1, keepdim=True)
+        for n, m in zip(best.shape[-2::-1], label.shape[-2::-1], strict=False):
+            if n != m and 1 not in (n, m):
+                wanted = f"a label for each sample of pred, whose shape is {pred.shape}"
+                raise errors.bad("compute(label)", wanted, described=f"shape {given}", kind=errors.ShapeError)
         return cast(best == cast(label, best.dtype), "float32")
 
     def update(self, correct: Any, *args: Any) -> Any:

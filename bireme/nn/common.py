@@ -66,7 +66,7 @@ class Linear(Layer):
                 "Linear(weight_attr)",
                 "a ParamAttr or None, since the weight is required",
                 False,
-                kind=errors.NotATensorError,
+                kind=errors.MissingAttributeError,
             )
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([in_features, out_features], weight_attr)

@@ -35,10 +35,12 @@ class Sequential(Layer):
             layers = tuple(layers[0].items())
         named = bool(layers) and isinstance(layers[0], (list, tuple))
         for i, given in enumerate(layers):
-            if not named and (given is None or isinstance(given, Layer)):
-                self.add_sublayer(str(i), given)
+            if not named:
+                with errors.within("Sequential", sublayer=f"layers[{i}]"):
+                    self.add_sublayer(str(i), given)
             elif isinstance(given, (list, tuple)) and len(given) == 2 and isinstance(given[0], str):
-                self.add_sublayer(*given)
+                with errors.within("Sequential", sublayer=f"layers[{i}]"):
+                    self.add_sublayer(*given)
             else:
                 hint = "a list of layers is unpacked with a star: Sequential(*layers)"
                 raise errors.bad(
@@ -92,7 +94,8 @@ class Sequential(Layer):
         Returns:
             This container.
         """
-        self.add_sublayer(self._free_key(), module)
+        with errors.within("append", sublayer="module"):
+            self.add_sublayer(self._free_key(), module)
         return self
 
     def insert(self, index: int, module: Layer) -> Sequential:
@@ -111,7 +114,8 @@ class Sequential(Layer):
             )
         layers = list(self._sub_layers.values())
         layers.insert(index, module)
-        _renumber(self, layers)
+        with errors.within("insert", sublayer="module"):
+            _renumber(self, layers)
         return self
 
     def extend(self, sequential: Iterable[Layer]) -> Sequential:
@@ -123,8 +127,9 @@ class Sequential(Layer):
         Returns:
             This container.
         """
-        for layer in sequential:
-            self.append(layer)
+        for i, layer in enumerate(sequential):
+            with errors.within("extend", module=f"sequential[{i}]"):
+                self.append(layer)
         return self
 
     def forward(self, input: Any) -> Any:
@@ -156,7 +161,8 @@ class LayerList(Layer):
 
     def __init__(self, sublayers: Iterable[Layer] | None = None):
         super().__init__()
-        self.extend(sublayers or ())
+        with errors.within("LayerList", "sublayers"):
+            self.extend(sublayers or ())
 
     def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, slice):
@@ -190,7 +196,8 @@ class LayerList(Layer):
         Returns:
             This list.
         """
-        self.add_sublayer(str(len(self)), sublayer)
+        with errors.within("append", "sublayer"):
+            self.add_sublayer(str(len(self)), sublayer)
         return self
 
     def insert(self, index: int, sublayer: Layer) -> None:
@@ -206,7 +213,8 @@ class LayerList(Layer):
             )
         layers = list(self._sub_layers.values())
         layers.insert(index, sublayer)
-        _renumber(self, layers)
+        with errors.within("insert", "sublayer"):
+            _renumber(self, layers)
 
     def extend(self, sublayers: Iterable[Layer]) -> LayerList:
         """Add all layers of an iterable at the end.
@@ -217,8 +225,9 @@ class LayerList(Layer):
         Returns:
             This list.
         """
-        for layer in sublayers:
-            self.append(layer)
+        for i, layer in enumerate(sublayers):
+            with errors.within("extend", sublayer=f"sublayers[{i}]"):
+                self.append(layer)
         return self
 
 
@@ -236,8 +245,9 @@ class ParameterList(Layer):
 
     def __init__(self, parameters: Iterable[Parameter] | None = None):
         super().__init__()
-        for p in parameters or ():
-            self.append(p)
+        for i, p in enumerate(parameters or ()):
+            with errors.within("ParameterList", parameter=f"parameters[{i}]"):
+                self.append(p)
 
     def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, slice):
@@ -262,7 +272,8 @@ class ParameterList(Layer):
         Returns:
             This list.
         """
-        self.add_parameter(str(len(self)), parameter)
+        with errors.within("append", "parameter"):
+            self.add_parameter(str(len(self)), parameter)
         return self
 
 
@@ -281,7 +292,8 @@ class ParameterDict(Layer):
     def __init__(self, parameters: Mapping[str, Parameter] | Iterable[tuple[str, Parameter]] | None = None):
         super().__init__()
         if parameters is not None:
-            self.update(parameters)
+            with errors.within("ParameterDict", "parameters"):
+                self.update(parameters)
 
     def __getitem__(self, key: str) -> Parameter | None:
         if key not in self._parameters:
@@ -290,7 +302,7 @@ class ParameterDict(Layer):
 
     def __setitem__(self, key: str, param: Parameter) -> None:
         if not isinstance(param, Parameter):
-            raise errors.bad("ParameterDict(param)", "a Parameter", param, kind=errors.ArgumentTypeError)
+            raise errors.bad(f"ParameterDict[{key!r}]", "a Parameter", param, kind=errors.ArgumentTypeError)
         setattr(self, key, param)
 
     def __len__(self) -> int:
@@ -333,7 +345,8 @@ class LayerDict(Layer):
     def __init__(self, sublayers: Mapping[str, Layer] | LayerDict | Iterable[tuple[str, Layer]] | None = None):
         super().__init__()
         if sublayers is not None:
-            self.update(sublayers)
+            with errors.within("LayerDict", "sublayers"):
+                self.update(sublayers)
 
     def __getitem__(self, key: str) -> Layer | None:
         if key not in self._sub_layers:
@@ -396,7 +409,8 @@ class LayerDict(Layer):
         for pair in pairs:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise errors.bad("update(sublayers)", "pairs (name, layer)", pair, kind=errors.ArgumentTypeError)
-            self.add_sublayer(*pair)
+            with errors.within("update", sublayer=f"sublayers[{pair[0]!r}]"):
+                self.add_sublayer(*pair)
 
 
 def _no_key(where: str, key: Any, known: Iterable[str]) -> Exception:

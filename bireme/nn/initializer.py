@@ -273,7 +273,8 @@ class KaimingUniform(Initializer):
         if mode not in ("fan_in", "fan_out"):
             raise errors.bad(f"{type(self).__name__}(mode)", "'fan_in' or 'fan_out'", mode)
         self._fan_in, self._mode = _fan(self, "fan_in", fan_in), mode
-        self._gain = calculate_gain(nonlinearity, negative_slope)
+        with errors.within(type(self).__name__, "nonlinearity", param="negative_slope"):
+            self._gain = calculate_gain(nonlinearity, negative_slope)
 
     def _std_for(self, shape: Sequence[int]) -> float:
         fan_in, fan_out = _fans(shape)

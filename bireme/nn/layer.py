@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, NoReturn
 
-from bireme.core.base import boundary, errors
+from bireme.core.base import boundary, errors, torch_names
 from bireme.core.base import dtype as dtypes
 from bireme.core.graph.segment import local
 from bireme.core.record.flush import layer_entered
@@ -268,8 +268,7 @@ class Layer(State, Conversions):
                 raise errors.failure(
                     f"{type(self).__name__}: super().__init__() was not called first", kind=AttributeError
                 )
-            text = f"'{type(self).__name__}' object has no attribute '{name}'"
-            raise errors.as_told(AttributeError(text, name=name, obj=self))
+            raise errors.as_told(torch_names.missing(f"{type(self).__name__!r} object", name, torch_names.LAYER))
         except errors.TELLING as e:
             errors.leave(e)
             raise
@@ -285,8 +284,8 @@ class Layer(State, Conversions):
                 object.__setattr__(self, name, value)
                 return
             if self.__dict__.get("_parameters") is None:
-                message = f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned"
-                raise errors.failure(message, kind=errors.ArgumentError)
+                got = f"none before {name!r} is assigned"
+                raise errors.bad(f"{type(self).__name__}()", "a call of super().__init__() first", described=got)
             wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (
                 kind == "_sub_layers" and held == "_parameters"
             )

@@ -146,9 +146,9 @@ class State(Guarded):
             >>> bireme.nn.Linear(1, 1).set_state_dict({"weight": bireme.ones([1, 1]), "extra": bireme.ones([1])})
             (['bias'], ['extra'])
         """
-        where = "set_state_dict(state_dict)"
+        where = f"{errors.called(('set_state_dict', 'set_dict', 'load_dict'))}(state_dict)"
         if not isinstance(state_dict, dict):
-            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.NotATensorError)
+            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.MissingAttributeError)
         missing, used, found = [], set(), []
         for name, held in self._state_dict_impl(use_hook=False).items():
             key = name if use_structured_name else held.name

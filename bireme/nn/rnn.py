@@ -75,7 +75,7 @@ def rnn(
             ref = ref[0]
         states = cell.get_initial_states(ref, dtype=ref.dtype, batch_dim_idx=1 - axis)
     if isinstance(inputs, Tensor) and inputs.ndim == 3 and _is_plain(cell) and not kwargs:
-        out, *last = cell.run(inputs, states, lengths, reverse=is_reverse, time_major=time_major, masked=False)
+        out, *last = cell.run(inputs, states, lengths, "RNN", reverse=is_reverse, time_major=time_major, masked=False)
         return out, tuple(last) if len(last) > 1 else last[0]
     each: list[list[Tensor]] = []
     _mapped(lambda t: each.append(unbind(t, axis)), inputs)
@@ -195,7 +195,7 @@ class RNN(Layer):
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
         super().__init__()
         if not isinstance(cell, Layer):
-            raise errors.bad("RNN(cell)", "an RNN cell", cell, kind=errors.NotATensorError)
+            raise errors.bad("RNN(cell)", "an RNN cell", cell, kind=errors.MissingAttributeError)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
     def forward(
@@ -403,7 +403,7 @@ class RNNBase(LayerList):
             ):
                 # with a projection Paddle runs the cells, and cells give outputs beyond the lengths too
                 options = {"reverse": bool(reverse), "time_major": self.time_major, "masked": not self.proj_size}
-                out, *ends = cell.run(inputs, next(states), sequence_length, **options)
+                out, *ends = cell.run(inputs, next(states), sequence_length, type(self).__name__, **options)
                 outs.append(out)
                 last.append(ends)
             inputs = outs[0] if len(outs) == 1 else concat(outs, -1)

@@ -122,33 +122,29 @@ class Cell(RNNCellBase):
     def state_shape(self) -> Any:
         return (self.hidden_size,)
 
-    def run(self, inputs: Tensor, states: Any, lengths: Tensor | None = None, **options: Any) -> tuple[Tensor, ...]:
+    def run(
+        self, inputs: Tensor, states: Any, lengths: Tensor | None = None, told: str | None = None, **options: Any
+    ) -> tuple[Tensor, ...]:
         """Run the cell's operator over one time step or a whole sequence.
 
         Args:
             inputs: Tensor ``[N, input_size]`` for one time step, or ``[N, T, input_size]``.
             states: The states to start from.
             lengths: Number of time steps of each sample. Default: None, all.
+            told: The layer that errors are told by. Default: None, the cell.
             **options: ``reverse``, ``time_major`` and ``masked`` of the operator.
 
         Returns:
             A tuple: for a time step the new states, for a sequence its outputs and the final states.
         """
-        h, c = pair(type(self).__name__, states) if self._mode == "LSTM" else (states, None)
+        told = told or type(self).__name__
+        h, c = pair(told, states) if self._mode == "LSTM" else (states, None)
         projection = self.weight_ho if self.proj_size else None
-        return recurrence(
-            inputs,
-            h,
-            c,
-            self.weight_ih,
-            self.weight_hh,
-            self.bias_ih,
-            self.bias_hh,
-            projection,
-            lengths,
-            self._mode,
-            **options,
-        )
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, projection
+        try:
+            return recurrence(inputs, h, c, *weights, lengths, self._mode, **options)
+        except errors.TELLING as e:
+            raise errors.renamed(e, told, ("inputs", "states"))  # noqa: B904  # the same error, of this layer
 
     def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Any]:
         """Compute one time step.

@@ -62,6 +62,8 @@ class _Block(Layer):
         where = type(self).__name__
         d_model, nhead, width = config["d_model"], config["nhead"], config["dim_feedforward"]
         must_be_positive(where, d_model=d_model, nhead=nhead, dim_feedforward=width)
+        if d_model % nhead:
+            raise errors.bad(f"{where}(d_model)", f"a multiple of nhead, which is {nhead}", d_model)
         self._config, self.normalize_before = config, config["normalize_before"]
         p, eps = config["dropout"], config["layer_norm_eps"]
         attn_p, act_p = (p if config[name] is None else config[name] for name in ("attn_dropout", "act_dropout"))
@@ -280,7 +282,7 @@ class _Stack(Layer):
         super().__init__()
         name = type(self).__name__
         if not isinstance(first, Layer):
-            raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.NotATensorError)
+            raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.MissingAttributeError)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 0:
             raise errors.bad(
                 f"{name}(num_layers)", "a non-negative integer", num_layers, kind=errors.for_integer(num_layers)
@@ -471,12 +473,15 @@ class Transformer(Layer):
         must_be_positive("Transformer", d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
         common = (d_model, nhead, dim_feedforward, dropout, activation, attn_dropout, act_dropout, normalize_before)
         weights, biases = self._shares("weight_attr", weight_attr), self._shares("bias_attr", bias_attr)
+        told = errors.within("Transformer", "d_model", "dropout", "activation", "attn_dropout", "act_dropout")
         if custom_encoder is None:
-            first = TransformerEncoderLayer(*common, weights[0], biases[0])
+            with told:
+                first = TransformerEncoderLayer(*common, weights[0], biases[0])
             custom_encoder = TransformerEncoder(first, num_encoder_layers, LayerNorm(d_model))
         self.encoder = custom_encoder
         if custom_decoder is None:
-            first = TransformerDecoderLayer(*common, weights[1], biases[1])
+            with told:
+                first = TransformerDecoderLayer(*common, weights[1], biases[1])
             custom_decoder = TransformerDecoder(first, num_decoder_layers, LayerNorm(d_model))
         self.decoder = custom_decoder
         self.d_model, self.nhead = d_model, nhead

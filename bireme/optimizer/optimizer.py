@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from bireme.core.base import errors
+from bireme.core.base import errors, torch_names
 from bireme.core.record.flush import close_step, run_closed
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
@@ -356,6 +356,9 @@ class Optimizer(States):
         run_closed()
 
     clear_gradients = clear_grad
+
+    def __getattr__(self, name: str) -> Any:
+        raise torch_names.missing(f"{type(self).__name__!r} object", name, torch_names.OPTIMIZER)
 
     def minimize(
         self,

@@ -32,15 +32,21 @@ _HOW = {
 }
 
 
+def meant(name: str, known: Iterable[str], others: Iterable[str] = ()) -> str | None:
+    """The keyword that was probably meant: that for PyTorch's word, or one that is spelled nearly so."""
+    known = list(known)
+    found = _TORCH.get(name)
+    return found if found in known else next(iter(difflib.get_close_matches(name, [*known, *others], 1)), None)
+
+
 def unknown_keyword(op: str, name: str, known: Iterable[str], others: Iterable[str] = ()) -> Exception:
     """The error for a keyword that a call does not take; `others` are taken too, and not listed."""
     known = list(known)
-    meant = _TORCH.get(name)
-    near = difflib.get_close_matches(name, [*known, *others], 1)
-    if meant in known:
-        hint: str | None = f"use {_HOW.get(name, meant)}"
+    near = meant(name, known, others)
+    if _TORCH.get(name) in known:
+        hint: str | None = f"use {_HOW.get(name, near)}"
     else:
-        hint = f"did you mean {near[0]}?" if near else None
+        hint = f"did you mean {near}?" if near else None
     expected = f"a keyword among {', '.join(known)}" if known else "no keywords"
     return errors.bad(f"{op}({name})", expected, described=f"'{name}'", hint=hint, kind=errors.ArgumentTypeError)
 

@@ -56,9 +56,7 @@ class Device:
             try:
                 self._jax = jax.devices(self.platform)[self.index]
             except (RuntimeError, IndexError):
-                raise errors.bad(
-                    where, f"a device of this machine ({', '.join(available())})", described=self.name
-                ) from None
+                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", self.name) from None
 
     @property
     def capacity(self) -> int:
@@ -73,11 +71,8 @@ class Device:
 
     @property
     def place(self) -> Place:
-        if self.kind == "cpu":
-            return CPUPlace()
-        if self.kind == "xpu":
-            return XPUPlace(self.index)
-        return CUDAPlace(self.index) if self.kind == "gpu" else CustomPlace(self.kind, self.index)
+        kind = self.kind if self.kind in _OWN_PLACES else "custom"
+        return _place(_OWN_PLACES.get(kind, CustomPlace), kind, self)
 
     def __repr__(self) -> str:
         return self.name
@@ -213,13 +208,16 @@ class CUDAPlace(Place):
     Args:
         id: Index of the GPU. Default: 0.
 
+    Raises:
+        ValueError: If this machine does not have the GPU.
+
     Examples:
-        >>> bireme.CUDAPlace(0)
+        >>> bireme.CUDAPlace(0)  # doctest: +SKIP
         Place(gpu:0)
     """
 
     def __init__(self, id: int = 0) -> None:
-        self._at("gpu", Device("gpu", _index(id, "CUDAPlace(id)")))
+        self._at("gpu", _existing("gpu", id, "CUDAPlace(id)"))
 
 
 class CUDAPinnedPlace(Place):
@@ -240,13 +238,16 @@ class XPUPlace(Place):
     Args:
         dev_id: Index of the XPU.
 
+    Raises:
+        ValueError: If this machine does not have the XPU.
+
     Examples:
-        >>> bireme.device.XPUPlace(0)
+        >>> bireme.device.XPUPlace(0)  # doctest: +SKIP
         Place(xpu:0)
     """
 
     def __init__(self, dev_id: int) -> None:
-        self._at("xpu", Device("xpu", _index(dev_id, "XPUPlace(dev_id)")))
+        self._at("xpu", _existing("xpu", dev_id, "XPUPlace(dev_id)"))
 
 
 class XPUPinnedPlace(Place):
@@ -293,10 +294,19 @@ class CustomPlace(Place):
         self._at("custom", Device(device_type, _index(id, "CustomPlace(id)")))
 
 
+_OWN_PLACES: dict[str, type[Place]] = {"cpu": CPUPlace, "gpu": CUDAPlace, "xpu": XPUPlace}
+
+
 def _index(id: Any, where: str) -> int:
     if isinstance(id, bool) or not isinstance(id, int) or id < 0:
-        raise errors.bad(where, "a non-negative device id", id)
+        raise errors.bad(where, "a non-negative device id", id, kind=errors.for_integer(id))
     return id
+
+
+def _existing(kind: str, id: Any, where: str) -> Device:
+    device = Device(kind, _index(id, where))
+    device.ensure(where)
+    return device
 
 
 _PLATFORMS = {"cpu": "cpu", "gpu": "cuda"}
@@ -322,10 +332,7 @@ def register_device(kind: str, platform: str | None = None) -> None:
 
 
 class Fork:
-    """Whether this process is a fork of one whose devices had started:
-
-    XLA's threads do not exist here, so it would hang.
-    """
+    """Whether this process is a fork of one whose devices had started: it has none of XLA's threads and would hang."""
 
     child = False
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from numbers import Integral, Number
 from pathlib import Path
 from types import FrameType
@@ -43,7 +43,19 @@ class ArgumentTypeError(TypeError, ValueError, AssertionError):
     """
 
 
-class NotATensorError(ArgumentTypeError, AttributeError):
+class MissingAttributeError(ArgumentTypeError, AttributeError):
+    """An object is not what is expected, such as a layer or an optimizer, and lacks its methods.
+
+    Examples:
+        >>> try:
+        ...     bireme.nn.RNN(3)
+        ... except bireme.errors.MissingAttributeError as e:
+        ...     print(str(e).splitlines()[0])
+        RNN(cell): expected an RNN cell, got 3
+    """
+
+
+class NotATensorError(MissingAttributeError):
     """A tensor is expected, and something else was given.
 
     Examples:
@@ -51,7 +63,7 @@ class NotATensorError(ArgumentTypeError, AttributeError):
         ...     bireme.exp("a")
         ... except bireme.errors.NotATensorError as e:
         ...     print(str(e).splitlines()[0])
-        exp(x): expected a Tensor, got str
+        exp(x): expected a Tensor, got 'a'
     """
 
 
@@ -151,7 +163,7 @@ class NotIndexableError(RuntimeError, TypeError):
         ...     len(bireme.io.IterableDataset())
         ... except bireme.errors.NotIndexableError as e:
         ...     print(str(e).splitlines()[0])
-        '__len__' should not be called for IterableDataset IterableDataset
+        IterableDataset.__len__: expected iteration, since an IterableDataset has neither indices nor a length, got a call of __len__
     """
 
 
@@ -183,7 +195,7 @@ class FreedGraphError(RuntimeError, SystemError):
         ...     y.backward()
         ... except bireme.errors.FreedGraphError as e:
         ...     print(str(e).splitlines()[0])
-        backward: the graph through multiply has been freed
+        backward(): expected a graph that was kept, got one through multiply that has been freed
     """
 
 
@@ -369,27 +381,71 @@ def check_function(where: str, got: Any) -> None:
         raise bad(where, "a function", got, kind=ArgumentTypeError)
 
 
-def renamed(error: Exception, op: str, parameters: Container[str], part: bool = False) -> Exception:
+def renamed(
+    error: Exception,
+    op: str,
+    parameters: Container[str],
+    part: bool = False,
+    names: Mapping[str, str] | None = None,
+) -> Exception:
     """An error that came from inside the function `op`, told as its own: users know the name that they called.
 
-    Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it
-    belongs to. An operator that is `part` of a function (`split_sizes` of `split`) may speak in that one's name.
+    The inner operator's argument is the one of `op` that `names` says it is, or that has its name; an error about
+    another one is told without an argument. An operator that is `part` of a function (`split_sizes` of `split`) may
+    speak in that one's name.
     """
     if not getattr(error, "_told", False) or not error.args:
         return error
     message = str(error.args[0])
-    found = re.match(r"(\w+)(?:\(([^()]*)\))?: ", message)
-    if found is None and message.startswith("x[index]"):
-        error.args = (f"{op}(): {message}", *error.args[1:])
-    if found is None or found[1] == op or (part and op.startswith(f"{found[1]}_")):
+    found = _HEAD.match(message)
+    if found is None or found["op"] == op or (part and op.startswith(f"{found['op']}_")):
         return error
-    if found[2] is None:  # an argument that the function only hands on
-        argument = found[1]
+    if found["op"] is None:  # an index that it reads by
+        argument, known = found["item"], False
+    elif found["argument"] is None:  # an argument that the function only hands on
+        argument, known = found["op"], True
     else:
-        known = not found[2] or found[2] in parameters or " of " in found[2]
-        argument = found[2] if known else f"{found[2]} of {found[1]}"
-    error.args = (f"{op}({argument}): {message[found.end() :]}", *error.args[1:])
+        argument, known = found["argument"], found["argument"].partition("[")[0] in parameters
+    for inner, outer in (names or {}).items():
+        if argument == inner or argument.startswith(f"{inner}["):
+            argument, known = outer + argument[len(inner) :], True
+            break
+    rest = _PASS.sub(lambda hint: _hint(hint, parameters, names or {}), message[found.end() :])
+    error.args = (f"{op}({argument if known else ''}): {rest}", *error.args[1:])
     return error
+
+
+def _hint(found: re.Match, parameters: Container[str], names: Mapping[str, str]) -> str:
+    """A hint at a keyword, if the function that the user called has it."""
+    keyword = names.get(found[2], found[2])
+    return f"{found[1]}{keyword}{found[3]}" if keyword in parameters or keyword in names.values() else ""
+
+
+_PASS = re.compile(r"(\n  hint: pass )(\w+)(=.*)")
+
+
+_HEAD = re.compile(r"(?:(?P<op>\w+)(?:\((?P<argument>[^()]*)\))?|(?P<item>x\[index\](?: = value)?)): ")
+
+
+def called(names: tuple[str, ...]) -> str:
+    """Which of a function's names the user's code calls it by; the first where that is not plain to see."""
+    frame = user_frame()
+    used = [] if frame is None else [n for n in names if n in frame.f_code.co_names]
+    return used[0] if len(used) == 1 else names[0]
+
+
+class within:
+    """Errors from inside the block are told as those of `op`, see `renamed`; `same` are arguments that keep their name."""
+
+    def __init__(self, op: str, *same: str, **names: str):
+        self._op, self._names = op, {n: n for n in same} | names
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, tb: Any) -> None:
+        if isinstance(error, TELLING):
+            renamed(error, self._op, (), names=self._names)
 
 
 # what `bad` is asked to make, and what Python raises for arguments that nobody expected
@@ -433,8 +489,10 @@ def without_frames(error: BaseException, hidden: Callable[[str], bool]) -> None:
             error.__suppress_context__ = True
 
 
-def named(function: Callable) -> Callable:
-    """A public function that is no operator's, whose errors are told by its own name."""
+def named(function: Callable | None = None, **names: str) -> Callable:
+    """A public function that is no operator's, whose errors are told by its own name; `names` as for `renamed`."""
+    if function is None:
+        return lambda given: named(given, **names)
     name, parameters = function.__name__, inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -442,7 +500,7 @@ def named(function: Callable) -> Callable:
         try:
             return function(*args, **kwargs)
         except TELLING as e:
-            leave(renamed(e, name, parameters), name)
+            leave(renamed(e, name, parameters, names=names), name)
             raise
 
     return call

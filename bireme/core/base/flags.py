@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -277,7 +278,8 @@ def _find(name: Any, caller: str) -> Flag:
     short = name.removeprefix("FLAGS_") if isinstance(name, str) else ""
     flag = _ALL.get(short) or _FIXED.get(short) or _UNREAD.get(short)
     if flag is None:
-        raise errors.bad(f"{caller}(flags)", f"one of {', '.join('FLAGS_' + n for n in _ALL)}", name)
+        near = difflib.get_close_matches(short, _ALL, len(_ALL), 0.0)  # all of them, the most similar first
+        raise errors.bad(f"{caller}(flags)", f"one of {', '.join('FLAGS_' + n for n in near or _ALL)}", name)
     return flag
 
 

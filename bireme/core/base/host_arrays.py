@@ -66,6 +66,13 @@ def _number_array(x: Any, want: DType | None) -> np.ndarray:
     return np.array(x, dtype=kind.np if kind.kind != "i" or isinstance(x, int) else None)
 
 
+def _odd(flat: list[Any]) -> str:
+    """The first element that is no number, in words; empty if there is none."""
+    numbers = (int, float, complex, np.number, np.bool_, np.ndarray, OnHost)
+    odd = [x for x in flat if not isinstance(x, numbers)]
+    return f"a list with {errors.show(odd[0])} in it" if odd else ""
+
+
 def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
     flat: list[Any] = []
     arrays = _collect(data, flat)
@@ -79,17 +86,16 @@ def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
         far = [x for x in flat if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63]
         if far:
             raise errors.bad("to_tensor(data)", "numbers in the range of int64", far[0])
-        odd = [x for x in flat if not isinstance(x, (int, float, complex, np.generic, np.ndarray, OnHost))]
         raise errors.bad(
             "to_tensor(data)",
             "numeric data",
-            described=f"a list with {errors.show(odd[0])} in it" if odd else "ragged nested lists",
+            described=_odd(flat) or "ragged nested lists",
         )
     if host.dtype.kind not in "biufc" and host.dtype not in KNOWN:
         raise errors.bad(
             "to_tensor(data)",
             "numeric data",
-            described=f"elements of dtype {host.dtype}",
+            described=_odd(flat) or f"elements of dtype {host.dtype}",
             kind=errors.ArgumentTypeError,
         )
     if want is not None:

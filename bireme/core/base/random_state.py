@@ -176,11 +176,16 @@ def was_seeded() -> bool:
     return _base[1] > 0
 
 
+def _must_exist(device: Any, where: str) -> None:
+    if device is not None:
+        devices.parse(device, where).ensure(where)
+
+
 def get_rng_state(device: Any = None) -> list:
     """Return the random state of the current thread.
 
     Args:
-        device: Has no effect: all devices use one generator.
+        device: A device of this machine; without effect, since all devices use one generator.
 
     Returns:
         A list to pass to ``set_rng_state``.
@@ -192,6 +197,7 @@ def get_rng_state(device: Any = None) -> list:
         >>> bireme.rand([2]).tolist() == first
         True
     """
+    _must_exist(device, "get_rng_state(device)")
     return [default_generator().get_state()]
 
 
@@ -201,11 +207,12 @@ def set_rng_state(state_list: list, device: Any = None) -> None:
 
     Args:
         state_list: What ``get_rng_state`` returned.
-        device: Has no effect: all devices use one generator.
+        device: A device of this machine; without effect, since all devices use one generator.
 
     Examples:
         >>> bireme.set_rng_state(bireme.get_rng_state())
     """
+    _must_exist(device, "set_rng_state(device)")
     if not isinstance(state_list, (list, tuple)) or len(state_list) != 1:
         raise errors.bad(
             "set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=errors.ArgumentTypeError

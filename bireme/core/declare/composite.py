@@ -9,6 +9,7 @@ from bireme.core.base import errors
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import known_calls, precision, repetition
+from bireme.core.declare.names import leave, names_of, told_as
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
 from bireme.core.tensor import tape
@@ -23,6 +24,7 @@ class Composite:
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
         self.told, self.kernels = told_as(self.name, options), tuple((options.get("kernels") or "").split())
+        self.names = names_of(self.told, options)
         self.public: Any = None
         self.inplace_rule = None
         self.signature = signature_of(self.told, body, hints_of(body), options)
@@ -48,7 +50,7 @@ class Composite:
         try:
             result = self.body(**arguments)
         except errors.TELLING as e:
-            errors.renamed(e, self.told, arguments)
+            errors.renamed(e, self.told, arguments, names=self.options.get("hands"))
             raise
         return result if out is None else write_out(out, result, self.name)
 
@@ -107,15 +109,7 @@ class Composite:
                     memo[key] = repetition.recorded_steps(trace, tensors, result)
                 return result
             except errors.TELLING as e:
-                errors.leave(errors.renamed(e, self.told, sign.defaults), self.told)
+                leave(errors.renamed(e, self.told, sign.defaults), self)
                 raise
 
         return public
-
-
-def told_as(name: str, options: dict[str, Any]) -> str:
-    """What users call it: the name under which it is public, or the function that it is a part of."""
-    if isinstance(options.get("internal"), str):
-        return options["internal"]
-    paths = (options.get("public") or "").split()
-    return paths[0].rpartition(".")[2] if paths else name

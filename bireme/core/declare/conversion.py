@@ -140,6 +140,8 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         x = x.reshape(-1).tolist()
     if isinstance(x, (list, tuple, range)):
         return tuple([whole_number(i, ndim, where) for i in x])
+    if isinstance(x, (str, bytes, dict, set)):
+        raise errors.bad(where, "an integer or a list of integers", x, kind=errors.ArgumentTypeError)
     return (whole_number(x, ndim, where),)
 
 
@@ -260,10 +262,23 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
 # ---------------------------------------------------------------- indices
 
 
-def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None, part_of: Any = None) -> None:
+def _where_called(where: str, names: tuple[str, ...]) -> str:
+    return where if len(names) < 2 else errors.called(names) + where.removeprefix(names[0])
+
+
+def check_range(
+    where: str,
+    t: Any,
+    low: int,
+    high: int,
+    ignored: int | None = None,
+    part_of: Any = None,
+    names: tuple[str, ...] = (),
+) -> None:
     """Raise for an index outside [low, high) that is not the ignored one: now if the host knows it, else by a guard.
 
-    `part_of` is the tensor that the call reads, where it is not `t` itself.
+    `part_of` is the tensor that the call reads, where it is not `t` itself; `names` are the functions that it may be
+    called by, `where` is told of the first.
     """
     if not isinstance(t, Tensor):
         return
@@ -283,6 +298,7 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
             wrong = host[((host < low) | (host >= high)) & (host != ignored)]
             least, most = (int(wrong.min()), int(wrong.max())) if wrong.size else (low, low)
         if least < low or most >= high:
+            where = _where_called(where, names)
             raise errors.bad(where, wanted, least if least < low else most, kind=errors.OutOfRangeError)
     elif not segment.local.segment.symbolic:
         low, high = (low, high) if ignored is None else (min(low, ignored), max(high, ignored + 1))
@@ -291,6 +307,7 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
         try:
             flag = registry.find("any_outside")(t, low, high)
             of = v if part_of is None else read(part_of)
+            where = _where_called(where, names)
             guards.guard(
                 flag._value, of, f"{where}: expected {wanted}, got an index out of range", errors.OutOfRangeError
             )

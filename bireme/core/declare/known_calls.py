@@ -10,6 +10,7 @@ from bireme.core.base import errors
 from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
+from bireme.core.declare.names import leave
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, exact
@@ -96,7 +97,7 @@ def call_key(
                     return None
                 key.append(r)
             operands.append(x)
-            if not x.stop_gradient:
+            if not x._stop_gradient:
                 needs = True
         elif code is NUMBER and travels(x):
             key.append(x.__class__)
@@ -113,7 +114,7 @@ def call_key(
                 if r is None:
                     return None
                 where.append(r)
-                needs = needs or not t.stop_gradient
+                needs = needs or not t._stop_gradient
             key.append(tuple(where))
             operands += x
         elif not _add_value(key, x):
@@ -190,7 +191,7 @@ def remembered(op: Any) -> Callable:
                     return result
             return first(args, kwargs, None if found is not None else key)
         except errors.TELLING as e:
-            errors.leave(e, op.told)
+            leave(e, op)
             raise
 
     def first(args: tuple, kwargs: dict[str, Any], key: tuple | None) -> Any:
@@ -321,7 +322,7 @@ def binary(op: Any, other: Callable) -> Callable:
                     return long_way(x, y)
             node = seg.state.get((bound, rx, ry))
             if node is not None and not node.over:
-                needs = not x.stop_gradient or not (number or y.stop_gradient)
+                needs = not x._stop_gradient or not (number or y._stop_gradient)
                 made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)
                 if made is not None:
                     return made

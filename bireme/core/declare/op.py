@@ -23,7 +23,7 @@ from typing import Any
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, random_state, registry
 from bireme.core.declare import conversion, kernels, known_calls, precision
-from bireme.core.declare.composite import Composite, told_as
+from bireme.core.declare.composite import Composite
 from bireme.core.declare.conversion import (
     Attr,
     Axes,
@@ -39,6 +39,7 @@ from bireme.core.declare.conversion import (
     Size,
     Sizes,
 )  # fmt: skip
+from bireme.core.declare.names import names_of, told_as
 from bireme.core.declare.public import publish
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
@@ -75,6 +76,7 @@ class Op:
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
         self.told, self.kernels = told_as(self.name, options), tuple((options.get("kernels") or "").split())
+        self.names = names_of(self.told, options)
         self.lowerings: dict[str, Callable] = {}
         self.grad_lowerings: dict[str, Callable] = {}
         hints = hints_of(body)
@@ -110,7 +112,7 @@ class Op:
         self.size_rule: Callable | None = None
         self.inplace_rule: Callable | None = None
         self.index_rule: Callable | None = None
-        self.index_told = self.told
+        self.index_names: tuple[str, ...] = ()
         self.grad_names: tuple[str, ...] = ()
         self.infer_names: tuple[str, ...] = ()
         self.check_names: tuple[str, ...] = ()
@@ -230,16 +232,15 @@ class Op:
         """Declare which operands are indices: Sigs and attributes in, (operand, low, high) out, and one that is ignored
         where there is one.
 
-        `told` is the function that users call, where that is another one: a wrong index may only be known when it has
-        returned.
+        `told` names the function that users call, or several that they may have, where that is another one: a wrong
+        index may only be known when it has returned.
         """
-        self.index_rule, self.index_told = rule, told or self.told
+        self.index_rule, self.index_names = rule, tuple((told or self.told).split())
         return rule
 
     def effort(self, rule: Callable) -> Callable:
-        """Declare how many elements the interpreter goes over, where it is more than operands and results:
-
-        Sigs and attributes in.
+        """Declare how many elements the interpreter goes over, where it is more than operands and results: Sigs and
+        attributes in.
         """
         self.effort_rule, self.effort_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
@@ -448,7 +449,8 @@ class Op:
         for place, where, span in bound.spans(
             tuple([None if t.__class__ is tuple else t._value.sig for t in operands])
         ):
-            conversion.check_range(where, operands[place], *span)
+            low, high, ignored = (*span, None)[:3]
+            conversion.check_range(where, operands[place], low, high, ignored, names=self.index_names)
 
 
 # ---------------------------------------------------------------- declaring
@@ -457,12 +459,13 @@ class Op:
 # How it is called: `internal` (not public; or a part of the function it names), `signature` (what users read, where
 # Paddle's has stars), `kernels` (Paddle's names in lists of operators), `c_ops` (see `kernels.py`). What it takes and gives:
 # `upcast` (half precision is computed in float32 and rounded once, since no sum, count or divisor fits into it; "grad": in
-# the gradient alone). CONTRIBUTING.md has the others.
+# the gradient alone). How its errors are told: `hands` (inner operators' arguments, and which of its own each of them is).
+# CONTRIBUTING.md has the others.
 _OPTIONS = frozenset((
     "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg",
     "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view",
     "passes", "scales", "bilinear", "carries", "of_the_past", "selects", "constants", "differentiable", "numpy", "by_numpy",
-    "plain", "amp", "each",
+    "plain", "amp", "each", "hands",
 ))  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from bireme.core.base.device import DeviceLike  # noqa: F401  # the same
 from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
 from bireme.core.declare.docstrings import Docstring
+from bireme.core.declare.names import leave
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import adopt, assign_inplace, count_changes, retypes
 from bireme.core.tensor.results import SortRetType  # noqa: F401  # the same
@@ -39,7 +40,7 @@ def publish(made: Any) -> Callable:
         try:
             return call(bind(args, kwargs))
         except errors.TELLING as e:
-            errors.leave(e, made.told)
+            leave(e, made)
             raise
 
     public: Any = made.remembered() or plain

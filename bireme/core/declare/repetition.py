@@ -173,7 +173,7 @@ class Path:
                 needs = False
                 for t in operands:
                     if t.__class__ is not tuple:
-                        needs = needs or not t.stop_gradient
+                        needs = needs or not t._stop_gradient
                         v = t._value
                         # `segment.known`, written out: its call would be 3 % of `clip`
                         if v.segment is not seg and v.leaf_of is not seg and v not in leaves:

@@ -180,12 +180,13 @@ class Signature:
         found = self.aliases.get(name)
         if found is not None:
             return found
-        if name in self.rejects:
+        if name in self.rejects:  # what PyTorch means by it is another function
+            near = boundary.meant(name, self.defaults, self.aliases)
             raise errors.bad(
                 f"{self.op}({name})",
-                f"keywords of {self.op}",
+                f"a keyword among {', '.join(self.defaults)}",
                 described=f"'{name}'",
-                hint=f"use {self.rejects[name]}",
+                hint=f"use {f'{near}, or ' if near else ''}{self.rejects[name]}",
                 kind=errors.ArgumentTypeError,
             )
         raise boundary.unknown_keyword(self.op, name, self.defaults, self.aliases)
@@ -224,7 +225,7 @@ class Signature:
                     x = arguments[p.name] = x.item()
                 if p.kind != "number" or not (isinstance(x, _NUMBERS) or _is_pair(x)):
                     wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
-                    got = type(x) if not isinstance(x, (int, float, type(None))) else x
+                    got = x if isinstance(x, (int, float, str, type(None))) else type(x)
                     hint = "make a tensor of it with to_tensor()" if isinstance(x, (np.ndarray, list, tuple)) else None
                     raise errors.bad(self.labels[p.name], wanted, got, hint=hint, kind=errors.NotATensorError)
                 if p.whole and isinstance(x, (float, complex, np.inexact)):

@@ -1,4 +1,3 @@
-"""What calls are recorded as:
-
-Sig, Value, Node and Graph, operators bound to their attributes, segments; and what can run them.
+"""What calls are recorded as: Sig, Value, Node and Graph, operators bound to their attributes, segments; and what can
+run them.
 """

@@ -131,7 +131,7 @@ class Bound:
             rule = self.op.index_rule(self.arguments(sigs))
             found = tuple(
                 [
-                    (places[name], f"{self.op.index_told}({name})", tuple(span))
+                    (places[name], f"{self.op.index_names[0]}({name})", tuple(span))
                     for name, *span in rule
                     if places[name] is not None
                 ]

@@ -27,19 +27,11 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
         return made
     guards.check_value(t._value)
     if not isinstance(g, Tensor):
-        raise errors.bad(
-            where, "a Tensor or None", g, hint="The type of grad_tensor must be Tensor", kind=errors.ArgumentTypeError
-        )
+        raise errors.bad(where, "a Tensor or None", g, kind=errors.ArgumentTypeError)
     if g._sig.shape != sig.shape:
         if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
-            hint = "Tensor shape not match, Tensor of grad_tensor has another"
-            raise errors.bad(
-                where,
-                f"the output's shape {list(sig.shape)}",
-                described=f"shape {g.shape}",
-                hint=hint,
-                kind=errors.ShapeError,
-            )
+            wanted = f"the output's shape {list(sig.shape)}"
+            raise errors.bad(where, wanted, described=f"shape {g.shape}", kind=errors.ShapeError)
         g = registry.find("reshape")(g, list(sig.shape))
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 

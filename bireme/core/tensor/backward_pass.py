@@ -175,8 +175,8 @@ def handle(g: Tensor, stop_gradient: bool) -> Tensor:
 
 
 def freed(edge: Any) -> Exception:
-    message = f"backward: the graph through {edge.name} has been freed"
-    return errors.failure(message, hint="pass retain_graph=True to the first backward", kind=errors.FreedGraphError)
+    got, hint = f"one through {edge.name} that has been freed", "pass retain_graph=True to the first backward"
+    return errors.bad("backward()", "a graph that was kept", described=got, hint=hint, kind=errors.FreedGraphError)
 
 
 # ---------------------------------------------------------------- passes that were walked before

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+from bireme.core.base import errors
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -62,6 +64,8 @@ class GradMode:
         state.grad = self._before.pop()
 
     def __call__(self, function: F) -> F:
+        if not callable(function):
+            raise errors.bad(f"{type(self).__name__}()", "a function to decorate", function, kind=TypeError)
         made: Any = self._decorated(function)
         with contextlib.suppress(TypeError, ValueError):  # what was not written in Python may have none
             made.__signature__ = inspect.signature(function)
@@ -132,6 +136,8 @@ class set_grad_enabled(GradMode):
     """
 
     def __init__(self, mode: bool):
+        if not hasattr(type(mode), "__bool__"):  # text and containers have a truth too, but none that was meant
+            raise errors.bad("set_grad_enabled(mode)", "True or False", mode, kind=errors.ArgumentTypeError)
         super().__init__(bool(mode))
         self._outer = state.grad
         state.grad = self._enabled

@@ -68,7 +68,7 @@ def _must_not_be_leaf(x: Tensor, where: str) -> None:
 
 def _changed(name: str) -> str:
     """The argument that an in-place operator changes."""
-    return name if "(" in name else f"{name}(x)"
+    return name if "(" in name or "[" in name else f"{name}(x)"
 
 
 class Mark(int):

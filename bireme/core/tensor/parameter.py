@@ -49,12 +49,7 @@ class Parameter(Tensor):
     @trainable.setter
     def trainable(self, wanted: bool) -> None:
         if not isinstance(wanted, bool):
-            raise errors.bad(
-                "trainable",
-                "a bool",
-                wanted,
-                hint=f"The type of trainable MUST be bool, but the type is {type(wanted).__name__}",
-            )
+            raise errors.bad("trainable", "True or False", wanted)
         self.stop_gradient = not wanted
 
     def set_init_func(self, obj: Any) -> None:

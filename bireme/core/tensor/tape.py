@@ -167,7 +167,7 @@ def restored(v: Value, source: Any) -> Tensor:
 
 def target_of(t: Tensor) -> Any:
     """Where a gradient of `t` goes: None, (Edge, index), or the leaf itself."""
-    if t.stop_gradient:
+    if t._stop_gradient:
         return None
     return t if t._edge is None else t._edge
 
@@ -192,7 +192,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
         if view is not None and view.version != view.cell.version:
             view.refresh(t)
             key = None  # what it recorded moved the segment on
-        if not t.stop_gradient:
+        if not t._stop_gradient:
             needs = True
         if key is not None:
             r = segment.reference(seg, t._value, seg.device, leaves)
@@ -231,7 +231,7 @@ def step(
     new, outs = Tensor.__new__, []
     for v in made:
         t = new(Tensor)
-        t._value, t._edge, t._view, t.stop_gradient = v, None, None, True
+        t._value, t._edge, t._view, t._stop_gradient = v, None, None, True
         outs.append(t)
     return outs
 
@@ -270,7 +270,7 @@ def step_to_one(
             reads = bound.reads
             if numbers:
                 operands = paired(node, operands)
-                inputs = [None if x.__class__ is tuple or x.stop_gradient else x._edge or x for x in operands]
+                inputs = [None if x.__class__ is tuple or x._stop_gradient else x._edge or x for x in operands]
                 saved: Any = [
                     x if x.__class__ is tuple else x._value if reads is None or i in reads else None
                     for i, x in enumerate(operands)
@@ -278,9 +278,9 @@ def step_to_one(
             else:
                 if len(operands) == 2:  # written out: a list comprehension is a call in Python 3.11, 3 % of an `x + y`
                     x, y = operands
-                    inputs = [None if x.stop_gradient else x._edge or x, None if y.stop_gradient else y._edge or y]
+                    inputs = [None if x._stop_gradient else x._edge or x, None if y._stop_gradient else y._edge or y]
                 else:
-                    inputs = [None if x.stop_gradient else x._edge or x for x in operands]
+                    inputs = [None if x._stop_gradient else x._edge or x for x in operands]
                 if reads is None:
                     saved = [x._value for x in operands]
                 elif reads:
@@ -296,15 +296,15 @@ def step_to_one(
             if bound.reads_out:
                 edge.outs = (v,)
             seg.edges.append(ref(edge))
-            t._value, t._edge, t._view, t.stop_gradient = v, (edge, 0), None, False
+            t._value, t._edge, t._view, t._stop_gradient = v, (edge, 0), None, False
             return t
         edge, carries = _edge(
             bound, paired(node, operands) if numbers else operands, node.sigs, [v], node.outs, node.first
         )
         if carries or (edge is not None and v.sig.dtype.kind in "fc"):
-            t._value, t._edge, t._view, t.stop_gradient = v, (edge, 0), None, False
+            t._value, t._edge, t._view, t._stop_gradient = v, (edge, 0), None, False
             return t
-    t._value, t._edge, t._view, t.stop_gradient = v, None, None, True
+    t._value, t._edge, t._view, t._stop_gradient = v, None, None, True
     return t
 
 
@@ -321,9 +321,9 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
     for i, v in enumerate(made):
         t = new(Tensor)
         if carries or (edge is not None and v.sig.dtype.kind in "fc"):
-            t._value, t._edge, t._view, t.stop_gradient = v, (edge, i), None, False
+            t._value, t._edge, t._view, t._stop_gradient = v, (edge, i), None, False
         else:
-            t._value, t._edge, t._view, t.stop_gradient = v, None, None, True
+            t._value, t._edge, t._view, t._stop_gradient = v, None, None, True
         outs.append(t)
     return outs
 
@@ -339,9 +339,7 @@ def _beside_floats(outs: tuple) -> bool:
 def _edge(
     bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int
 ) -> tuple[Edge | None, bool]:
-    """The edge of a call, None if no operand takes a gradient after all; and whether results of whole numbers carry one
-    too.
-    """
+    """The edge of a call, None if no operand takes a gradient after all; and whether integer results carry one too."""
     inputs: list[Any] = []
     saved: list[Any] = []
     reads, constants, whole, left = bound.reads, bound.constants, False, False
@@ -353,7 +351,7 @@ def _edge(
             saved.append(t)
             continue
         v = t._value
-        if t.stop_gradient:
+        if t._stop_gradient:
             inputs.append(None)
         elif i in constants:
             left = True
@@ -387,7 +385,7 @@ def _read_factors(inputs: list, saved: Any) -> Any:
 
 
 def _carried(bound: Any, kind: str, outs: tuple) -> bool:
-    """Whether an operand of whole numbers is what the results are made of: then, as in Paddle, gradients go to it where
+    """Whether an integer operand is what the results are made of: then, as in Paddle, gradients go to it where
     somebody asks.
 
     What is counted, compared or looked up by integers is not made of them.

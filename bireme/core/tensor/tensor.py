@@ -58,12 +58,12 @@ class Tensor(Methods):
         ([1.0, 2.0], [2, 3])
     """
 
-    __slots__ = ("_value", "_edge", "stop_gradient", "_view", "__dict__", "__weakref__")
+    __slots__ = ("_value", "_edge", "_stop_gradient", "_view", "__dict__", "__weakref__")
 
     _value: Value
     _edge: Any  # (Edge, output index) of the tape, or None
     _view: Any  # view.View when the storage is shared with other tensors
-    stop_gradient: bool
+    _stop_gradient: bool
 
     # what few tensors have is kept in the instance's own dict over these defaults
     _grad: Tensor | None = None
@@ -110,7 +110,7 @@ class Tensor(Methods):
         source = [] if value is None else value
         self._value = value_of(source, dtype, place) if not isinstance(source, Value) else source
         self._edge = self._view = None
-        self.stop_gradient = stop_gradient
+        self._stop_gradient = stop_gradient
         if name is not None:
             self._name = name
         if persistable:
@@ -160,16 +160,27 @@ class Tensor(Methods):
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was not computed by a recorded operator."""
-        return self.stop_gradient or _edge_of(self) is None
+        return self._stop_gradient or _edge_of(self) is None
+
+    @property
+    def stop_gradient(self) -> bool:
+        """Whether no gradient is computed for it; the engine reads and sets the slot itself, which is faster."""
+        return self._stop_gradient
+
+    @stop_gradient.setter
+    def stop_gradient(self, wanted: bool) -> None:
+        if not isinstance(wanted, (bool, np.bool_)):
+            raise errors.bad("stop_gradient", "True or False", wanted, kind=errors.ArgumentTypeError)
+        self._stop_gradient = bool(wanted)
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for it: the opposite of ``stop_gradient``."""
-        return not self.stop_gradient
+        return not self._stop_gradient
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
-        self.stop_gradient = not wanted
+        self._stop_gradient = not wanted
 
     @property
     def inplace_version(self) -> int:
@@ -339,6 +350,10 @@ class Tensor(Methods):
         return self._value.sig.shape[0]
 
     def __iter__(self) -> Any:
+        if self._value.sig.ndim == 0:
+            raise errors.bad(
+                "iter(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.ArgumentTypeError
+            )
         return iter([self[i] for i in range(len(self))])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -347,7 +362,7 @@ class Tensor(Methods):
         return np.array(out) if copy or (copy is None and out is host) else out
 
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
-        if not self.stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
+        if not self._stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
             hint = "pass x.detach()"
             raise errors.bad(
                 "__dlpack__",
@@ -428,7 +443,8 @@ class Tensor(Methods):
             try:
                 new = value_of(value, self.dtype, self.place)
             except errors.TELLING as e:
-                errors.renamed(e, where.partition("(")[0], ())
+                name, _, argument = where.rstrip(")").partition("(")
+                errors.renamed(e, name, (), names={"data": argument})
                 raise
         if new.sig.shape != self._value.sig.shape:
             raise errors.bad(
@@ -504,7 +520,7 @@ class Tensor(Methods):
                 g = self._grad
                 v = read(g)
                 store(g, Zero(v.sig, None, v.device))
-                g._edge, g.stop_gradient = None, False
+                g._edge, g._stop_gradient = None, False
             else:
                 self._grad = None
 
@@ -566,7 +582,7 @@ class Tensor(Methods):
         waits = "_init_func" in self.__dict__  # there are no numbers yet
         new = _like(self, read(self) if waits else copy_value(read(self)))
         memo[id(self)] = new
-        new.stop_gradient = self.stop_gradient
+        new._stop_gradient = self._stop_gradient
         for k, v in self.__dict__.items():
             if k not in ("_hooks", "_after", "_grad", "_version"):
                 new.__dict__[k] = copy.deepcopy(v, memo)
@@ -582,7 +598,7 @@ class Tensor(Methods):
         extra = {k: v for k, v in self.__dict__.items() if k not in ("_hooks", "_after", "_grad", "_version")}
         host = self._host()
         plain = host if host.dtype.isbuiltin else host.view(f"u{host.dtype.itemsize}")
-        return _rebuild, (type(self), np.array(plain), self.dtype.name, self.stop_gradient, extra)
+        return _rebuild, (type(self), np.array(plain), self.dtype.name, self._stop_gradient, extra)
 
 
 def _as_paddle_has_them(
@@ -624,7 +640,7 @@ def _rebuild(cls: type[Tensor], host: np.ndarray, dtype: str, stop_gradient: boo
     t = cls.__new__(cls)
     t._value = value_of(host.view(kind.np) if host.dtype != kind.np else host, kind, None)
     t._edge = t._view = None
-    t.stop_gradient = stop_gradient
+    t._stop_gradient = stop_gradient
     t.__dict__.update(extra)
     return t
 
@@ -645,13 +661,13 @@ def _python(x: Any) -> Any:
 def wrap(value: Value, stop_gradient: bool = True) -> Tensor:
     """A new Tensor on a Value."""
     t = Tensor.__new__(Tensor)
-    t._value, t._edge, t._view, t.stop_gradient = value, None, None, stop_gradient
+    t._value, t._edge, t._view, t._stop_gradient = value, None, None, stop_gradient
     return t
 
 
 def _like(t: Tensor, value: Value) -> Tensor:
     new = type(t).__new__(type(t))
-    new._value, new._edge, new._view, new.stop_gradient = value, None, None, t.stop_gradient
+    new._value, new._edge, new._view, new._stop_gradient = value, None, None, t._stop_gradient
     return new
 
 
@@ -694,7 +710,7 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     """A Value from Python data, an ndarray (copied), a jax array, a Tensor or anything with DLPack or `__array__`."""
     device = devices.current() if place is None else devices.parse(place, "to_tensor(place)")
     if place is not None:
-        device.ensure()
+        device.ensure("to_tensor(place)")
     want = None if dtype is None else dtypes.of(dtype, "to_tensor(dtype)")
     if isinstance(data, Tensor):
         v = read(data)

@@ -19,9 +19,8 @@ GAIN = 0.15  # of the time of products that are in no batch
 
 
 def options(program: Any) -> dict[str, Any]:
-    """Options of the compiler for this jaxpr:
-
-    Eigen, where single products gain more than batches lose, which then have one core of all.
+    """Options of the compiler for this jaxpr: Eigen, where single products gain more than batches lose, which then have
+    one core of all.
     """
     if not ARM:
         return {}

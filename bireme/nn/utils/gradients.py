@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
@@ -45,11 +46,9 @@ def clip_grad_norm_(
     errors.check_number("clip_grad_norm_(max_norm)", max_norm)
     if norm_type not in _ORDERS:
         raise errors.bad("clip_grad_norm_(norm_type)", "infinity, 0, 1 or 2", norm_type)
+    limit = max_norm.reshape([]) if isinstance(max_norm, Tensor) else _limit("clip_grad_norm_(max_norm)", max_norm)
     if not held:
         return to_tensor(0.0)
-    limit = max_norm.reshape([]) if isinstance(max_norm, Tensor) else float(max_norm)
-    if isinstance(limit, float) and not limit >= 0:
-        raise errors.bad("clip_grad_norm_(max_norm)", "a non-negative number", max_norm)
     wide = dtypes.float64 if any(g.dtype is dtypes.float64 for g in held) else dtypes.float32
     *new, total = clip_to_norm(held, limit, float(norm_type), wide)
     # read only if asked for: the step stays one program otherwise
@@ -78,14 +77,19 @@ def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float) -
         >>> w.grad.tolist()
         [1.0, -0.5]
     """
-    errors.check_number("clip_grad_value_(clip_value)", clip_value)
-    limit = float(clip_value)
-    if limit < 0:
-        raise errors.bad(
-            "clip_grad_value_(clip_value)", "a non-negative number", clip_value, kind=errors.for_number(clip_value)
-        )
+    limit = _limit("clip_grad_value_(clip_value)", clip_value)
     for g in _held("clip_grad_value_", parameters):
         g._assign_value(clip(g, -limit, limit))
+
+
+def _limit(where: str, given: Any) -> float:
+    try:
+        limit = float(given)
+    except (TypeError, ValueError):
+        limit = -1.0
+    if not limit >= 0:
+        raise errors.bad(where, "a non-negative number", given, kind=errors.for_number(given))
+    return limit
 
 
 def _held(where: str, parameters: Iterable[Tensor] | Tensor) -> list[Tensor]:

@@ -202,8 +202,12 @@ def _taken(where: str, layer: Layer, name: str, kind: type) -> Parameter:
             )
     weight = layer._parameters.get(name)
     if weight is None:
+        known = ", ".join(map(repr, layer._parameters))
         raise errors.bad(
-            f"{where}(name)", f"one of {', '.join(map(repr, layer._parameters))}", name, kind=errors.MissingKeyError
+            f"{where}(name)",
+            f"one of {known}" if known else f"a parameter of the layer, and {type(layer).__name__} has none",
+            name,
+            kind=errors.MissingKeyError,
         )
     return weight
 

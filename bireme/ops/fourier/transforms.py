@@ -150,7 +150,7 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
         raise errors.bad(f"{name}(norm)", "'backward', 'ortho' or 'forward'", norm)
     if x.ndim == 0:
         raise errors.bad(f"{name}(x)", "a tensor with at least 1 dimension", x)
-    sizes = None if s is None else _sizes(f"{name}({'n' if name[-1] == 't' else 's'})", s)
+    sizes = None if s is None else _sizes(name, s)
     if axes is None:
         found = range(x.ndim)[-len(sizes) :] if sizes is not None else range(x.ndim)
         if sizes is not None and len(sizes) > x.ndim:
@@ -170,10 +170,12 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
     return made(_numbers(name, x, made), tuple(found), tuple(sizes), norm, forward)
 
 
-def _sizes(where: str, s: Any) -> list[int]:
+def _sizes(name: str, s: Any) -> list[int]:
+    one = name[-1] == "t"  # a transform of one axis, whose size users give as a number
+    where = f"{name}({'n' if one else 's'})"
     found = ints(s, 0, where)
     if not found or min(found) < 1:
-        raise errors.bad(where, "positive sizes", s)
+        raise errors.bad(where, "a positive size" if one else "positive sizes", s[0] if one else s)
     return list(found)
 
 

@@ -56,7 +56,7 @@ def fused_matmul_bias(
     return out if bias is None else out + bias
 
 
-@composite(plain=True)
+@composite(plain=True, hands={"y": "weight", "transpose_y": "transpose_weight"})
 def fused_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, transpose_weight: bool = False) -> Tensor:
     """Linear map of the last axis: ``x @ weight + bias``.
 

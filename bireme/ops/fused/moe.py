@@ -89,7 +89,7 @@ weighed_rows.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype
 weighed_rows.index(lambda s: [("index", 0, s["x"].shape[0])])
 
 
-@composite(plain=True)
+@composite(plain=True, hands={"index": "scatter_index"})
 def moe_combine(x: Tensor, combine_weights: Tensor, scatter_index: Tensor) -> Tensor:
     """Combine the results of the experts: the weighted sum of the ``k`` rows of each token.
 

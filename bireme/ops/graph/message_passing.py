@@ -29,7 +29,7 @@ def _index(where: str, x: Tensor) -> None:
         raise errors.bad(where, "a 1-D tensor or shape [N, 1]", described=f"shape {x.shape}", kind=errors.ShapeError)
 
 
-@composite()
+@composite(hands={"index": "src_index"})
 def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum",
                     out_size: Attr[int | Tensor] = None) -> Tensor:  # fmt: skip
     """Send rows of node features along the edges of a graph and reduce them at their destinations.

@@ -152,6 +152,12 @@ def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
             raise errors.bad(where, expected, least if least < -n else most, kind=errors.OutOfRangeError)
 
 
+def needs_integers(where: str, index) -> None:
+    """Raise for an index that does not hold integers."""
+    if index.dtype.kind != "i":
+        raise errors.bad(where, "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
+
+
 def check_filled(where: str, n: int, index) -> None:
     """Raise, by Sigs alone, for an index into an axis without elements."""
     if not n and index.size:

@@ -19,6 +19,7 @@ from bireme.ops.indexing.along_axis import (
     check_filled,
     combined,
     from_front,
+    needs_integers,
     put_axis,
     take_axis,
 )
@@ -62,12 +63,10 @@ def _(arguments):
 
 @index_select.check
 def _(x, index, axis):
-    if index.ndim > 1 or index.dtype.kind != "i":
+    needs_integers("index_select(index)", index)
+    if index.ndim > 1:
         raise errors.bad(
-            "index_select(index)",
-            "a 1-D integer tensor",
-            described=f"shape {list(index.shape)}, {index.dtype.name}",
-            kind=errors.ShapeError,
+            "index_select(index)", "a 1-D tensor", described=f"shape {list(index.shape)}", kind=errors.ShapeError
         )
     if x.ndim == 0:
         raise errors.bad(
@@ -182,8 +181,7 @@ def gather_nd(x: Tensor, index: Tensor) -> Tensor:
 
 def check_rows(name: str, dims: list[int], index: Tensor) -> None:
     """Raise for an index whose rows are no indices into a tensor of a shape."""
-    if index.dtype.kind != "i":
-        raise errors.bad(f"{name}(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
+    needs_integers(f"{name}(index)", index)
     if not index.ndim or index.shape[-1] > len(dims):
         raise errors.bad(
             f"{name}(index)",
@@ -249,10 +247,7 @@ def _(arr, indices, axis, broadcast):
             described=f"shape {list(indices.shape)}",
             kind=errors.ShapeError,
         )
-    if indices.dtype.kind != "i":
-        raise errors.bad(
-            "take_along_axis(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError
-        )
+    needs_integers("take_along_axis(indices)", indices)
     if not arr.ndim:
         raise errors.bad(
             "take_along_axis(arr)",
@@ -333,8 +328,7 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
         raise errors.bad("index_sample(x)", "a matrix", x)
     if index.ndim != 2 or index.shape[0] != x.shape[0]:
         raise errors.bad("index_sample(index)", f"a matrix with {x.shape[0]} rows to match x", index)
-    if index.dtype.kind != "i":
-        raise errors.bad("index_sample(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
+    needs_integers("index_sample(index)", index)
     check_range("index_sample(index)", index, 0, x.shape[1])
     return take_along_axis(x, index, 1)
 
@@ -365,8 +359,7 @@ def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
     """
     if mode not in ("raise", "wrap", "clip"):
         raise errors.bad("take(mode)", "'raise', 'wrap' or 'clip'", mode)
-    if index.dtype.kind != "i":
-        raise errors.bad("take(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
+    needs_integers("take(index)", index)
     n = x._value.sig.size
     check_filled("take(index)", n, index)
     if mode == "raise":

@@ -15,7 +15,16 @@ from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Axis, Shape, Tensor, composite, op
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops.creation.tensors import zeros
-from bireme.ops.indexing.along_axis import along, check_filled, from_front, last_written, put_axis, single, take_axis
+from bireme.ops.indexing.along_axis import (
+    along,
+    check_filled,
+    from_front,
+    last_written,
+    needs_integers,
+    put_axis,
+    single,
+    take_axis,
+)
 from bireme.ops.indexing.gather import check_rows, row_places
 from bireme.ops.indexing.setitem import value_like
 from bireme.ops.manipulation import reshape as shapes
@@ -57,12 +66,10 @@ scatter.index(lambda s: [("index", -s["x"].shape[0], s["x"].shape[0])] if s["x"]
 def _(x, index, updates):
     if not x.ndim:
         raise errors.bad("scatter(x)", "a tensor with at least 1 dimension", described="a 0-D tensor")
-    if index.dtype.kind != "i" or index.ndim > 2 or (index.ndim == 2 and index.shape[1] != 1):
+    needs_integers("scatter(index)", index)
+    if index.ndim > 2 or (index.ndim == 2 and index.shape[1] != 1):
         raise errors.bad(
-            "scatter(index)",
-            "a 1-D integer tensor",
-            described=f"shape {list(index.shape)}, {index.dtype.name}",
-            kind=errors.ShapeError,
+            "scatter(index)", "a 1-D tensor", described=f"shape {list(index.shape)}", kind=errors.ShapeError
         )
     if updates.shape != (*index.shape[:1], *x.shape[1:]):
         raise errors.bad(
@@ -120,12 +127,10 @@ def _(x, index, axis, value):
         raise errors.bad(
             "index_add(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.OutOfRangeError
         )
-    if index.dtype.kind != "i" or index.ndim != 1:
+    needs_integers("index_add(index)", index)
+    if index.ndim != 1:
         raise errors.bad(
-            "index_add(index)",
-            "a 1-D integer tensor",
-            described=f"shape {list(index.shape)}, {index.dtype.name}",
-            kind=errors.ShapeError,
+            "index_add(index)", "a 1-D tensor", described=f"shape {list(index.shape)}", kind=errors.ShapeError
         )
     wanted = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if value.shape != wanted:
@@ -363,8 +368,7 @@ def _put(
         raise errors.bad(
             f"{name}(reduce)", f"a reduction that supports {arr.dtype.name}", reduce, kind=errors.ArgumentTypeError
         )
-    if indices.dtype.kind != "i":
-        raise errors.bad(where, "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
+    needs_integers(where, indices)
     if indices.ndim != arr.ndim:
         raise errors.bad(
             where,

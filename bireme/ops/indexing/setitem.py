@@ -155,7 +155,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             )
         else:
             new = _into_slice(x, key, value)
-        assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
+        assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "x[index] = value", since)
     except errors.TELLING as e:
         errors.leave(e)
         raise
@@ -251,7 +251,7 @@ Tensor.__setitem__ = setitem  # type: ignore[attr-defined]  # a method that Tens
 # ---------------------------------------------------------------- as functions
 
 
-@composite(method=True, inplace=True, amp="one")
+@composite(method=True, inplace=True, amp="one", hands={"x[index]": "indices", "x[index] = value": "value"})
 def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool = False) -> Tensor:
     """Write values at the elements that index tensors select, as ``x[indices] = value``.
 
@@ -373,7 +373,7 @@ def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
     return written(x, (slice(None),) * axis + (index,), value_like(x, values))
 
 
-@composite(method=True)
+@composite(method=True, hands={"x[index] = value": "value"})
 def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints, strides: Ints) -> Tensor:
     """Write a tensor into a slice of another: ``x[start:end:stride] = value`` along axes.
 

@@ -86,7 +86,7 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
     return _product(x, y, transpose_x, transpose_y)
 
 
-@composite(method=True, plain=True)
+@composite(method=True, plain=True, hands={"x": "input", "y": "mat2"})
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Matrix product of two tensors; another name of ``matmul`` without its options.
 
@@ -258,7 +258,7 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
     return matmul(x, y)
 
 
-@composite(method=True, plain=True)
+@composite(method=True, plain=True, hands={"y": "vec"})
 def mv(x: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector.
 
@@ -386,7 +386,7 @@ def _cheapest(extents: list[int]) -> list[list[int]]:
     return split
 
 
-@composite(method=True)
+@composite(method=True, hands={"y": "x"})
 def multi_dot(x: list[Tensor]) -> Tensor:
     """Product of several matrices, in the order that takes the fewest multiplications.
 

@@ -203,6 +203,9 @@ def solve(x: Tensor, y: Tensor, left: bool = True) -> Tensor:
         raise errors.bad("solve(y)", "a vector or matrices", described="shape []", kind=errors.ShapeError)
     # a batch of vectors has one axis less than the matrices and their leading shape
     vectors = y.ndim == 1 or (left and y.ndim == x.ndim - 1 and y.shape == x.shape[:-1])
+    if y.ndim == 1 and x.ndim > 1 and left and y.shape[0] != x.shape[-1]:
+        wanted = f"{x.shape[-1]} elements to match x of shape {x.shape}"
+        raise errors.bad("solve(y)", wanted, described=f"shape {y.shape}", kind=errors.ShapeError)
     if not left:
         if vectors:
             raise errors.bad(
@@ -400,7 +403,7 @@ def _(g, sigs):
     )
 
 
-@composite(method=True)
+@composite(method=True, hands={"pivots": "y"})
 def lu_unpack(
     x: Tensor, y: Tensor, unpack_ludata: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:

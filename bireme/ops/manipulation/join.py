@@ -189,7 +189,7 @@ def _at_least(widen: Callable, inputs: tuple) -> Any:
 
 
 @function(method=True)
-@errors.named
+@errors.named(data="inputs")
 def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
     """View each input as a tensor with at least one axis.
 
@@ -209,7 +209,7 @@ def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
 
 
 @function(method=True)
-@errors.named
+@errors.named(data="inputs")
 def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
     """View each input as a tensor with at least two axes; new axes come first.
 
@@ -229,7 +229,7 @@ def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
 
 
 @function(method=True)
-@errors.named
+@errors.named(data="inputs")
 def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
     """View each input as a tensor with at least three axes.
 
@@ -264,6 +264,20 @@ def _tensors(where: str, x: Any, arrays: bool = False) -> list[Tensor]:
     return list(x)
 
 
+def _joined(name: str, given: list[Tensor], shapes: list[list[int]], axis: int) -> Tensor:
+    """The tensors in these shapes, concatenated; an error names the shapes that were given."""
+    first = shapes[0]
+    for i, shape in enumerate(shapes):
+        if len(shape) != len(first) or shape[:axis] + shape[axis + 1 :] != first[:axis] + first[axis + 1 :]:
+            raise errors.bad(
+                f"{name}(x[{i}])",
+                f"a shape that joins {given[0].shape} of x[0] along axis {axis}",
+                described=f"shape {given[i].shape}",
+                kind=errors.ShapeError,
+            )
+    return concat([t if t.shape == shape else reshaped(t, shape) for t, shape in zip(given, shapes)], axis)
+
+
 @composite(public="vstack row_stack", plain=True)
 def vstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
     """Stack tensors vertically: vectors become rows, and all are concatenated along the first axis.
@@ -279,7 +293,8 @@ def vstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
         >>> bireme.vstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
         [[1, 2], [3, 4]]
     """
-    return concat([reshaped(t, _wide_2(t.shape)) for t in _tensors("vstack(x)", x, True)], 0)
+    given = _tensors("vstack(x)", x, True)
+    return _joined("vstack", given, [_wide_2(t.shape) for t in given], 0)
 
 
 @composite(plain=True)
@@ -297,8 +312,9 @@ def hstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
         >>> bireme.hstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3])]).tolist()
         [1, 2, 3]
     """
-    parts = [reshaped(t, _wide_1(t.shape)) for t in _tensors("hstack(x)", x, True)]
-    return concat(parts, 0 if parts[0].ndim == 1 else 1)
+    given = _tensors("hstack(x)", x, True)
+    shapes = [_wide_1(t.shape) for t in given]
+    return _joined("hstack", given, shapes, 0 if len(shapes[0]) == 1 else 1)
 
 
 @composite()
@@ -316,7 +332,8 @@ def dstack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
         >>> bireme.dstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
         [[[1, 3], [2, 4]]]
     """
-    return concat([reshaped(t, _wide_3(t.shape)) for t in _tensors("dstack(x)", x, True)], 2)
+    given = _tensors("dstack(x)", x, True)
+    return _joined("dstack", given, [_wide_3(t.shape) for t in given], 2)
 
 
 @composite()
@@ -333,7 +350,8 @@ def column_stack(x: Attr[Sequence[Tensor] | Tensor]) -> Tensor:
         >>> bireme.column_stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
         [[1, 3], [2, 4]]
     """
-    return concat([reshaped(t, [t._value.sig.size, 1]) if t.ndim < 2 else t for t in _tensors("column_stack(x)", x)], 1)
+    given = _tensors("column_stack(x)", x)
+    return _joined("column_stack", given, [[t._value.sig.size, 1] if t.ndim < 2 else t.shape for t in given], 1)
 
 
 @op(internal=True, promote="x", mix="same")
@@ -359,7 +377,7 @@ def _(g, sigs):
     return [g[rows[i] : rows[i + 1], columns[i] : columns[i + 1]] for i in range(len(sigs))]
 
 
-@composite(method=True)
+@composite(method=True, hands={"input": "inputs"})
 def block_diag(inputs: Attr[Sequence[Tensor]]) -> Tensor:
     """Build a block-diagonal matrix from matrices; elsewhere it is zero.
 

@@ -54,6 +54,8 @@ def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
     """A shape with -1 and 0 resolved."""
     if isinstance(wanted, (list, tuple)):  # Paddle takes 2.0 for 2 in a shape: what a division left
         wanted = [int(n) if isinstance(n, float) and n.is_integer() else n for n in wanted]
+    if wanted is None:
+        raise errors.bad(where, "a shape", wanted, kind=errors.ArgumentTypeError)
     found = list(ints(wanted, 0, where) or ())
     for i, n in enumerate(found):
         if n == 0 and sig.size != 0:  # without elements, 0 is a size
@@ -228,7 +230,7 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, list(range(input.ndim))[::-1])
 
 
-@composite(method=True, varargs="dims", name_arg=False)
+@composite(method=True, varargs="dims", name_arg=False, hands={"perm": "dims", "x": "input"})
 def permute(input: Tensor, dims: Ints) -> Tensor:
     """Permute the axes of a tensor.
 

@@ -15,7 +15,7 @@ from bireme.ops._shared.broadcast import broadcast_shape as common_shape
 from bireme.ops.manipulation.reshape import expand
 
 
-@composite(method=True, torch=True, out="untold")
+@composite(method=True, torch=True, out="untold", hands={"shape": "y"})
 def expand_as(x: Tensor, y: Tensor) -> Tensor:
     """Broadcast a tensor to the shape of another.
 
@@ -94,6 +94,7 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
 
 
 @function(method=True)
+@errors.named
 def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
     """Compute the shape that tensors of two shapes broadcast to.
 

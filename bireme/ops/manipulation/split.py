@@ -47,7 +47,8 @@ def _(g, axis):
     return jnp.concatenate(g, axis)
 
 
-@composite(method=True, torch=False, plain=True, c_ops={"split_with_num": "x num:num_or_sections axis"})
+@composite(method=True, torch=False, plain=True, c_ops={"split_with_num": "x num:num_or_sections axis"},
+           rejects={"dim": "bireme.compat.split", "split_size_or_sections": "bireme.compat.split"})  # fmt: skip
 def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0) -> list[Tensor]:
     """Split a tensor along an axis into equal parts or parts of given sizes.
 
@@ -90,7 +91,7 @@ def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0)
     return split_sizes(x, sizes, axis)
 
 
-@composite(method=True, torch=True, plain=True)
+@composite(method=True, torch=True, plain=True, hands={"num_or_sections": "chunks"})
 def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
     """Split a tensor along an axis into equal parts.
 

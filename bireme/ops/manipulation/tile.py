@@ -63,7 +63,7 @@ def _(g, repeat_times, sigs):
     return jnp.reshape(g, pairs).sum(axis=tuple(range(0, 2 * rank, 2))).reshape(sigs[0].shape)
 
 
-@composite(method=True, varargs="repeats", name_arg=False)
+@composite(method=True, varargs="repeats", name_arg=False, hands={"repeat_times": "repeats"})
 def repeat(x: Tensor, repeats: Ints) -> Tensor:
     """Repeat a tensor along each axis, as ``tile`` does.
 

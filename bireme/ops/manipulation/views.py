@@ -153,7 +153,7 @@ def view(x: Tensor, shape_or_dtype: Attr[Sequence[int] | DTypeLike]) -> Tensor:
     return reshaped(x, list(found))
 
 
-@composite(method=True)
+@composite(method=True, hands={"shape_or_dtype": "other"})
 def view_as(x: Tensor, other: Tensor) -> Tensor:
     """View the storage of a tensor in the shape of another.
 

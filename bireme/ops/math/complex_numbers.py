@@ -267,7 +267,7 @@ def _(source, part, bound, numbers):
     return as_complex(part)
 
 
-@composite(method=True, name_arg=False)
+@composite(method=True, name_arg=False, hands={"x": "input"})
 def view_as_complex(input: Tensor) -> Tensor:
     """View pairs of real numbers in the last axis as complex numbers; another name of ``as_complex``.
 
@@ -284,7 +284,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     return as_complex(input)
 
 
-@composite(method=True, name_arg=False)
+@composite(method=True, name_arg=False, hands={"x": "input"})
 def view_as_real(input: Tensor) -> Tensor:
     """View complex numbers as pairs of real numbers in a new last axis; another name of ``as_real``.
 

@@ -26,6 +26,17 @@ def _operand(y: Any) -> Any:
     return NotImplemented
 
 
+def _factor(where: str) -> Any:
+    """The other operand of `*`: text is refused here, since Python would repeat it by the tensor and blame that."""
+
+    def operand(y: Any) -> Any:
+        if isinstance(y, (str, bytes)):
+            raise errors.bad(where, "a Tensor, a number or an array", y, kind=errors.NotATensorError)
+        return _operand(y)
+
+    return operand
+
+
 def _power(x: Tensor, y: Any) -> Tensor:
     """`x ** y`: unlike `pow`, an integer tensor to a fractional power is a float."""
     return arithmetic.power.public(x, y) if isinstance(y, float) and x.dtype.is_integer else arithmetic.pow.public(x, y)
@@ -137,7 +148,6 @@ def _install() -> None:
     pairs = {
         "add": arithmetic.add,
         "sub": arithmetic.subtract,
-        "mul": arithmetic.multiply,
         "truediv": arithmetic.quotient,
         "floordiv": arithmetic.floor_divide,
         "mod": arithmetic.remainder,
@@ -148,7 +158,7 @@ def _install() -> None:
         "lshift": bitwise.bitwise_left_shift,
         "rshift": bitwise.bitwise_right_shift,
     }
-    swapped = {"add", "mul"}  # commutative: the tensor may be the first operand
+    swapped = {"add"}  # commutative: the tensor may be the first operand
     for name, op in pairs.items():
         setattr(Tensor, f"__{name}__", (_shift if name in ("lshift", "rshift") else _binary)(op))
         if name in ("and", "or", "xor"):
@@ -167,6 +177,7 @@ def _install() -> None:
     for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,
                      "ge": logic.greater_equal}.items():  # fmt: skip
         setattr(Tensor, f"__{name}__", _comparison(op))
+    Tensor.__mul__, Tensor.__rmul__ = (binary(arithmetic.multiply, _factor(f"multiply({n})")) for n in "yx")  # type: ignore[attr-defined]  # a method that Tensor gets here
     Tensor.__matmul__, Tensor.__rmatmul__ = _matmul, _rmatmul  # type: ignore[attr-defined]  # a method that Tensor gets here
     Tensor.__neg__ = _unary(elementwise.neg)  # type: ignore[attr-defined]  # a method that Tensor gets here
     Tensor.__pos__ = lambda x: x  # type: ignore[attr-defined]  # a method that Tensor gets here

@@ -45,6 +45,9 @@ def _nll_numpy(x, label, ignore_index):
     return np.where(valid, loss, np.zeros((), x.dtype))
 
 
+_ENTROPIES = "cross_entropy softmax_with_cross_entropy"  # who a wrong label is told by
+
+
 @op(internal=True, dtypes=FLOAT, of_the_past=True, numpy=_nll_numpy, amp="high",
     kernels="softmax_with_cross_entropy cross_entropy cross_entropy2")  # fmt: skip
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
@@ -82,7 +85,7 @@ def _nll_grad_numpy(g, x, label, ignore_index):
 
 
 nll_of_logits.grad(_nll_grad, numpy=_nll_grad_numpy)
-nll_of_logits.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])], "cross_entropy")
+nll_of_logits.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])], _ENTROPIES)
 
 
 @op(internal="nll", dtypes=FLOAT, numpy=True, amp="high", kernels="nll_loss")
@@ -121,7 +124,7 @@ def class_hot(label: Tensor, classes: int, ignore_index: int, like: Tensor) -> T
 
 
 class_hot.infer(lambda label, classes, like: sig_of((*label.shape, classes), like.dtype))
-class_hot.index(lambda s: [("label", 0, s["classes"], s["ignore_index"])], "cross_entropy")
+class_hot.index(lambda s: [("label", 0, s["classes"], s["ignore_index"])], _ENTROPIES)
 
 
 @op(internal=True, differentiable=False, numpy=True)
@@ -290,7 +293,10 @@ def _class_shape(input: Tensor, label: Tensor, axis: int) -> tuple[Tensor, bool]
     kept = [*wanted[:axis], 1, *wanted[axis:]]
     if label.shape == kept:
         return reshape.reshape(label, reshape.Literal(wanted)), True
-    raise errors.bad("cross_entropy(label)", f"shape {wanted} or {kept}", label)
+    # classes on axis 1, as in images and in PyTorch
+    second = axis == len(wanted) > 1 and label.shape in [input.shape[:1] + size + input.shape[2:] for size in ([], [1])]
+    hint = "pass axis=1 if axis 1 of input is that of the classes" if second else None
+    raise errors.bad("cross_entropy(label)", f"shape {wanted} or {kept}", label, hint=hint)
 
 
 def _hard(

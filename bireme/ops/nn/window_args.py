@@ -19,7 +19,10 @@ def per_axis(x: Any, n: int, where: str, least: int = 1) -> tuple[int, ...]:
     if found is None or len(found) not in (1, n):
         raise errors.bad(where, COUNTS[n], x, kind=errors.ArgumentTypeError)
     if min(found) < least:
-        raise errors.bad(where, "positive integers" if least else "non-negative integers", list(found))
+        wanted = "positive" if least else "non-negative"
+        if isinstance(x, (list, tuple)):
+            raise errors.bad(where, f"{wanted} integers", list(found))
+        raise errors.bad(where, f"a {wanted} integer", found[0])
     return found if len(found) == n else found * n
 
 

@@ -1,4 +1,4 @@
-"""Random tensors: uniform, normal and whole numbers from words of `philox`, whose keys are inputs of the program."""
+"""Random tensors: uniform, normal and integer, from words of `philox`, whose keys are inputs of the program."""
 
 from __future__ import annotations
 

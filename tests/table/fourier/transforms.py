@@ -120,7 +120,7 @@ def _shifted(ref):
 def _bad(name):
     return [
         Bad(call(floats(3), norm="x"), f"{name}(norm): expected 'backward', 'ortho' or 'forward', got 'x'"),
-        Bad(call(floats(3), 0), f"{name}(n): expected positive sizes, got "),
+        Bad(call(floats(3), 0), f"{name}(n): expected a positive size, got 0"),
         Bad(call(floats(3), axis=1), f"{name}(axis): expected an axis in [-1, 0], got 1"),
         Bad(call(floats()), f"{name}(x): expected a tensor with at least 1 dimension, got a Tensor of shape []"),
     ]

@@ -211,7 +211,7 @@ TABLE = [
         _lu_unpack, dtypes=LAPACK, unchecked=dtypes.INT | dtypes.BOOL | FLOAT, grad=0,
         skip=NO_NUMBER | {"no gradient": "both factors have one: see lu_parts"},
         bad=[Bad(call(floats(3, 3), np.array(1, np.int32)), "lu_unpack(y): expected int32 of shape [3], got int32 of shape []"),
-             Bad(call(floats(3, 3), np.array([9, 1, 2], np.int32)), "lu_unpack(pivots of row_swaps): expected indices in [1, 3], got", IndexError)]),
+             Bad(call(floats(3, 3), np.array([9, 1, 2], np.int32)), "lu_unpack(y): expected indices in [1, 3], got", IndexError)]),
     Row("power_of", [call(regular(3, 3), 3), call(regular(2, 2, 2), 0), call(regular(2, 2), 1), call(np.zeros((0, 0)), 2)], _power, dtypes=INEXACT,
         skip=NO_NUMBER, bad=shape_errors("matrix_power", 2)),
     Row("matrix_power", [call(regular(3, 3), 2), call(regular(2, 3, 3), n=-2), call(regular(2, 2), -1), call(regular(2, 2), 0),

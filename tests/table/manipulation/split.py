@@ -43,7 +43,7 @@ TABLE = [
     Row("chunk", [call(floats(4, 2), 2), call(floats(2, 4), 2, axis=-1), call(NONE, 3, axis=2)], lambda x, chunks, axis=0: np.split(x, chunks, axis),
         dtypes=ALL,
         skip={"0-d": "there is no axis to split"},
-        bad=[Bad(call(floats(4), 3), "chunk(num_or_sections of split): expected a number of sections that divides 4, got 3")]),
+        bad=[Bad(call(floats(4), 3), "chunk(chunks): expected a number of sections that divides 4, got 3")]),
     Row("split_by_size", [call(floats(5), 2), call(floats(2, 5), 3, dim=-1), call(floats(5, 2), [2, 3]), call(floats(5), 7), call(NONE, 1, 2)],
         _by_size,
         dtypes=ALL, skip=NO_AXIS,

@@ -147,5 +147,5 @@ TABLE = [
              Bad(call(floats(2, 3), 1.5), "view(shape_or_dtype): expected an integer, got 1.5", TypeError)]),
     Row("view_as", [call(floats(2, 3), floats(6)), call(floats(), floats(1, 1)), call(NONE, np.zeros((0, 4)))],
         lambda x, other: np.reshape(x, other.shape),
-        dtypes=ALL, bad=[Bad(call(floats(2, 3), floats(5)), "view_as(shape_or_dtype of view): expected a shape of 6 elements, as x has, got [5]")]),
+        dtypes=ALL, bad=[Bad(call(floats(2, 3), floats(5)), "view_as(other): expected a shape of 6 elements, as x has, got [5]")]),
 ]  # fmt: skip

@@ -26,7 +26,7 @@ TABLE = [
              Bad(call(floats(), 1, axis=0), "roll(axis): expected no axes, as x has none, got 0"),
              Bad(call(floats(2, 3), 1, axis=2), "roll(axis): expected an axis in [-2, 1], got 2")]),
     Row("repeat", [call(floats(2, 3), [2, 1]), call(floats(2, 3), 2, 1, 1), call(floats(), 2), call(NONE, [1, 2, 1])], _repeat, dtypes=ALL,
-        bad=[Bad(call(floats(2), -1), "repeat(repeat_times of tile): expected non-negative integers, got [-1]"),
+        bad=[Bad(call(floats(2), -1), "repeat(repeats): expected non-negative integers, got [-1]"),
              Bad(call(floats(2), None), "repeat(repeats): expected integers, got None", TypeError)]),
     Row("repeat_each", [call(floats(2, 3), 2, 0), call(floats(2, 3), 3, -1), call(NONE, 2, 0)], np.repeat, dtypes=ALL,
         skip={"0-d": "there is no axis to repeat along"}),

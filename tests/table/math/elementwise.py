@@ -129,8 +129,8 @@ TABLE = [
           lambda x: _complex(x[..., 0], x[..., 1]), dtypes=PAIRED, out=dtypes.complex_of, skip={"0-d": "there is no axis of pairs"},
           bad=[Bad(call(floats(2, 3)), f"{name}({arg}): expected a last dimension of size 2, got shape [2, 3]"),
                Bad(call(np.array(1.0)), f"{name}({arg}): expected a last dimension of size 2, got shape []"), no_type(name, "int32", told)])
-      for name, arg, told in (("as_complex", "x", "x"), ("view_as_complex", "x of as_complex", "x of as_complex"))],
+      for name, arg, told in (("as_complex", "x", "x"), ("view_as_complex", "input", "input"))],
     *[Row(name, [call(plane(2, 3)), call(np.array(1 - 2j)), call(np.zeros((2, 0), complex)), call(plane(3).astype(np.complex64))],
           _pairs, dtypes=frozenset(), out=real, bad=[no_type(name, "float32", told)])
-      for name, told in (("as_real", "x"), ("view_as_real", "x of as_real"))],
+      for name, told in (("as_real", "x"), ("view_as_real", "input"))],
 ]  # fmt: skip

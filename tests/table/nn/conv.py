@@ -172,8 +172,8 @@ def _bad(name, n, dims):
     first = {1: "NCL", 2: "NCHW", 3: "NCDHW"}[n]
     formats = f"'{first}' or '{FORMATS[n]}'"
     return [
-        Bad(call(x, w, stride=0), f"{name}(stride): expected positive integers, got [0]"),
-        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected positive integers, got [-1]"),
+        Bad(call(x, w, stride=0), f"{name}(stride): expected a positive integer, got 0"),
+        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected a positive integer, got -1"),
         Bad(call(x, w, padding=-1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, w, padding="FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
         Bad(

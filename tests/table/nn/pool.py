@@ -191,8 +191,8 @@ def _bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, 0), f"{name}(kernel_size): expected positive integers, got [0]"),
-        Bad(call(x, 2, 0), f"{name}(stride): expected positive integers, got [0]"),
+        Bad(call(x, 0), f"{name}(kernel_size): expected a positive integer, got 0"),
+        Bad(call(x, 2, 0), f"{name}(stride): expected a positive integer, got 0"),
         Bad(call(x, [2] * 5), f"{name}(kernel_size): expected an integer"),
         Bad(call(x, 2, 1, -1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, 2, 1, "FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
@@ -274,7 +274,7 @@ def _adaptive_bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, -1), f"{name}(output_size): expected non-negative integers, got [-1]"),
+        Bad(call(x, -1), f"{name}(output_size): expected a non-negative integer, got -1"),
         Bad(call(x, [2] * 5), f"{name}(output_size): expected an integer"),
         Bad(call(x, None), f"{name}(output_size): expected an integer"),
     ]
@@ -474,5 +474,5 @@ TABLE = [
         bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * kernel elements, blocks], got shape [2, 3]"),
              Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a dimension 1 divisible by 4, the number of elements of a kernel, got 5"),
              Bad(call(floats(1, 4, 8), 4, 2), "fold(x): expected 3 * 3 blocks, got 8"),
-             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected positive integers, got [0]")]),
+             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected a positive integer, got 0")]),
 ]  # fmt: skip

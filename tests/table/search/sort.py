@@ -89,7 +89,7 @@ _many = "an integer in [1, 3], the size of axis 1, got"
 TABLE = [
     Row("sort", _along, _sorted, dtypes=REAL | BOOL, grad_ref=_sort_grad, bad=[axis_error("sort"), Bad(call(floats(2), None),
         "sort(axis): expected an integer, got None", TypeError),
-        Bad(call(floats(2), dim=0), "sort(dim): expected keywords of sort, got 'dim'\n  hint: use bireme.compat.sort", TypeError)]),
+        Bad(call(floats(2), dim=0), "sort(dim): expected a keyword among x, axis, descending, stable, name, got 'dim'\n  hint: use axis, or bireme.compat.sort", TypeError)]),
     Row("argsort", _along, lambda x, axis=-1, descending=False, stable=False: order(x, axis, descending), dtypes=REAL | BOOL, out="int64", grad=0,
         bad=[axis_error("argsort")]),
     Row("msort", [call(floats(3, 2)), call(floats()), call(NONE), call(ODD)], lambda input: _sorted(input, 0), dtypes=REAL | BOOL),
