@@ -16,7 +16,7 @@ from weakref import ref
 import numpy as np
 
 from bireme.core.base import device as devices
-from bireme.core.base import errors, flags
+from bireme.core.base import errors, flags, shutdown
 from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
 from bireme.core.graph.segment import (
     OPEN,
@@ -239,9 +239,13 @@ def run(seg: Segment) -> None:
         if seg.state.bound is not None and not seg.results:
             if seg.edges:
                 local.last_edge = seg.edges[-1]
-            _drop_lone_views(seg)
+            if seg.cells:
+                _drop_lone_views(seg)
             try:
-                _execute(seg)
+                try:
+                    shutdown.within(lookup.execute, seg, _held_elsewhere(seg))
+                except lookup.GuardFailed as e:
+                    _execute_without(e, seg)
             except (MemoryError, RuntimeError, LookupError) as e:
                 _take_back(seg)
                 if not isinstance(e, MemoryError):
@@ -250,18 +254,20 @@ def run(seg: Segment) -> None:
         fill(seg)
 
 
-def _execute(seg: Segment) -> None:
+def _execute_without(failed: lookup.GuardFailed, seg: Segment) -> None:
     """Run what can be run: an invalid call is left out with all that depends on it, which raises when it is read."""
     while True:
+        guard = failed.guard
+        if guard.failed():  # it was left out before
+            raise guard.error() from failed.__cause__
+        guard.resolve(True)
+        seg.lost = guards.not_computable(seg, guard) | seg.lost
+        _take_back(seg, seg.lost)
         try:
-            lookup.execute(seg, _held_elsewhere(seg))
+            shutdown.within(lookup.execute, seg, _held_elsewhere(seg))
             return
         except lookup.GuardFailed as e:
-            if e.guard.failed():  # it was left out before
-                raise e.guard.error() from e.__cause__
-            e.guard.resolve(True)
-            seg.lost = guards.not_computable(seg, e.guard) | seg.lost
-            _take_back(seg, seg.lost)
+            failed = e
 
 
 def _take_back(seg: Segment, lost: Collection[int] | None = None) -> None:

@@ -225,11 +225,7 @@ class GuardFailed(Exception):
 
 
 def execute(seg: Any, held: set[int]) -> None:
-    """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
-    shutdown.within(_execute, seg, held)
-
-
-def _execute(seg: Any, held: set[int]) -> None:
+    """Run a cut segment: results go to `seg.results` in the same bytecode as the call. To be called `within` jax."""
     state: Node = seg.state
     stats = counters.STATS
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
