@@ -4,7 +4,9 @@ import itertools
 import subprocess
 import sys
 import textwrap
+import types
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,7 +16,9 @@ from bireme.core.base import workers
 from bireme.core.graph import pieces
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.segment import local
-from bireme.core.run import beside, lookup, tiers
+from bireme.core.record import flush
+from bireme.core.run import beside, lookup, loss_reads, tiers
+from bireme.core.xla_exec import kernel_choice, xla
 from bireme.core.xla_exec import pieces as programs
 
 
@@ -191,12 +195,22 @@ def test_a_program_takes_over_by_count(soon):
     assert tiers_seen[at + 1 :] == ["known"] * (11 - at)
 
 
-def test_no_recompile_forbids_to_begin_one(soon):
+def test_no_recompile_forbids_to_begin_one_for_a_new_graph(soon):
     net, x = Net(layers=10, width=64), bireme.ones([256, 8])
     with bireme.debug.no_recompile():
         net(x).numpy()
         with pytest.raises(bireme.errors.RecompileError):
             net(x).numpy()
+
+
+def test_no_recompile_lets_one_go_on_for_a_known_graph(soon):
+    net, x = Net(layers=10, width=64), bireme.ones([256, 8])
+    net(x).numpy()
+    bireme.debug.reset_stats()
+    with bireme.debug.no_recompile():
+        for _ in range(8):
+            net(x).numpy()
+    assert bireme.debug.stats()["compiles"] == 1
 
 
 def test_the_flag_waits_instead():
@@ -207,6 +221,94 @@ def test_the_flag_waits_instead():
         assert beside.compiling(graph, live, (), 2) is None
     finally:
         bireme.set_flags({"FLAGS_compile_beside": True})
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """The CPU taken for an accelerator: pieces from the first run, the whole graph from the eighth."""
+    monkeypatch.setattr(beside, "at_once", lambda graph: len(graph.nodes) >= beside.LEAST_CALLS)
+    monkeypatch.setattr(loss_reads, "worth_it", beside.at_once)
+    monkeypatch.setattr(tiers, "whole", lambda run, compile_work: tiers.Beside(5, 8))
+    bireme.set_flags({"FLAGS_interpret": False})
+    flush.flush()
+    lookup.clear()
+    yield
+    bireme.set_flags({"FLAGS_interpret": True})
+
+
+def stepper():
+    """A training step of the small network, always with the same weights."""
+    bireme.seed(0)
+    net = Net()
+    opt = bireme.optimizer.AdamW(0.01, parameters=net.parameters())
+    x, y = bireme.ones([32, 8]), bireme.to_tensor(np.arange(32) % 3)
+
+    def step():
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        return loss
+
+    return step
+
+
+def tiers_of(step, runs, read):
+    """The executor of each run's program, whether it gives the loss early, and the losses."""
+    found, losses = [], []
+    for _ in range(runs):
+        loss = step()
+        losses.append(loss.item() if read else loss)
+        bireme.debug.flush()
+        last = [p for e in lookup._graphs.values() for p in e.compiled if len(e.graph.nodes) > 50]
+        found.append((last[-1].tier, last[-1].front is not None))
+    return found, [float(loss) for loss in losses]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_the_whole_takes_the_place_of_pieces_by_count(accelerator, read):
+    found, losses = tiers_of(stepper(), 10, read)
+    assert found == [("xla_pieces", False)] * 7 + [("xla", read)] * 3
+    with bireme.debug.use_executor("interpreter"):
+        step = stepper()
+        expected = [step().item() for _ in range(10)]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    lookup.clear()
+    assert tiers_of(stepper(), 10, read)[1] == losses, "the same bits again"
+
+
+def test_a_whole_that_cannot_be_compiled_leaves_the_pieces(accelerator, monkeypatch):
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(xla.XLA, "prepare", fails, raising=False)
+    found, losses = tiers_of(stepper(), 10, False)
+    assert {tier for tier, _ in found} == {"xla_pieces"}
+    assert np.all(np.isfinite(losses))
+
+
+def test_no_recompile_lets_the_whole_come(accelerator):
+    step = stepper()
+    tiers_of(step, 2, True)
+    with bireme.debug.no_recompile():
+        found, _ = tiers_of(step, 8, True)
+    assert found[-1] == ("xla", True)
+
+
+def test_numbers_go_to_an_accelerator_once(monkeypatch):
+    step = stepper()
+    graph, _ = graph_of(lambda: [step()])
+    every = tuple(range(len(graph.value_sigs)))  # those of the update too
+    run = programs.IN_PIECES.prepare(graph, every, (), graph.device)
+    sent = []
+    monkeypatch.setattr(xla, "put", lambda array, device: sent.append(array.tobytes()) or array)
+    monkeypatch.setattr(run, "_device", types.SimpleNamespace(is_cpu=False))
+    vectors = [np.arange(len(places), dtype=dtype.np) for dtype, places in graph.packs]
+    first = run._numbers(vectors)
+    assert 0 < len(sent) == len(set(sent))
+    again = run._numbers(vectors)
+    assert len(sent) == len(set(sent))
+    assert all(a is b for old, new in zip(first, again, strict=True) for a, b in zip(old, new, strict=True))
 
 
 def test_programs_of_pieces_are_bounded(monkeypatch):
@@ -252,3 +354,14 @@ def test_the_end_of_a_program_drops_what_was_not_begun():
     command = [sys.executable, "-c", textwrap.dedent(END)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0 and ended.stdout == "told\n" and not ended.stderr
+
+
+def test_which_kernels_are_not_timed():
+    def options(fn, *args):
+        return kernel_choice.options(jax.make_jaxpr(fn)(*args))
+
+    x, w, i = np.ones((1, 2, 5, 5), np.float32), np.ones((2, 2, 3, 3), np.float32), np.array([0, 0])
+    conv = jax.jit(lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"))
+    assert options(lambda x: x @ x, x) == kernel_choice.PRODUCTS
+    assert options(conv, x, w) == kernel_choice.CONVOLUTIONS
+    assert options(lambda x, w, i: conv(x, w).at[i].add(1.0), x, w, i) == {}

@@ -12,7 +12,7 @@ from typing import Any
 _tasks: deque[tuple[Future, Callable[[], Any]]] = deque()
 _lock = threading.Lock()
 _running = [0]
-_FAILURES = (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OSError)
+FAILURES = (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OSError)
 
 
 def submit(task: Callable[[], Any]) -> Future:
@@ -45,7 +45,7 @@ def _work() -> None:
         elif future.set_running_or_notify_cancel():
             try:
                 future.set_result(task())
-            except _FAILURES as e:  # told to whoever waits for it
+            except FAILURES as e:  # told to whoever waits for it
                 future.set_exception(e)
             finally:
                 if not future.done():

@@ -88,3 +88,13 @@ def compiling(bound: Any) -> float:
     if bound.is_ufunc:
         return COMPILE_ARITHMETIC if bound.op.numpy_form in _ARITHMETIC else COMPILE_UFUNC
     return COMPILE_CALL + COMPILE_NEST * bound.is_nest
+
+
+# What an accelerator takes: a launch, an element that is read or written, an operation of products. For a fast one (an
+# H200), so that on others it is rather more: who waits for a number of runs then waits longer.
+LAUNCH, MOVED, MULTIPLIED = 10.0, 2e-6, 3e-9
+
+
+def on_accelerator(elements: float, more: float, flops: float) -> float:
+    """What a call takes there, in microseconds and roughly; what it goes over besides is multiplied and added."""
+    return LAUNCH + MOVED * elements + MULTIPLIED * (flops + 2 * more)

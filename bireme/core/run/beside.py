@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from bireme.core.base import flags, workers
+from bireme.core.graph import cost
 from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
 from bireme.core.run import tiers
@@ -57,6 +59,38 @@ def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met:
         return None
     when = tiers.beside(graph.work, cut.compile_work(cut.cut(graph, live, donate, pieces.UNIT)), met)
     return None if when is None else Compiling(graph, when)
+
+
+class Whole:
+    """The program of a whole graph, compiled beside the runs of its pieces to take their place.
+
+    `make` compiles it, given whether the loss is to be there early and what to enter while it is lowered.
+    """
+
+    def __init__(self, graph: Graph, make: Callable[[bool, type], Any]):
+        run = sum([cost.on_accelerator(*node.bound.amounts(node.sigs, node.outs)) for node in graph.nodes])
+        self.when = tiers.whole(run, sum([cost.compiling(node.bound) for node in graph.nodes]))
+        self._make, self._runs = make, 0
+        self._made: Any = None
+
+    def due(self, early: bool) -> bool:
+        """Count a run, and begin to compile when it is time; whether the program takes over in this run."""
+        self._runs += 1
+        if self._runs >= self.when.begin and self._made is None:
+            self._made = workers.submit(lambda: self._make(early, _between))
+        return self._runs >= self.when.due
+
+    def take(self) -> Any:
+        """The program, waited for; None where the compiler has failed, as for want of memory."""
+        try:
+            return self._made.result()
+        except workers.FAILURES:
+            return None
+
+
+def at_once(graph: Graph) -> bool:
+    """Whether the first run waits for pieces, since nothing else can run it meanwhile: on an accelerator."""
+    return not graph.device.is_cpu and len(graph.nodes) >= LEAST_CALLS and bool(flags.compile_beside.value)
 
 
 # held while a piece is lowered, which is Python's work: a fork waits for its end, as the child would have its locks

@@ -30,6 +30,7 @@ class Note:
         "interpreted",
         "entry",
         "before",
+        "inside",
         "_runs",
         "_reason",
         "_earlier",
@@ -43,6 +44,7 @@ class Note:
         self.compiles, self.compile_ms, self.interpreted = 0, 0.0, 0
         self.entry: Any = None
         self.before = (0, 0, 0, 0.0, 0)  # the counts at the last reset
+        self.inside = bool(_local.forbidden)  # it was met for the first time inside of `no_recompile`
         self._runs = (0, 0)
         self._reason: str | None = None
         self._earlier: tuple[ref[Graph], ...] = ()
@@ -134,11 +136,13 @@ class _Local(threading.local):
 _local = _Local()
 
 
-def compiling(entry: Any, live: tuple, dead: tuple) -> None:
-    """Called before a compilation; raises an error inside ``no_recompile``."""
+def compiling(entry: Any, beside_runs: bool = False) -> None:
+    """Called before a compilation; raises an error inside ``no_recompile``. Not for one beside the runs of a graph that
+    was known before: it was foreseen, and no run is slowed down by it.
+    """
     if entry.compiled:
         entry.note.reason = "other results of the same calls are held than before"
-    if _local.forbidden:
+    if _local.forbidden and (entry.note.inside or not beside_runs):
         message = f"a segment of {len(entry.graph.nodes)} operators: {entry.note.reason}"
         raise errors.RecompileError(f"no_recompile: expected a known program, got {message}\n  at {entry.note.where}")
 

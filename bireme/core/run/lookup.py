@@ -31,7 +31,7 @@ from bireme.core.graph.graph import Graph, Node, Value
 from bireme.core.numpy_exec import interpreter
 from bireme.core.run import beside, explain, loss_reads, prefetch, tiers
 from bireme.core.run.tiers import Tier
-from bireme.core.xla_exec import split_step, xla
+from bireme.core.xla_exec import pieces, split_step, xla
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
@@ -43,12 +43,13 @@ class Executable:
     see `split_step`.
     """
 
-    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers")
+    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers", "later")
 
     def __init__(
         self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None
     ):
         self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
+        self.later: beside.Whole | None = None  # what will take its place
         self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
         self.numbers: tuple[list[int], list[int]] | None = (
             None  # places of its results of one number, see `loss_reads.Watch`
@@ -103,6 +104,9 @@ class Entry:
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
         with _lock:  # whoever compiles now has taken the programs of its own kind, see `_compile`
+            if any(p.tier == "xla_pieces" for p in self.compiled):  # these do: what takes their place will
+                self.early = not self.early
+                return
             others = self.others or ({}, [])
             self.early, self.others = not self.early, (self.exact, self.compiled)
             self.exact, self.compiled = others
@@ -261,6 +265,8 @@ def execute(seg: Any, held: set[int]) -> None:
         if program.tier != "interpreter":
             entry.family.clock += 1
             entry.last = entry.family.clock
+    if program.later is not None and program.later.due(entry.early):
+        program = _take_over(entry, program)
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
@@ -372,7 +378,7 @@ def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
     if not entry.beside or entry.compiled:
         return True
     if entry.met >= entry.beside.when.begin and not entry.beside.begun:
-        explain.compiling(entry, live, dead)
+        explain.compiling(entry, beside_runs=True)
         entry.beside.begin(live, donate)
     return entry.met >= entry.beside.when.due
 
@@ -461,7 +467,8 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
     """A new program, made while other threads go on; its place in the family is taken before."""
     graph, family, (live, dead, (_, interpret)) = entry.graph, entry.family, key
     with _lock:
-        explain.compiling(entry, live, dead)
+        waiting = entry.beside if interpret and not exact_only and not entry.early else None
+        explain.compiling(entry, beside_runs=bool(waiting))
         exact, compiled, in_parts = entry.exact, entry.compiled, entry.early  # those of now: `turn` may exchange them
         entry.last = family.clock
         family.entries.setdefault(id(entry), entry)
@@ -471,21 +478,20 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
             every, seen = len(compiled) >= 3, {i for p in compiled for i in p.live}
             live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted(seen.union(live)))
             dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in compiled])))
-        parts = split_step.parts(graph, live) if in_parts and not exact_only else None
-        if parts is not None:
-            read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
-            dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
-        else:
-            dead = _worth_donating(graph, live, dead)
-        start, tier = time.perf_counter(), "xla"
-        with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
-            if parts is not None:
-                front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
-            elif entry.beside and interpret and not exact_only:
-                front, call, tier = None, entry.beside.take(live, dead), "xla_pieces"
+        start, tier, front = time.perf_counter(), "xla", None
+        at_once = not exact_only and beside.at_once(graph)
+        with _told(graph, f": {entry.note.reason}" if in_parts else ""):
+            if at_once or waiting:
+                tier, donate = "xla_pieces", _worth_donating(graph, live, dead)
+            if waiting:
+                call = waiting.take(live, donate)
+            elif at_once:
+                call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
             else:
-                front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
-            program = Executable(live, dead, call, len(graph.leaf_sigs), tier, front)
+                donate, front, call = _whole(entry, live, dead, in_parts and not exact_only)
+            program = Executable(live, donate, call, len(graph.leaf_sigs), tier, front)
+            if at_once:
+                program.later = beside.Whole(graph, functools.partial(_whole, entry, live, dead))
     except BaseException:
         with _lock:
             if not compiled and not entry.others:
@@ -498,6 +504,48 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
         entry.last = family.clock
         family.entries.setdefault(id(entry), entry)  # another shape may have taken its place
         return _keep(exact, key, program)
+
+
+def _whole(
+    entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], early: bool, between: Any = contextlib.nullcontext
+) -> tuple[tuple[int, ...], Any, Any]:
+    """A graph as one program, or as two where its loss is to be there early: leaves that it donates, `front` and call."""
+    graph = entry.graph
+    parts = split_step.parts(graph, live) if early else None
+    if parts is None:
+        donate = _worth_donating(graph, live, dead)
+        found = _read_ahead(entry, live, donate) or xla.XLA.prepare(graph, live, donate, graph.device, between)
+        return donate, None, found
+    read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
+    donate = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
+    return donate, *xla.prepare_early(graph, live, donate, graph.device, parts, between)
+
+
+def _take_over(entry: Entry, program: Executable) -> Executable:
+    """The program of the whole graph in the place of its pieces: waited for, once, if the compiler is not ready."""
+    with _lock:
+        later, program.later = program.later, None
+    if later is None:  # another thread does it
+        return program
+    start = time.perf_counter()
+    try:
+        with _told(entry.graph, ""):
+            made = later.take()
+    except KeyboardInterrupt:
+        program.later = later  # the next run waits for it
+        raise
+    if made is None:
+        return program
+    donate, front, call = made
+    new = Executable(program.live, donate, call, len(entry.graph.leaf_sigs), "xla", front)
+    with _lock:
+        explain.compiled(entry, time.perf_counter() - start)
+        for exact, compiled in [(entry.exact, entry.compiled), *([] if entry.others is None else [entry.others])]:
+            compiled[:] = [new if p is program else p for p in compiled]
+            exact.update({key: new for key, p in exact.items() if p is program})
+        if front is not None and entry.others is None:
+            entry.others = {}, []  # when the loop stops to read, it gets the program of the whole
+    return new
 
 
 def _read_ahead(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Any:

@@ -24,6 +24,8 @@ COMPILE_SIMPLE_CALL, COMPILE_CALL, COMPILE_EXTRA_RESULT = 1e3, 1e4, 1e4
 SHORT_COMPILE = 2e6  # nobody minds this wait
 WAITED_COMPILE, WAITED_RUNS = 5e5, 8  # a compile that takes this, or as long as so many runs, is waited for
 BRIEF_COMPILE = SHORT_COMPILE / 10
+WHOLE_RUNS = 2  # the runs of pieces have taken so many times as long as the compile of the whole before that is begun
+FIRST_WHOLE = 4  # runs after which it is known what is read of each, see `loss_reads`
 
 # A loop of tiny operators, as a hand-written recurrence, takes seconds to compile and microseconds to run.
 LOOP_CALLS, TINY_CALL = 250, 60.0
@@ -138,6 +140,17 @@ def beside(work: float, compile_work: float, met: int) -> Beside | None:
         return None
     runs = math.ceil(compile_work / work)
     begin = max(met, runs)
+    return Beside(begin, begin + runs)
+
+
+def whole(run: float, compile_work: float) -> Beside:
+    """When to compile a whole graph beside the runs of its pieces.
+
+    A process that ends in the middle of it waits for the compiler: it is begun when the runs have taken twice as long,
+    so that this is at most half of the time. As long again it may take, the runs beside it included.
+    """
+    runs = WHOLE_RUNS * math.ceil(compile_work / run)
+    begin = max(runs, FIRST_WHOLE)
     return Beside(begin, begin + runs)
 
 

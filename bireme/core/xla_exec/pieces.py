@@ -107,7 +107,7 @@ def _lowered(piece: Piece, graph: Graph, device: Device) -> Any:
     specs = [xla.spec(s) for s in sigs]
     vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in packs.items()]
     args = [specs[i] for i in piece.donate], [specs[i] for i in kept], vectors
-    return xla.lowered(program, args, (0,), device, None)
+    return xla.lowered(program, args, (0,), device, None, short=True)
 
 
 def _packs(piece: Piece, graph: Graph) -> dict[Any, list[int]]:
@@ -144,6 +144,8 @@ class _Run:
             over = [r for r in piece.reads if last[r] == at and r not in wanted]
             self._steps.append((future, donated, others, vectors, piece.gives, (*over, *unread)))
         self._programs: list[Program] | None = None
+        self._device = graph.device
+        self._sent: dict[tuple[int, bytes], Any] = {}  # vectors of numbers on the device, see `_numbers`
 
     def wait(self) -> list[Program]:
         """The programs, when all of them are compiled."""
@@ -157,14 +159,31 @@ class _Run:
         env: list[Any] = [None] * self._n_values
         env += [given[place] for place in self._order]
         del given
-        for program, (_, taken, read, numbers, gives, over) in zip(self.wait(), self._steps):
+        numbers = self._numbers(vectors)
+        for program, vector, (_, taken, read, _, gives, over) in zip(self.wait(), numbers, self._steps):
             call = program.first if first else program.call
-            made = call([env[r] for r in taken], [env[r] for r in read], [vectors[v][i] for v, i in numbers])
+            made = call([env[r] for r in taken], [env[r] for r in read], vector)
             for i, a in zip(gives, made):
                 env[i] = a
             for r in over:
                 env[r] = None
         return [env[i] for i in self._live]
+
+    def _numbers(self, vectors: list) -> list[list]:
+        """The vectors of numbers of each piece; to an accelerator, those that are equal or were there before are sent
+        once: of an update of many parameters all pieces have the same.
+        """
+        own = [[(v, vectors[v][i]) for v, i in step[3]] for step in self._steps]
+        if self._device.is_cpu:
+            return [[a for _, a in piece] for piece in own]
+        keys = [[(v, a.tobytes()) for v, a in piece] for piece in own]
+        sent: dict[tuple[int, bytes], Any] = {}
+        for piece, named in zip(own, keys):
+            for (_, a), key in zip(piece, named):
+                if key not in sent:
+                    sent[key] = self._sent[key] if key in self._sent else xla.put(a, self._device)
+        self._sent = sent
+        return [[sent[key] for key in named] for named in keys]
 
 
 IN_PIECES = InPieces()

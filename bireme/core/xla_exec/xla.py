@@ -6,6 +6,8 @@ import functools
 import re
 import signal
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import starmap
 from typing import Any
 
@@ -17,12 +19,12 @@ from bireme.core.base import shutdown
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
-from bireme.core.xla_exec import compile_cache, lowered_cache, lowering, matmul_backend, split_step
+from bireme.core.xla_exec import compile_cache, kernel_choice, lowered_cache, lowering, matmul_backend, split_step
 
 # Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")`
 # would be 0 and on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against
 # cuBLAS's takes some 7 s for each shape and gains about 1 %, that of other kernels a fifth of the compile and gains
-# nothing.
+# nothing; `kernel_choice` has the rest.
 EXACT = {"xla_allow_excess_precision": False}
 OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"xla_backend_optimization_level": 1, **EXACT},
@@ -75,14 +77,17 @@ class Xla:
 
     name = "xla"
 
-    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        return _made(
-            lowering.function(graph, live, device.platform),
-            graph,
-            donate,
-            device,
-            lowered_cache.name(graph, live, donate, device),
-        )
+    def prepare(
+        self,
+        graph: Graph,
+        live: tuple[int, ...],
+        donate: tuple[int, ...],
+        device: Device,
+        between: Callable[[], AbstractContextManager] = nullcontext,
+    ) -> Any:
+        """A compiled program; `between` is entered while it is lowered."""
+        name = lowered_cache.name(graph, live, donate, device)
+        return _made(lowering.function(graph, live, device.platform), graph, donate, device, name, None, between)
 
 
 def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
@@ -93,7 +98,12 @@ def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: D
 
 
 def prepare_early(
-    graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, found: split_step.Parts
+    graph: Graph,
+    live: tuple[int, ...],
+    donate: tuple[int, ...],
+    device: Device,
+    found: split_step.Parts,
+    between: Callable[[], AbstractContextManager] = nullcontext,
 ) -> tuple[split_step.Front, Any]:
     """A graph as two programs, see `split_step`."""
     gives = tuple(dict.fromkeys((*found.early, *found.crossing)))
@@ -102,16 +112,23 @@ def prepare_early(
     names = [lowered_cache.name(graph, live, donate, device, part) for part in ("before", "after")]
     first = lowering.part(found.before, [~i for i in reads], graph.places(), gives, device.platform)
     args = [spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
-    before = _program(first, args, (), device, names[0])
+    before = _program(first, args, (), device, names[0], between)
     leaves = [~i for i in range(len(graph.leaf_sigs))]
     rest = lowering.part(found.after, [*leaves, *found.crossing], graph.places(), found.late, device.platform)
-    after = _made(rest, graph, donate, device, names[1], [spec(graph.value_sigs[i]) for i in found.crossing])
+    crossing = [spec(graph.value_sigs[i]) for i in found.crossing]
+    after = _made(rest, graph, donate, device, names[1], crossing, between)
     places = [(0, donate.index(i)) if i in donate else (1, kept.index(i)) for i in reads]
     return split_step.Front(before, found, gives, places), after
 
 
 def _made(
-    fn: Any, graph: Graph, donate: tuple[int, ...], device: Device, name: str | None, more: list | None = None
+    fn: Any,
+    graph: Graph,
+    donate: tuple[int, ...],
+    device: Device,
+    name: str | None,
+    more: list | None = None,
+    between: Callable[[], AbstractContextManager] = nullcontext,
 ) -> Any:
     """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then
     the others.
@@ -130,19 +147,30 @@ def _made(
 
     specs = [spec(s) for s in graph.leaf_sigs]
     args = [specs[i] for i in donate], [specs[i] for i in kept], _vectors(graph), *([] if more is None else [more])
-    return _program(program, args, (0,), device, name)
+    return _program(program, args, (0,), device, name, between)
 
 
-def _program(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> Any:
+def _program(
+    fn: Any,
+    args: tuple,
+    donated: tuple[int, ...],
+    device: Device,
+    name: str | None,
+    between: Callable[[], AbstractContextManager],
+) -> Any:
     """A function compiled for arguments of these shapes."""
     with x64(), jax.default_device(device.jax):
-        return compiled(*lowered(fn, args, donated, device, name))
+        with between():
+            found = lowered(fn, args, donated, device, name)
+        return compiled(*found)
 
 
-def lowered(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the options to compile it with."""
+def lowered(
+    fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None, short: bool = False
+) -> tuple[Any, dict]:
+    """A function lowered for arguments of these shapes, and the options to compile it with; `short`: a small one."""
     with x64(), jax.default_device(device.jax):
-        jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device)
+        jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device, short)
         return lowered_cache.lower(jitted, donated, args, name, device.platform, options_of)
 
 
@@ -159,8 +187,13 @@ def _vectors(graph: Graph) -> list:
     return [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
 
 
-def _options(device: Device, jaxpr: Any) -> dict[str, Any]:
-    return OPTIONS.get(device.platform, {}) | (matmul_backend.options(jaxpr) if device.is_cpu else {})
+def _options(device: Device, short: bool, jaxpr: Any) -> dict[str, Any]:
+    found = dict(OPTIONS.get(device.platform, {}))
+    if device.is_cpu:
+        found |= matmul_backend.options(jaxpr)
+    if device.platform == "cuda":
+        found |= kernel_choice.options(jaxpr) | (kernel_choice.SHORT_PROGRAM if short else {})
+    return found
 
 
 _unknown: set[str] = set()
@@ -272,5 +305,6 @@ class PerOp:
         return call
 
 
-XLA = executor.register(Xla())
-PER_OP = executor.register(PerOp())
+XLA, PER_OP = Xla(), PerOp()
+executor.register(XLA)
+executor.register(PER_OP)

@@ -1,0 +1,39 @@
+"""Which kernels a compiled program takes on CUDA: the ones that cuBLAS and cuDNN propose, without trying all of them.
+
+The compiler would time every kernel that could do: on an H200 half a second for a convolution, five for the gradient of
+a depthwise one, one after another, and a second process may choose others, which round otherwise. Their own first
+proposals are as fast (GPT-2 small 33.5 against 33.2 ms a step; a 3 x 3 convolution 0.28 against 0.27 ms, its gradients
+alike). For products level 0 takes these; for convolutions it takes one that is 400 times as slow, and leaving out what
+is not deterministic takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+PRODUCTS = {"xla_gpu_autotune_level": 0}
+CONVOLUTIONS = {"xla_gpu_exclude_nondeterministic_ops": True}
+
+# Graphs of kernels are made anew whenever a buffer has moved, which for short programs takes longer than to launch them:
+# 0.27 ms of a piece's 0.7.
+SHORT_PROGRAM = {"xla_gpu_enable_command_buffer": ""}
+
+
+def options(program: Any) -> dict[str, Any]:
+    """Options of the compiler for this jaxpr. A scatter would be made deterministic too, one element after another: with
+    one beside convolutions, kernels are timed.
+    """
+    found = set(_primitives(program))
+    if "conv_general_dilated" not in found:
+        return PRODUCTS
+    return {} if any("scatter" in name for name in found) else CONVOLUTIONS
+
+
+def _primitives(program: Any) -> Iterator[str]:
+    for eqn in getattr(program, "jaxpr", program).eqns:  # since jax 0.11 both may be one
+        yield eqn.primitive.name
+        for given in eqn.params.values():
+            for inner in given if isinstance(given, tuple) else (given,):
+                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
+                    yield from _primitives(inner)
