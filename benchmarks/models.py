@@ -53,7 +53,7 @@ def fill_torch(torch, model):
             if name.endswith("num_batches_tracked"):
                 continue
             known = name.replace("running_mean", "_mean").replace("running_var", "_variance")
-            turned = p.dim() == 2 and not name.endswith(("token.weight", "position.weight", "kind.weight"))
+            turned = p.dim() == 2 and not name.endswith(("token.weight", "position.weight", "kind.weight", "table"))
             shape = tuple(p.shape)[::-1] if turned else tuple(p.shape)
             new = torch.from_numpy(value(known, shape))
             p.copy_(new.t() if turned else new)

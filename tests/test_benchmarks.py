@@ -13,6 +13,7 @@ import pytest
 
 import bireme
 from benchmarks import networks, run
+from benchmarks.first_minute import NETWORKS, TOLERANCE, paddle_step
 from benchmarks.jobs import CHAOTIC, FIRST
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +34,12 @@ SCRIPTS = {
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),
+    "first_minute": ("--tiny --peers bireme --only llama --filled", r"llama +bireme, second process +[\d.]+ "),
+}
+MODES = {
+    "lengths": r"bireme +[\d.]+ +[\d.]+ ",
+    "generate": r"cache written by index +bireme +[\d.]+ ",
+    "operators": r"layer_norm +[\d.]+ +[\d.]+",
 }
 # told by paddlepaddle 3.2.2: the first losses of the networks of jobs, at their tiny sizes
 LOSSES = {
@@ -54,7 +61,15 @@ LOSSES = {
     "graph": (6.4612, 10.520),
     "pinn": (0.47856, 0.44580),
 }
-BY_HAND = {"gpt2", "accelerator"}  # they need a GPU
+# told by torch 2.13.0 in float32: the first losses of first_minute's own networks, at their tiny sizes
+TOLD_BY_TORCH = {
+    "mobilenet_v3": (2.3052, 2.3061),
+    "convnext": (2.2574, 2.2027),
+    "swin": (2.3075, 2.3123),
+    "unet": (1.4063, 1.6596),
+    "llama": (6.2874, 6.2545),
+}
+BY_HAND = {"gpt2", "accelerator", "first_minute"}  # they need a GPU
 
 
 def test_every_benchmark_is_tried():
@@ -68,7 +83,15 @@ def functions(path):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_benchmark_runs_to_its_end(name, tmp_path):
-    arguments, row = SCRIPTS[name]
+    run_to_its_end(name, *SCRIPTS[name], tmp_path)
+
+
+@pytest.mark.parametrize("what", MODES)
+def test_the_first_minute_has_other_modes(what, tmp_path):
+    run_to_its_end("first_minute", f"--what {what} --tiny --peers bireme", MODES[what], tmp_path)
+
+
+def run_to_its_end(name, arguments, row, tmp_path):
     command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{name}", *arguments.split()]
     env = {**os.environ, "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=250)
@@ -89,3 +112,12 @@ def test_a_network_of_jobs_trains_as_with_paddle(name):
         found = [step(i) for i in range(FIRST)]
     compared = 1 if name in CHAOTIC else FIRST
     assert found[:compared] == pytest.approx(LOSSES[name][:compared], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", TOLD_BY_TORCH)
+def test_a_network_of_the_first_minute_trains_as_with_torch(name):
+    network = NETWORKS[name]
+    with bireme.debug.use_executor("interpreter"):
+        step, data = paddle_step(bireme, network, network.tiny)
+        found = [step(*batch) for batch in data]
+    assert found == pytest.approx(TOLD_BY_TORCH[name], rel=TOLERANCE)  # in bfloat16
