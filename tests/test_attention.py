@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bireme
+from bireme.core.base import dtype as dtypes
 from bireme.nn.functional import flash_attention as flash
 from bireme.ops.nn import attention
 
@@ -149,3 +150,24 @@ def test_the_interpreter_goes_by_blocks_of_rows(monkeypatch):
     for one, other in zip(whole, [made(mask), made(mask[:, :, :1])], strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "width", "dtype", "masked", "takes"),
+    [
+        (128, 128, 64, "bfloat16", False, True),
+        (128, 96, 128, "float16", False, True),
+        (1, 33, 64, "bfloat16", False, False),  # one query and a cache: jax refuses odd lengths
+        (1, 64, 64, "bfloat16", False, False),
+        (64, 33, 64, "bfloat16", False, False),
+        (64, 64, 20, "bfloat16", False, False),
+        (64, 64, 256, "bfloat16", False, False),
+        (64, 64, 64, "float32", False, False),
+        (64, 64, 64, "bfloat16", True, False),
+        (0, 64, 64, "bfloat16", False, False),
+        (64, 0, 64, "bfloat16", False, False),
+    ],
+)
+def test_where_the_kernel_of_cudnn_applies(rows, length, width, dtype, masked, takes):
+    query, key = (2, rows, 8, width), (2, length, 2, width)
+    assert attention.cudnn_takes(query, key, key, dtypes.of(dtype).np, masked) is takes

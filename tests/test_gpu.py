@@ -38,10 +38,11 @@ def test_tensors_of_two_devices_do_not_mix_unsaid():
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("heads", [(8, 8), (8, 2), (8, 1)])
-@pytest.mark.parametrize("length", [128, 100])
-def test_attention_in_bfloat16_is_that_of_float32(causal, heads, length):
+@pytest.mark.parametrize("lengths", [(128, 128), (100, 100), (33, 33), (1, 33), (1, 64), (2, 64), (64, 7)])
+@pytest.mark.parametrize("width", [64, 40, 20, 160])
+def test_attention_in_bfloat16_is_that_of_float32(causal, heads, lengths, width):
     g = np.random.default_rng(0)
-    shapes = [(2, length, heads[0], 64), (2, length, heads[1], 64), (2, length, heads[1], 64)]
+    shapes = [(2, lengths[0], heads[0], width), *[(2, lengths[1], heads[1], width)] * 2]
     arrays = [g.standard_normal(s).astype("float32") for s in shapes]
     found = []
     for dtype, place in (("float32", "cpu"), ("bfloat16", "gpu")):

@@ -292,17 +292,25 @@ attention.infer(lambda query, value: sig_of((*query.shape[:3], value.shape[3]), 
 attention.check(lambda query, key, value, mask: check_shapes("scaled_dot_product_attention", query, key, value, mask))
 
 
+def cudnn_takes(query, key, value, dtype, masked):
+    """Whether cuDNN's kernel, with its gradient, applies to these shapes; where it does not, jax raises."""
+    width, rows, length = query[3], query[1], key[1]
+    return (
+        dtype.itemsize == 2
+        and not masked
+        and width % 8 == 0
+        and width <= 128
+        and width == value[3]
+        and rows % 2 == 0
+        and length % 2 == 0
+        and query[0] == key[0]
+        and 0 not in (*query, *key)
+    )
+
+
 def _fused(query, key, value, mask, causal):
-    """cuDNN's kernel as a function of queries, keys and values; None where dtype, width or a mask rule it out."""
-    wide = query.shape[-1] % 8 or query.shape[-1] > 128 or query.shape[-1] != value.shape[-1]
-    if (
-        query.dtype.itemsize != 2
-        or wide
-        or mask is not None
-        or 0 in query.shape
-        or 0 in key.shape
-        or query.shape[0] != key.shape[0]
-    ):
+    """cuDNN's kernel as a function of queries, keys and values; None where it does not apply."""
+    if not cudnn_takes(query.shape, key.shape, value.shape, query.dtype, mask is not None):
         return None
     return lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
 
