@@ -22,6 +22,13 @@ from bireme.core.xla_exec import kernel_choice, xla
 from bireme.core.xla_exec import pieces as programs
 
 
+@pytest.fixture(autouse=True)
+def on_cpu():
+    """Also where there is a GPU: what is shown here are counts, and sums to the last digit."""
+    with bireme.device_guard("cpu"):
+        yield
+
+
 def runs(text):
     """Where a sequence of calls, one letter each, is cut."""
     return [text[a:b] for a, b in pieces._runs(text)]

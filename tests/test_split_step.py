@@ -14,6 +14,13 @@ from bireme.core.run import lookup, loss_reads
 from bireme.core.xla_exec import split_step
 
 
+@pytest.fixture(autouse=True)
+def on_cpu():
+    """Also where there is a GPU: what is shown here are counts, and sums to the last digit."""
+    with bireme.device_guard("cpu"):
+        yield
+
+
 @pytest.fixture
 def apart(monkeypatch):
     """The CPU taken for a device that computes while the host records."""

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
+from bireme.core.base import workers
+
 SHARED_PRODUCT = 1 << 24
 PRODUCT_PART = 1 << 22
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
@@ -58,15 +60,9 @@ one_thread = _OneThread()
 
 
 @functools.cache
-def processors() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@functools.cache
 def cores() -> int:
     """How many products are shared among: as many as BLAS would have threads, which OMP_NUM_THREADS may say."""
-    return min(processors(), max([library["num_threads"] for library in _controller().info()], default=1))
+    return min(workers.processors(), max([library["num_threads"] for library in _controller().info()], default=1))
 
 
 class _Workers:

@@ -27,12 +27,11 @@ import jaxlib
 import numpy as np
 from jax import export
 
-from bireme.core.base import flags, registry
+from bireme.core.base import flags, registry, workers
 from bireme.core.base.device import Device
 from bireme.core.base.dtype import DType
 from bireme.core.graph.bound import Bound, GradBound
 from bireme.core.graph.graph import Graph, Sig
-from bireme.core.numpy_exec import blas
 from bireme.core.xla_exec import compile_cache, private
 
 MIN_CALLS = 64  # calls: fewer are traced in some 20 ms
@@ -204,7 +203,7 @@ def _package() -> tuple[str, ...]:
         jaxlib.__version__,
         np.__version__,
         platform.machine(),
-        str(blas.processors()),
+        str(workers.processors()),
     )
 
 

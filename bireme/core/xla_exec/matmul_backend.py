@@ -6,7 +6,7 @@ import math
 import platform
 from typing import Any
 
-from bireme.core.numpy_exec import blas
+from bireme.core.base import workers
 
 # On ARM the products of Eigen are a sixth faster than those of YNNPACK, which is the compiler's choice: 35 against 30
 # GFLOP/s on each core of a Neoverse N1. On x86 with AVX-512 they are at most a tenth ahead. But the products of a batch
@@ -25,7 +25,7 @@ def options(program: Any) -> dict[str, Any]:
     if not ARM:
         return {}
     single, batched = multiplications(program)
-    return BY_EIGEN if single and batched * (blas.processors() - 1) <= single * GAIN else {}
+    return BY_EIGEN if single and batched * (workers.processors() - 1) <= single * GAIN else {}
 
 
 def multiplications(program: Any) -> tuple[int, int]:
