@@ -1,6 +1,7 @@
 """Graphs in pieces: what repeats is found and shared, the numbers are those of the whole, and counts decide the rest."""
 
 import itertools
+import re
 import subprocess
 import sys
 import textwrap
@@ -292,6 +293,16 @@ def test_a_whole_that_cannot_be_compiled_leaves_the_pieces(accelerator, monkeypa
     found, losses = tiers_of(stepper(), 10, False)
     assert {tier for tier, _ in found} == {"xla_pieces"}
     assert np.all(np.isfinite(losses))
+
+
+def test_explain_says_what_runs_and_what_will(accelerator):
+    step = stepper()
+    bireme.debug.reset_stats()
+    tiers_of(step, 6, True)
+    told = bireme.debug.explain()[-1]["run by"]
+    assert re.fullmatch(r"\d+ pieces, \d+ different; one program from run 8", told)
+    tiers_of(step, 3, True)
+    assert bireme.debug.explain()[-1]["run by"] == "two programs"
 
 
 def test_no_recompile_lets_the_whole_come(accelerator):

@@ -328,6 +328,7 @@ def test_explain_has_a_row_per_segment():
     assert row["hits"] == 1
     assert row["compile_ms"] > 0
     assert {"met", "MB", "why"} <= set(row)
+    assert row["run by"] == "one program"
     assert re.search(r"segment\s+ops", str(bireme.debug.explain()))
 
 
@@ -340,6 +341,7 @@ def test_the_table_shows_what_ran_since_the_reset():
         (x * 2.0 - 7.0).numpy()
     (row,) = bireme.debug.explain()
     assert (row["ops"], row["met"] + row["hits"], row["compiles"]) == (2, 3, 0)
+    assert row["run by"] == "the interpreter"
 
 
 def test_stats_are_documented_counters():

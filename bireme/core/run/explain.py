@@ -210,7 +210,7 @@ class Explanation(list):
     """Rows of ``explain``: a list of dicts that is printed as a table."""
 
     def __repr__(self) -> str:
-        heads = ["segment", "ops", "met", "hits", "compiles", "compile_ms", "interpreted", "MB", "why"]
+        heads = ["segment", "ops", "met", "hits", "compiles", "compile_ms", "interpreted", "MB", "run by", "why"]
         rows = [[str(r[h]) for h in heads] for r in self]
         widths = [max(len(h), *(len(r[i]) for r in rows)) if rows else len(h) for i, h in enumerate(heads)]
         lines = ["  ".join(h.ljust(w) for h, w in zip(heads, widths))]
@@ -228,8 +228,9 @@ def explain() -> Explanation:
     Returns:
         A list of dicts, printed as a table, with the keys ``segment`` (its lines in the user's code), ``ops`` (number
         of operators), ``hits`` (runs by a known program), ``met`` (runs for which there was none), ``compiles``,
-        ``compile_ms``, ``interpreted`` (runs without a compiled program), ``MB`` (size of the results) and ``why``
-        (what was new about it).
+        ``compile_ms`` (time that runs waited for the compiler), ``interpreted`` (runs without a compiled program),
+        ``MB`` (size of the results), ``run by`` (what runs it now, and what will later) and ``why`` (what was new
+        about it).
 
     Examples:
         >>> bireme.debug.reset_stats()
@@ -245,6 +246,6 @@ def explain() -> Explanation:
         rows.append({
             "segment": note.where, "ops": note.ops, "met": met, "hits": hits, "compiles": compiles,
             "compile_ms": round(compile_ms, 1), "interpreted": interpreted, "MB": round(note.nbytes / 1e6, 2),
-            "why": note.reason,
+            "run by": "" if note.entry is None else note.entry.executor, "why": note.reason,
         })  # fmt: skip
     return rows

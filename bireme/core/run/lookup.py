@@ -101,6 +101,17 @@ class Entry:
             None  # those of the other kind, where there are both
         )
 
+    @property
+    def executor(self) -> str:
+        """What runs it now, and what will take over, in words."""
+        if not self.compiled:
+            return "the interpreter" + (f"; pieces from run {self.beside.when.due}" if self.beside else "")
+        program = self.compiled[-1]
+        if program.tier == "xla_pieces":
+            later = "" if program.later is None else f"; one program from run {program.later.when.due}"
+            return f"{program.call.told}{later}"
+        return "two programs" if program.front is not None else "one program"
+
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
         with _lock:  # whoever compiles now has taken the programs of its own kind, see `_compile`

@@ -147,6 +147,11 @@ class _Run:
         self._device = graph.device
         self._sent: dict[tuple[int, bytes], Any] = {}  # vectors of numbers on the device, see `_numbers`
 
+    @property
+    def told(self) -> str:
+        """How many pieces there are, in words."""
+        return f"{len(self._steps)} pieces, {len({id(step[0]) for step in self._steps})} different"
+
     def wait(self) -> list[Program]:
         """The programs, when all of them are compiled."""
         if self._programs is None:
