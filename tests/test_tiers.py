@@ -14,10 +14,11 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.core.base import dtype as dtypes
+from bireme.core.base import workers
 from bireme.core.base.registry import OPS
 from bireme.core.graph import cost, executor
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec import blas, interpreter, planning
+from bireme.core.numpy_exec import interpreter, planning
 from bireme.core.xla_exec import compile_cache, matmul_backend, xla
 
 pytestmark = pytest.mark.usefixtures("compiled_when_met_again")
@@ -663,7 +664,7 @@ def test_products_of_batches_decide_who_multiplies(monkeypatch):
         return x, jax.jit(jnp.matmul)(pairs, pairs)
 
     def options_with(cores, batch):
-        monkeypatch.setattr(blas, "processors", lambda: cores)
+        monkeypatch.setattr(workers, "processors", lambda: cores)
         spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (batch, 4, 4))]
         return matmul_backend.options(jax.jit(program).trace(*spec).jaxpr)
 
