@@ -498,6 +498,7 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
                 call = waiting.take(live, donate)
             elif at_once:
                 call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
+                call.wait()  # here, where it is told and can be interrupted
             else:
                 donate, front, call = _whole(entry, live, dead, in_parts and not exact_only)
             program = Executable(live, donate, call, len(graph.leaf_sigs), tier, front)
