@@ -53,10 +53,8 @@ class Activation(Layer):
         super().__init__()
         given = self._take(args, kwargs)
         self._name = self.name = given.pop("name")
-        for (
-            k,
-            v,
-        ) in given.items():  # an argument `axis` is the attribute `_axis`, which `forward` reads as Paddle's does
+        for k, v in given.items():
+            # an argument `axis` is the attribute `_axis`, which `forward` reads as Paddle's does
             setattr(self, f"_{k}", v)
 
     @classmethod

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -290,3 +292,14 @@ def shared(part: tuple) -> tuple:
 
 def _shapeless(r: Any) -> Any:
     return shared((r.dtype, r.ndim)) if r.__class__ is Sig else r
+
+
+def fitting(given: Iterable[tuple[int, Sig]], wanted: Iterable[Sig]) -> tuple[int, ...]:
+    """Of numbered arrays that nobody reads any more, those whose memory one of the wanted results can take."""
+    room = Counter(wanted)
+    found = []
+    for i, sig in given:
+        if room[sig]:
+            room[sig] -= 1
+            found.append(i)
+    return tuple(found)

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from bireme.core.graph import cost
-from bireme.core.graph.graph import Graph, Node, Number
+from bireme.core.graph.graph import Graph, Node, Number, Sig, fitting
 
 LIST = 16  # tensors that one call treats alike: more are shared out
 SHORT = 4  # calls: what repeats but is shorter stays with the calls around it
@@ -301,17 +301,10 @@ def _wire(pieces: list[Piece], graph: Graph, live: tuple[int, ...], donate: tupl
         for piece in same:
             made = piece.made
             piece.gives = tuple([made[place] for place in places])
-            piece.donate = _matching(piece, may, graph)
+            operands = [(place, _sig(graph, piece.reads[place])) for place in sorted(may)]
+            piece.donate = fitting(operands, [graph.value_sigs[i] for i in piece.gives])
 
 
-def _matching(piece: Piece, may: set[int], graph: Graph) -> tuple[int, ...]:
-    """Of operands that nobody reads later, those whose memory a result can take."""
-    room = Counter(graph.value_sigs[i] for i in piece.gives)
-    found = []
-    for place in sorted(may):
-        r = piece.reads[place]
-        sig = graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r]
-        if room[sig]:
-            room[sig] -= 1
-            found.append(place)
-    return tuple(found)
+def _sig(graph: Graph, r: int) -> Sig:
+    """The Sig of a value (>= 0) or a leaf (< 0)."""
+    return graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r]

@@ -2,10 +2,10 @@
 
 The tier depends on counts and sizes alone, never on time or on the state of a cache, so the same script gives the same
 bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
-when it is met for the first time on CPU and compiled from the second time on, or, where that takes long, beside its runs
-(see `beside`). Sequences of operators whose shapes keep
-changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op, or by
-the host if they are small.
+when it is met for the first time on CPU and compiled from the second time on, or, where that takes long, beside its runs;
+on an accelerator it runs in pieces until the program of the whole takes over (see `beside`). Sequences of operators whose
+shapes keep changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by
+op, or by the host if they are small.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from bireme.core.base import counters, errors, flags, shutdown
 from bireme.core.base.device import Fork, started
 from bireme.core.graph import executor, segment
-from bireme.core.graph.graph import Graph, Node, Value
+from bireme.core.graph.graph import Graph, Node, Value, fitting
 from bireme.core.numpy_exec import interpreter
 from bireme.core.run import beside, explain, loss_reads, prefetch, tiers
 from bireme.core.run.tiers import Tier
@@ -586,14 +586,8 @@ def _told(graph: Graph, why: str) -> Iterator[None]:
 def _worth_donating(graph: Graph, live: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
     """Dead leaves whose buffer a result can take: jax warns about any other."""
     copied = _copied_anyway(graph)
-    room = Counter(graph.value_sigs[i] for i in live)
-    found = []
-    for i in dead:
-        sig = graph.leaf_sigs[i]
-        if i not in copied and room[sig]:
-            room[sig] -= 1
-            found.append(i)
-    return tuple(found)
+    leaves = [(i, graph.leaf_sigs[i]) for i in dead if i not in copied]
+    return fitting(leaves, [graph.value_sigs[i] for i in live])
 
 
 def _copied_anyway(graph: Graph) -> set[int]:

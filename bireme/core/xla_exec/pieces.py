@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -145,7 +146,7 @@ class _Run:
             self._steps.append((future, donated, others, vectors, piece.gives, (*over, *unread)))
         self._programs: list[Program] | None = None
         self._device = graph.device
-        self._sent: dict[tuple[int, bytes], Any] = {}  # vectors of numbers on the device, see `_numbers`
+        self._sent: dict[tuple[Any, bytes], Any] = {}  # vectors of numbers on the device, see `_numbers`
 
     @property
     def told(self) -> str:
@@ -178,17 +179,16 @@ class _Run:
         """The vectors of numbers of each piece; to an accelerator, those that are equal or were there before are sent
         once: of an update of many parameters all pieces have the same.
         """
-        own = [[(v, vectors[v][i]) for v, i in step[3]] for step in self._steps]
+        own = [[vectors[v][i] for v, i in step[3]] for step in self._steps]
         if self._device.is_cpu:
-            return [[a for _, a in piece] for piece in own]
-        keys = [[(v, a.tobytes()) for v, a in piece] for piece in own]
-        sent: dict[tuple[int, bytes], Any] = {}
-        for piece, named in zip(own, keys):
-            for (_, a), key in zip(piece, named):
-                if key not in sent:
-                    sent[key] = self._sent[key] if key in self._sent else xla.put(a, self._device)
+            return own
+        sent: dict[tuple[Any, bytes], Any] = {}
+        for vector in itertools.chain(*own):
+            key = vector.dtype, vector.tobytes()
+            if key not in sent:
+                sent[key] = self._sent[key] if key in self._sent else xla.put(vector, self._device)
         self._sent = sent
-        return [[sent[key] for key in named] for named in keys]
+        return [[sent[vector.dtype, vector.tobytes()] for vector in piece] for piece in own]
 
 
 IN_PIECES = InPieces()
