@@ -504,7 +504,7 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
             program = Executable(live, donate, call, len(graph.leaf_sigs), tier, front)
             if at_once:
                 program.later = beside.Whole(graph, functools.partial(_whole, entry, live, dead))
-    except BaseException:
+    except BaseException:  # Ctrl-C too: the place that was taken is free again
         with _lock:
             if not compiled and not entry.others:
                 family.entries.pop(id(entry), None)
