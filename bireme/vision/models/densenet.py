@@ -173,7 +173,8 @@ class DenseBlock(nn.Layer):
         name: str | None = None,
     ):
         super().__init__()
-        self.dropout, self.dense_layer_func = dropout, []
+        self.dropout = dropout
+        self.dense_layer_func: list[Any] = []
         for i in range(num_layers):
             layer = DenseLayer(num_channels + i * growth_rate, growth_rate, bn_size, dropout)
             self.dense_layer_func.append(self.add_sublayer(f"{name}_{i + 1}", layer))
@@ -258,7 +259,8 @@ class DenseNet(nn.Layer):
         self.num_classes, self.with_pool, self.block_config = num_classes, with_pool, list(counts)
         self.conv1_func = ConvBNLayer(3, channels, 7, 2, 3)
         self.pool2d_max = nn.MaxPool2D(3, 2, 1)
-        self.dense_block_func_list, self.transition_func_list = [], []
+        self.dense_block_func_list: list[Any] = []
+        self.transition_func_list: list[Any] = []
         for stage, count in enumerate(counts, 2):
             block = DenseBlock(channels, count, bn_size, growth, dropout, name=f"conv{stage}")
             self.dense_block_func_list.append(self.add_sublayer(f"db_conv_{stage}", block))

@@ -141,7 +141,7 @@ class ShuffleNetV2(nn.Layer):
         layer, (channels, *stages, last) = ACTIVATIONS[act], CHANNELS[scale]
         self._conv1 = ConvNormActivation(3, channels, 3, 2, 1, activation_layer=layer)
         self._max_pool = nn.MaxPool2D(3, 2, 1)
-        self._block_list = []
+        self._block_list: list[Any] = []
         for stage, (out, blocks) in enumerate(zip(stages, BLOCKS, strict=True), 2):
             for i in range(blocks):
                 block = InvertedResidual(out, out, 1, layer) if i else InvertedResidualDS(channels, out, 2, layer)
