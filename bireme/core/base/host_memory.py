@@ -40,7 +40,7 @@ def keep_pages() -> None:
 
 def _will_find_an_accelerator() -> bool:
     """Whether jax will find one when it starts, as far as can be told before."""
-    named = jax.config.jax_platforms
+    named = getattr(jax.config, "jax_platforms", None)
     if named:
         return not named.startswith("cpu")
     plugins = any(importlib.util.find_spec(name) for name in ("jax_plugins", "libtpu"))
