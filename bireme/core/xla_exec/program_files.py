@@ -5,7 +5,6 @@ traced, lowered and compiled again.
 from __future__ import annotations
 
 import atexit
-import pickle
 import zlib
 from typing import Any
 
@@ -15,8 +14,6 @@ from jax.experimental import serialize_executable
 from bireme.core.base import workers
 from bireme.core.base.device import Device
 from bireme.core.xla_exec import compile_cache
-
-_FAILURES = (*workers.FAILURES, EOFError, ImportError, pickle.PickleError, zlib.error)
 
 
 def load(name: str | None, device: Device, args: tuple, results: int) -> Any:
@@ -29,7 +26,7 @@ def load(name: str | None, device: Device, args: tuple, results: int) -> Any:
         return serialize_executable.deserialize_and_load(
             zlib.decompress(payload), *trees, device.jax.client, [device.jax]
         )
-    except _FAILURES:  # of another compiler after all, or of a device that is not there
+    except Exception:  # whatever jax makes of a file that is of another compiler after all, or of a device that is gone
         compile_cache.drop(name)
         return None
 
@@ -50,6 +47,6 @@ def _write(name: str, program: Any) -> None:
         return
     try:
         payload = serialize_executable.serialize(program)[0]
-    except _FAILURES:  # some of what it calls cannot be written down
+    except Exception:  # some of what it calls cannot be written down, for reasons that only jax knows
         return
     compile_cache.write(name, zlib.compress(payload, 1))
