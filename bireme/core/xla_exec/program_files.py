@@ -15,6 +15,9 @@ from bireme.core.base import workers
 from bireme.core.base.device import Device
 from bireme.core.xla_exec import compile_cache
 
+# what jax's pickler raises, too, for a program that cannot be written down, and its own errors for one that it refuses
+_FAILURES = (*workers.FAILURES, EOFError, ImportError, zlib.error, serialize_executable.pickle.PickleError)
+
 
 def load(name: str | None, device: Device, args: tuple, results: int) -> Any:
     """The program that was kept under a name, for arguments of these kinds and a list of results; None without one."""
@@ -26,7 +29,7 @@ def load(name: str | None, device: Device, args: tuple, results: int) -> Any:
         return serialize_executable.deserialize_and_load(
             zlib.decompress(payload), *trees, device.jax.client, [device.jax]
         )
-    except Exception:  # whatever jax makes of a file that is of another compiler after all, or of a device that is gone
+    except _FAILURES:  # of another compiler after all, or of a device that is gone
         compile_cache.drop(name)
         return None
 
@@ -47,6 +50,6 @@ def _write(name: str, program: Any) -> None:
         return
     try:
         payload = serialize_executable.serialize(program)[0]
-    except Exception:  # some of what it calls cannot be written down, for reasons that only jax knows
+    except _FAILURES:
         return
     compile_cache.write(name, zlib.compress(payload, 1))
