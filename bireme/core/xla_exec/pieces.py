@@ -18,7 +18,8 @@ from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.pieces import Piece, cut
-from bireme.core.xla_exec import lowering, xla
+from bireme.core.xla_exec import compile_cache, lowering, program_files, xla
+from bireme.core.xla_exec.program_names import Names
 
 UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
 MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
@@ -56,26 +57,32 @@ class InPieces:
         between: Callable[[], AbstractContextManager] = nullcontext,
     ) -> Any:
         """A call that waits for its programs when it is called first; `between` is entered for each piece lowered."""
-        found = []
+        found, names = [], Names(device)
         for piece in cut(graph, live, donate, UNIT):
             with between():
-                found.append((piece, program_of(piece, graph, device)))
+                found.append((piece, program_of(piece, graph, device, names)))
         return _Run(graph, live, donate, found)
 
 
-def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
-    """The program of a piece, being compiled if it is new; who wants it waits for its result."""
+def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Future:
+    """The program of a piece, being compiled or read if it is new; who wants it waits for its result."""
     key = device, piece.key
     with _lock:
         found = _programs.get(key)
         if found is not None and not _has_failed(found):
             _programs.move_to_end(key)
             return found
-    lowered = _lowered(piece, graph, device)
+    name = names.piece(piece)
+    fn, args = _function(piece, graph, device)
+    kept = name is not None and compile_cache.has(name)
+    lowered = None if kept else xla.lowered(fn, args, (0,), device, short=True)
 
     def compiled() -> Program:
-        with xla.x64(), jax.default_device(device.jax):
-            return Program(xla.compiled(*lowered))
+        found = program_files.load(name, device, args, len(piece.gives)) if kept else None
+        if found is None:
+            made = lowered or xla.lowered(fn, args, (0,), device, short=True)
+            found = xla.compiled(*made, device, args, len(piece.gives), name)
+        return Program(found)
 
     with _lock:
         made = _programs.get(key)
@@ -91,8 +98,8 @@ def _has_failed(program: Future) -> bool:
     return program.done() and (program.cancelled() or program.exception() is not None)
 
 
-def _lowered(piece: Piece, graph: Graph, device: Device) -> Any:
-    """A piece as a function of (arrays it may write over, others, vectors of numbers), lowered."""
+def _function(piece: Piece, graph: Graph, device: Device) -> tuple[Callable, tuple]:
+    """A piece as a function of (arrays it may write over, others, vectors of numbers), and what these are like."""
     sigs = [graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in piece.reads]
     kept = [i for i in range(len(sigs)) if i not in piece.donate]
     packs = _packs(piece, graph)
@@ -107,8 +114,7 @@ def _lowered(piece: Piece, graph: Graph, device: Device) -> Any:
 
     specs = [xla.spec(s) for s in sigs]
     vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in packs.items()]
-    args = [specs[i] for i in piece.donate], [specs[i] for i in kept], vectors
-    return xla.lowered(program, args, (0,), device, None, short=True)
+    return program, ([specs[i] for i in piece.donate], [specs[i] for i in kept], vectors)
 
 
 def _packs(piece: Piece, graph: Graph) -> dict[Any, list[int]]:
