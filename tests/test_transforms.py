@@ -333,6 +333,15 @@ def test_halving_an_array_averages_four_pixels():
     assert F.resize(img.astype(np.float32), (1, 1)).tolist() == [[2.75]]
 
 
+def test_the_nearest_pixel_has_the_last_digit_of_opencv():
+    # told by OpenCV 4.14, whose scale is 1 / (10 / 26): a little more or less than 26 / 10
+    told = {26: [0, 2, 5, 7, 10, 12, 15, 18, 20, 23], 14: [0, 0, 1, 2, 3, 3, 4, 5, 6, 6, 7, 8, 9, 10, 10, 11, 12, 13]}
+    for size, expected in told.items():
+        out = F.resize(np.arange(size, dtype=np.uint8)[None], (1, len(expected)), "nearest")
+        assert out[0].tolist() == expected
+        assert (np.arange(len(expected)) * (size / len(expected))).astype(int).tolist() != expected
+
+
 def test_an_array_of_its_size_is_copied():
     img = image()
     out = F.resize(img, (21, 26))
@@ -442,6 +451,7 @@ def test_random_values_are_erased_in_every_kind():
         (lambda: F.affine(image(), 1, [1], 1.0, 0), r"affine\(translate\): expected 2 numbers"),
         (lambda: F.affine(image(), 1, [1, 2], 0.0, 0), r"affine\(scale\): expected a positive number, got 0"),
         (lambda: F.perspective(image(), START, END[:3]), r"perspective\(endpoints\): expected 4 pairs of numbers"),
+        (lambda: F.perspective(image(), [[0, 0]] * 4, END), r"perspective\(startpoints, endpoints\): expected four"),
         (lambda: T.Resize((1, 2, 3)), r"Resize\(size\): expected an integer or 2 integers"),
         (lambda: T.BaseTransform(keys=("foo",)), r"BaseTransform\(keys\): expected a sequence of 'image'"),
         (lambda: T.BrightnessTransform(-1), r"BrightnessTransform\(value\): expected a non-negative number, got -1"),

@@ -67,7 +67,7 @@ KERNELS: dict[str, tuple[Callable, int]] = {"bilinear": (_linear, 0), "bicubic":
 
 def _taps(size: int, out: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """For each of `out` pixels along an axis of `size`: the pixels that are read, and their weights."""
-    scale = size / out
+    scale = 1 / (out / size)  # which is not size / out in its last digit
     if kind == "area":  # stretching: linear, but each pixel keeps its area
         start = np.floor(np.arange(out) * scale).astype(int)
         t = ((np.arange(out) + 1) - (start + 1) * (out / size)).astype(np.float32)
@@ -107,7 +107,8 @@ def resize(img: np.ndarray, size: Any, interpolation: str) -> np.ndarray:
         return img.copy()
     if interpolation == "nearest":
         down, across = (
-            np.minimum((np.arange(out) * (n / out)).astype(int), n - 1) for out, n in ((height, rows), (width, columns))
+            np.minimum((np.arange(out) * (1 / (out / n))).astype(int), n - 1)
+            for out, n in ((height, rows), (width, columns))
         )
         return img[down[:, None], across]
     halved = (rows, columns) == (2 * height, 2 * width)
@@ -307,7 +308,12 @@ def rotate(img: np.ndarray, angle: float, how: str, expand: bool, center: Any, f
 
 def perspective(img: np.ndarray, startpoints: Any, endpoints: Any, how: str, fill: Any) -> np.ndarray:
     _check("perspective", how, WARPS)
-    rows = np.reshape([*geometry.inverse_perspective(startpoints, endpoints), 1.0], (3, 3))
+    try:
+        rows = np.linalg.inv(geometry.perspective(startpoints, endpoints))  # by way of the matrix, as OpenCV goes
+    except np.linalg.LinAlgError:
+        expected = "four points, no three of them on a line"
+        got = f"{startpoints} and {endpoints}"
+        raise errors.bad("perspective(startpoints, endpoints)", expected, described=got) from None
     x, y = np.meshgrid(np.arange(img.shape[1]), np.arange(img.shape[0]))
     across, down, depth = (row[0] * x + row[1] * y + row[2] for row in rows)
     step = (1 if how == "nearest" else STEPS) / np.where(depth == 0, np.inf, depth)

@@ -37,12 +37,22 @@ def rotation(center: Matrix, angle: float, scale: float) -> np.ndarray:
     return np.array([[a, b, (1 - a) * cx - b * cy], [-b, a, b * cx + (1 - a) * cy]])
 
 
+def _equations(before: Sequence[Matrix], after: Sequence[Matrix]) -> tuple[np.ndarray, np.ndarray]:
+    """What the eight coefficients of a perspective fulfil that takes four points to four others."""
+    rows: list[list[float]] = []
+    for (x, y), (u, v) in zip(before, after, strict=True):
+        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
+    return np.array(rows, float), np.array(after, float).ravel()
+
+
 def inverse_perspective(startpoints: Sequence[Matrix], endpoints: Sequence[Matrix]) -> list[float]:
     """The eight coefficients that take the end points to the start points; the ninth is 1."""
-    rows: list[list[float]] = []
-    for (x, y), (u, v) in zip(endpoints, startpoints, strict=True):
-        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
-    return np.linalg.lstsq(np.array(rows, float), np.array(startpoints, float).ravel(), rcond=None)[0].tolist()
+    return np.linalg.lstsq(*_equations(endpoints, startpoints), rcond=None)[0].tolist()
+
+
+def perspective(startpoints: Sequence[Matrix], endpoints: Sequence[Matrix]) -> np.ndarray:
+    """The 3 x 3 matrix that takes the start points to the end points."""
+    return np.reshape([*np.linalg.solve(*_equations(startpoints, endpoints)), 1.0], (3, 3))
 
 
 def covering(matrix: np.ndarray, width: int, height: int) -> tuple[int, int]:
