@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bireme.core.base import errors, torch_names
+from bireme.core.program import building, gradients
 from bireme.core.record.flush import close_step, run_closed
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
@@ -95,6 +96,8 @@ class Optimizer(States):
 
     def _make_groups(self, parameters: Parameters | None) -> list[dict]:
         where = f"{self._where}(parameters)"
+        if parameters is None and building.current() is not None:
+            parameters = []  # `minimize` finds them in the program
         if parameters is None:
             raise errors.bad(where, "a list of parameters", None, hint="pass model.parameters()", kind=AttributeError)
         if isinstance(parameters, (Tensor, dict)) or not isinstance(parameters, Iterable):
@@ -391,6 +394,10 @@ class Optimizer(States):
         """
         if not isinstance(loss, Tensor):
             raise errors.bad("minimize(loss)", "a Tensor", loss, kind=errors.ArgumentTypeError)
+        builder = building.current()
+        if builder is not None:
+            pairs = self._static_gradients(builder, loss, parameters, no_grad_set)
+            return self._static_update(builder, pairs), pairs
         return [], self._step({id(p) for p in self._wanted(parameters, no_grad_set)})
 
     def backward(
@@ -426,6 +433,25 @@ class Optimizer(States):
         return [
             (p, p.grad) for p in self._wanted(parameters, no_grad_set) if not p.stop_gradient and p.grad is not None
         ]
+
+    def _static_gradients(self, builder: Any, loss: Tensor, parameters: Any, no_grad_set: Any) -> Pairs:
+        """Add the gradients of a loss to the program that is being built."""
+        wanted = gradients.parameters(builder, "minimize", loss, parameters or self._parameter_list or None, no_grad_set)
+        return list(zip(wanted, gradients.pull(builder, [loss], wanted, [None]), strict=True))
+
+    def _static_update(self, builder: Any, pairs: Pairs) -> list:
+        """Add an update to the program that is being built."""
+        known = {id(p) for p in self._parameter_list}
+        new = [p for p, _ in pairs if id(p) not in known]
+        self._parameter_list += new
+        self._param_groups[0]["params"] += new
+
+        def update(params: list[Tensor], grads: list[Tensor]) -> None:
+            with no_grad():
+                self._apply([(p, g.detach()) for p, g in zip(params, grads, strict=True) if g is not None])
+
+        gradients.update(builder, update, self._type, [p for p, _ in pairs], [g for _, g in pairs])
+        return []
 
     def _wanted(self, parameters: Iterable[Tensor] | None, no_grad_set: Iterable[Tensor | str] | None) -> list[Tensor]:
         left_out = {p if isinstance(p, str) else p.name for p in no_grad_set or ()}

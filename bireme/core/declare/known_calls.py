@@ -144,6 +144,8 @@ def remembered(op: Any) -> Callable:
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
             call, state = call_key(op, args, places, kwargs, takes), None
+            if call is None and _local.trace is not None and _local.trace.builds:
+                return _local.trace.build(op, args, kwargs)
             if call is not None:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state
