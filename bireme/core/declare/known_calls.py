@@ -119,6 +119,8 @@ def call_key(
             operands += x
         elif not _add_value(key, x):
             return None
+    if device is None:  # nothing but numbers, in a segment that has no device yet
+        return None
     return tuple(key), seg, device, operands, numbers, leaves, needs
 
 

@@ -25,7 +25,8 @@ from bireme.core.tensor.tensor import Tensor, wrap
 
 # What unknown sizes are taken for: images can be halved five times, sequences are no longer than most tables of positions.
 # Where a call refuses both, the next are tried.
-SIZES = ((96, 192), (480, 960), (5040, 10080), (2, 4), (7, 14), (1, 2))
+SIZES = ((96, 192), (480, 960), (5040, 10080), (2, 4), (7, 14), (1, 2), (1, 1))
+FEW = 2  # and a size that is less than most: which dimension is the smaller one may depend on it
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
 
 
@@ -81,7 +82,7 @@ class Builder:
         program, first = self.program, None
         while True:
             try:
-                return [example(operation, which) for which in range(2)]
+                return examples(operation)
             except errors.TELLING as e:
                 first = first or e
                 if program.pair + 1 >= len(SIZES) or not any(s.fixed and UNKNOWN in s.fixed for s in program.symbols.values()):
@@ -96,24 +97,44 @@ def _again(program: Program) -> None:
         if symbol.fixed is not None:
             symbol.samples = samples_of(symbol.fixed, symbol.dtype, program)
     for operation in program.operations:
-        found = [example(operation, which) for which in range(2)]
+
 
         def renew(symbol: Any, *samples: Any) -> Any:
             if isinstance(symbol, Symbol):
                 symbol.samples = samples
             return symbol
 
-        together(renew, [operation.results, *found])
+        together(renew, [operation.results, *examples(operation)])
 
 
 def samples_of(shape: tuple[int, ...], dtype: Any, program: Program) -> tuple[Sample, ...]:
     """Examples of an input of this shape."""
-    return tuple([Sample(sig_of(tuple([n if m == UNKNOWN else m for m in shape]), dtype)) for n in SIZES[program.pair]])
+    sizes = (*SIZES[program.pair], FEW) if UNKNOWN in shape else (1, 1, 1)
+    return tuple([Sample(sig_of(tuple([n if m == UNKNOWN else m for m in shape]), dtype)) for n in sizes])
+
+
+def examples(operation: Operation) -> list[Any]:
+    """What a call gives for each set of sizes: the two that it has to take, and few, if it takes these."""
+    found = [example(operation, which) for which in range(2)]
+    try:
+        few = example(operation, 2)
+        together(_alike, [found[0], few])
+        return [*found, few]
+    except errors.TELLING:
+        return [*found, found[0]]
+
+
+def _alike(one: Any, other: Any) -> None:
+    """Raise where examples cannot be of one variable."""
+    if isinstance(one, Sample) and (not isinstance(other, Sample) or one.sig.ndim != other.sig.ndim):
+        raise errors.failure("the number of dimensions depends on an unknown size")
 
 
 def together(fn: Any, trees: list[Any]) -> Any:
     """Several structures that are alike as one, each leaf made from theirs."""
     first = trees[0]
+    if isinstance(first, (list, tuple)) and any([len(tree) != len(first) for tree in trees]):
+        raise errors.failure("the number of results depends on a size that is unknown while a program is built")
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*[together(fn, list(each)) for each in zip(*trees, strict=True)])
     if isinstance(first, (list, tuple)):
@@ -144,7 +165,7 @@ def _without_values(operation: Operation, which: int) -> Any:
             if sample is None:
                 return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
             if sample.array is not None:
-                return wrap_array(sample.array, sample.sig)
+                return Tensor(sample.array, sample.sig.dtype)
             return wrap(captured.input(sample.sig.shape, sample.sig.dtype))
 
         args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
@@ -158,28 +179,46 @@ def _without_values(operation: Operation, which: int) -> Any:
 
 
 def _by_example(operation: Operation, which: int) -> Any:
-    """What a call gives whose result depends on values: sizes that differ between zeros and ones are unknown."""
-    found = []
-    for fill in (0, 1):
+    """What a call gives whose result depends on values: of zeros, ones and numbers that count up; the first size of a
+    result, and any that differs, is unknown.
+    """
+    found: list[Any] = []
+    refused = None
+    for fill in (np.zeros, np.ones, _counting):
 
-        def filled(x: Any, fill: int = fill) -> Any:
+        def filled(x: Any, fill: Any = fill) -> Any:
             sample = _sample(x, which)
             if sample is None:
                 return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-            if sample.array is not None:
-                return wrap_array(sample.array, sample.sig)
-            return wrap_array(np.full(sample.sig.shape, fill, sample.sig.dtype.np), sample.sig)
+            array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
+            return Tensor(array, sample.sig.dtype)
 
         args, kwargs = mapped(filled, (operation.args, operation.kwargs))
-        found.append(mapped(lambda t: Sample(t._value.sig) if isinstance(t, Tensor) else t, operation.call(*args, **kwargs)))
+        try:
+            made = operation.call(*args, **kwargs)
+        except errors.TELLING as e:
+            refused = e
+        else:
+            found.append(mapped(lambda t: Sample(t._value.sig) if isinstance(t, Tensor) else t, made))
+    if not found:
+        assert refused is not None
+        raise refused
 
-    def differing(zeros: Any, ones: Any) -> Any:
-        if not isinstance(zeros, Sample):
-            return zeros
-        sizes = [n if m == n else SIZES[-1][which] + which for m, n in zip(zeros.sig.shape, ones.sig.shape, strict=True)]
-        return Sample(sig_of(tuple(sizes), ones.sig.dtype))
+    def differing(*each: Any) -> Any:
+        if not isinstance(each[0], Sample):
+            return each[0]
+        sizes = list(zip(*[sample.sig.shape for sample in each], strict=True))
+        known = [i > 0 and len(set(n)) == 1 for i, n in enumerate(sizes)]
+        return Sample(sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype))
 
     return together(differing, found)
+
+
+UNLIKE = (3, 5, 2)  # sizes of examples whose size is unknown whatever those of the inputs are
+
+
+def _counting(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    return (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
 
 
 def _sample(x: Any, which: int) -> Sample | None:
@@ -199,11 +238,6 @@ def _sampled(t: Any) -> Any:
     v = t._value
     known = v.array is not None and v.sig.dtype.kind in "ib" and v.sig.size <= SMALL
     return Sample(v.sig, np.asarray(v.array) if known else None)
-
-
-def wrap_array(array: np.ndarray, sig: Any) -> Tensor:
-    """A tensor on an array."""
-    return Tensor(array, sig.dtype)
 
 
 def _symbol(x: Any) -> Any:

@@ -64,7 +64,7 @@ def _gradient(program: Program, of: Symbol | Tensor) -> Symbol:
     name = f"{of.name}@GRAD"
     while name in program.symbols:
         name += "@"
-    samples = of.samples if isinstance(of, Symbol) else (Sample(of._value.sig),) * 2
+    samples = of.samples if isinstance(of, Symbol) else (Sample(of._value.sig),) * 3
     made = Symbol(name, tuple([Sample(sample.sig) for sample in samples]), False)
     made.fixed = of.fixed if isinstance(of, Symbol) else tuple(of.shape)
     return made
