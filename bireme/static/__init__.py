@@ -1,7 +1,9 @@
 """Static mode: programs that are built first and run later, for any sizes of their inputs."""
 
+from bireme.core.program import methods
 from bireme.core.program.program import Program
 from bireme.core.program.variable import Variable
+from bireme.static import nn as nn
 from bireme.static.executor import Executor
 from bireme.static.gradients import append_backward, gradients
 from bireme.static.input import InputSpec
@@ -19,3 +21,5 @@ __all__ = [
     "gradients",
     "program_guard",
 ]
+
+methods.install()

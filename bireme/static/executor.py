@@ -140,9 +140,7 @@ def _fed(symbol: Symbol, value: Any) -> Tensor:
     array = value if isinstance(value, Tensor) else np.asarray(value)
     fixed = symbol.fixed or tuple(symbol.shape)
     where = f"run(feed[{symbol.name!r}])"
-    if len(array.shape) != len(fixed) or any(
-        [m not in (UNKNOWN, n) for m, n in zip(fixed, array.shape, strict=True)]
-    ):
+    if len(array.shape) != len(fixed) or any(m not in (UNKNOWN, n) for m, n in zip(fixed, array.shape, strict=True)):
         expected = f"shape {[int(n) for n in fixed]}"
         raise errors.bad(where, expected, described=f"shape {list(array.shape)}", kind=errors.ShapeError)
     made = Tensor(array, symbol.dtype)

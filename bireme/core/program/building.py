@@ -62,7 +62,7 @@ class Builder:
         operation.policy, operation.grad = precision.state.policy, grad_state.grad
         found = self._examples(operation)
         stops = not operation.grad or all(
-            [x.stop_gradient for x in operation.reads if isinstance(x, (Symbol, Tensor)) and _differentiable(x)]
+            x.stop_gradient for x in operation.reads if isinstance(x, (Symbol, Tensor)) and _differentiable(x)
         )
 
         def variable(*samples: Any) -> Any:
@@ -85,7 +85,9 @@ class Builder:
                 return examples(operation)
             except errors.TELLING as e:
                 first = first or e
-                if program.pair + 1 >= len(SIZES) or not any(s.fixed and UNKNOWN in s.fixed for s in program.symbols.values()):
+                if program.pair + 1 >= len(SIZES) or not any(
+                    s.fixed and UNKNOWN in s.fixed for s in program.symbols.values()
+                ):
                     raise first from None
                 program.pair += 1
                 _again(program)
@@ -97,7 +99,6 @@ def _again(program: Program) -> None:
         if symbol.fixed is not None:
             symbol.samples = samples_of(symbol.fixed, symbol.dtype, program)
     for operation in program.operations:
-
 
         def renew(symbol: Any, *samples: Any) -> Any:
             if isinstance(symbol, Symbol):
@@ -133,7 +134,7 @@ def _alike(one: Any, other: Any) -> None:
 def together(fn: Any, trees: list[Any]) -> Any:
     """Several structures that are alike as one, each leaf made from theirs."""
     first = trees[0]
-    if isinstance(first, (list, tuple)) and any([len(tree) != len(first) for tree in trees]):
+    if isinstance(first, (list, tuple)) and any(len(tree) != len(first) for tree in trees):
         raise errors.failure("the number of results depends on a size that is unknown while a program is built")
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*[together(fn, list(each)) for each in zip(*trees, strict=True)])
@@ -209,7 +210,9 @@ def _by_example(operation: Operation, which: int) -> Any:
             return each[0]
         sizes = list(zip(*[sample.sig.shape for sample in each], strict=True))
         known = [i > 0 and len(set(n)) == 1 for i, n in enumerate(sizes)]
-        return Sample(sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype))
+        return Sample(
+            sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype)
+        )
 
     return together(differing, found)
 
@@ -285,5 +288,3 @@ def suspended() -> Iterator[None]:
         yield
     finally:
         segment.local.trace = before
-
-

@@ -18,7 +18,7 @@ def reached(program: Program, outs: list[Tensor]) -> list[Any]:
     """Symbols and tensors that variables depend on, through what passes gradients on."""
     found = {id(x): x for x in map(_symbol, outs)}
     for operation in reversed(program.operations):
-        if any([id(s) in found and not s.stop_gradient for s in operation.makes]):
+        if any(id(s) in found and not s.stop_gradient for s in operation.makes):
             found.update({id(x): x for x in operation.reads if not x.stop_gradient})
     return list(found.values())
 
@@ -91,5 +91,3 @@ def start_with(startup: Program, param: Tensor, fill: Callable[[Tensor], None]) 
 
 def _symbol(x: Any) -> Any:
     return x.symbol if isinstance(x, Variable) else x
-
-

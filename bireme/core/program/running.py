@@ -31,7 +31,7 @@ class Plan:
                 kept.append(operation)
                 wanted.update([x for x in operation.reads if isinstance(x, Symbol)])
         self.operations = kept[::-1]
-        self.needs_grad = any([o.role == "backward" for o in self.operations])
+        self.needs_grad = any(o.role == "backward" for o in self.operations)
         self.inputs = [s for s in wanted if s.is_data]
         last: dict[Symbol, int] = {}
         for at, operation in enumerate(self.operations):
@@ -45,12 +45,24 @@ class Plan:
 def _changes(operation: Operation) -> bool:
     """Whether a call is made for what it changes: a tensor that outlives the run, as the statistics of a normalization."""
     return operation.role == "forward" and any(
-        [isinstance(x, Tensor) and x.persistable and x.stop_gradient for x in operation.reads]
+        isinstance(x, Tensor) and x.persistable and x.stop_gradient for x in operation.reads
     )
 
 
 def run(plan: Plan, env: dict[Symbol, Tensor], tensors: Callable[[Tensor], Tensor]) -> dict[Symbol, Tensor]:
     """Make the calls of a plan, given its inputs; `tensors` finds what a parameter or buffer is in this run."""
+    with suspended(), contextlib.nullcontext() if plan.needs_grad else no_grad():
+        make(plan.operations, env, tensors, plan.dead)
+    return env
+
+
+def make(
+    operations: list[Operation],
+    env: dict[Symbol, Tensor],
+    tensors: Callable[[Tensor], Tensor],
+    dead: list[list[Symbol]] | None = None,
+) -> None:
+    """Make calls in order: what they read is in `env`, and what they give comes there."""
 
     def value(x: Any) -> Any:
         if isinstance(x, Symbol):
@@ -65,17 +77,15 @@ def run(plan: Plan, env: dict[Symbol, Tensor], tensors: Callable[[Tensor], Tenso
             if symbol.stop_gradient and not made._stop_gradient:
                 env[symbol] = made.detach()
 
-    with suspended(), contextlib.nullcontext() if plan.needs_grad else no_grad():
-        for operation, dead in zip(plan.operations, plan.dead, strict=True):
-            try:
-                made = _call(operation, mapped(value, operation.args), mapped(value, operation.kwargs))
-            except errors.TELLING as e:
-                e.add_note(f"  in {operation.type} of the program, called at {errors.location(operation.pos)}")
-                raise
-            together(keep, [operation.results, made])
-            for symbol in dead:
-                env.pop(symbol, None)
-    return env
+    for at, operation in enumerate(operations):
+        try:
+            made = _call(operation, mapped(value, operation.args), mapped(value, operation.kwargs))
+        except errors.TELLING as e:
+            e.add_note(f"  in {operation.type} of the program, called at {errors.location(operation.pos)}")
+            raise
+        together(keep, [operation.results, made])
+        for symbol in dead[at] if dead is not None else ():
+            env.pop(symbol, None)
 
 
 def _call(operation: Operation, args: tuple, kwargs: dict[str, Any]) -> Any:
