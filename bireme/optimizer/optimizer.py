@@ -448,6 +448,9 @@ class Optimizer(States):
         """
         if not isinstance(loss, Tensor):
             raise errors.bad("backward(loss)", "a Tensor", loss, kind=errors.NotATensorError)
+        builder = building.current()
+        if builder is not None:
+            return self._static_gradients(builder, loss, parameters, no_grad_set)
         return [
             (p, p.grad) for p in self._wanted(parameters, no_grad_set) if not p.stop_gradient and p.grad is not None
         ]
@@ -458,18 +461,23 @@ class Optimizer(States):
         return list(zip(wanted, gradients.pull(builder, [loss], wanted, [None]), strict=True))
 
     def _static_update(self, builder: Any, pairs: Pairs) -> list:
-        """Add an update to the program that is being built."""
-        known = {id(p) for p in self._parameter_list}
-        new = [p for p, _ in pairs if id(p) not in known]
-        self._parameter_list += new
-        self._param_groups[0]["params"] += new
+        """Add an update to the program that is being built; parameters are those of the scope that it runs in."""
+        self._take_in([p for p, _ in pairs])
 
         def update(params: list[Tensor], grads: list[Tensor]) -> None:
+            self._take_in(params)
             with no_grad():
                 self._apply([(p, g.detach()) for p, g in zip(params, grads, strict=True) if g is not None])
 
         gradients.update(builder, update, self._type, [p for p, _ in pairs], [g for _, g in pairs])
         return []
+
+    def _take_in(self, params: list[Tensor]) -> None:
+        """Have parameters that a program has and this optimizer was not given."""
+        known = {id(p) for p in self._parameter_list}
+        new = [p for p in params if id(p) not in known]
+        self._parameter_list += new
+        self._param_groups[0]["params"] += new
 
     def _wanted(self, parameters: Iterable[Tensor] | None, no_grad_set: Iterable[Tensor | str] | None) -> list[Tensor]:
         left_out = {p if isinstance(p, str) else p.name for p in no_grad_set or ()}
@@ -497,6 +505,9 @@ class Optimizer(States):
             >>> w.tolist()
             [-1.0]
         """
+        builder = building.current()
+        if builder is not None:
+            return self._static_update(builder, [(p, g) for p, g in params_grads if g is not None])
         known = {id(p) for p in self._parameter_list}
         for p, _ in params_grads:
             if id(p) not in known:

@@ -9,10 +9,12 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import Guarded
+from bireme.core.graph.graph import Unmade
 from bireme.core.program import building, running
 from bireme.core.program.program import Program
 from bireme.core.program.variable import UNKNOWN, Symbol, Variable
 from bireme.core.tensor.tensor import Tensor
+from bireme.static import scopes
 
 
 class Executor(Guarded):
@@ -84,9 +86,10 @@ class Executor(Guarded):
         for symbol in plan.inputs:
             if symbol not in env:
                 raise errors.bad("run(feed)", f"a value for the input {symbol.name!r}", list(given))
-        running.run(plan, env, lambda t: t)
+        where = scopes.global_scope() if scope is None else scope
+        running.run(plan, env, lambda t: _made(where.tensor(t), plan))
         with building.suspended():
-            found = [env[x] if isinstance(x, Symbol) else x for x in fetched]
+            found = [env[x] if isinstance(x, Symbol) else where.tensor(x) for x in fetched]
             return [t.numpy() if return_numpy else t for t in found]
 
     def _plan(self, program: Program, fetched: list[Symbol]) -> running.Plan:
@@ -133,6 +136,16 @@ def _inputs(given: dict[str, Any], program: Program) -> list[tuple[str, Symbol]]
         if symbol is not None:  # a value for a program that this one was made from is no mistake
             found.append((name, symbol))
     return found
+
+
+def _made(t: Tensor, plan: running.Plan) -> Tensor:
+    """A parameter that has values, unless it is this program that gives them."""
+    if t._value.__class__ is Unmade and not plan.initializes:
+        raise errors.failure(
+            f"the parameter {t.name} has no values yet",
+            hint="run the startup program first: executor.run(static.default_startup_program())",
+        )
+    return t
 
 
 def _fed(symbol: Symbol, value: Any) -> Tensor:

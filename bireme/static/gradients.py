@@ -75,8 +75,8 @@ def gradients(
         [array([2., 6.], dtype=float32)]
         >>> bireme.disable_static()
     """
-    outs = list(targets) if isinstance(targets, (list, tuple)) else [targets]
-    ins = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    outs: list[Any] = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+    ins: list[Any] = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     builder = _builder("gradients", "use bireme.grad on tensors")
     seeds = target_gradients if isinstance(target_gradients, (list, tuple)) else [target_gradients] * len(outs)
     known = {id(x) for x in reached(builder.program, outs)}

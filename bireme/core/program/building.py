@@ -134,7 +134,8 @@ def _alike(one: Any, other: Any) -> None:
 def together(fn: Any, trees: list[Any]) -> Any:
     """Several structures that are alike as one, each leaf made from theirs."""
     first = trees[0]
-    if isinstance(first, (list, tuple)) and any(len(tree) != len(first) for tree in trees):
+    nested = [isinstance(tree, (list, tuple)) for tree in trees]
+    if any(nested) and not (all(nested) and len({len(tree) for tree in trees}) == 1):
         raise errors.failure("the number of results depends on a size that is unknown while a program is built")
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*[together(fn, list(each)) for each in zip(*trees, strict=True)])

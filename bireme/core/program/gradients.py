@@ -33,7 +33,7 @@ def parameters(builder: Builder, where: str, loss: Any, given: Any, left_out: An
     known = builder.program.tensors
     names = {x if isinstance(x, str) else x.name for x in left_out or ()}
     if given is None:
-        wanted = [t for t in known.values() if isinstance(t, Parameter) and not t.stop_gradient]
+        wanted: list[Tensor] = [t for t in known.values() if isinstance(t, Parameter) and not t.stop_gradient]
     else:
         unknown = [x for x in given if isinstance(x, str) and x not in known]
         if unknown:

@@ -73,4 +73,5 @@ def install() -> None:
         setattr(Variable, name, property(_method(name, getattr(Tensor, name).fget)))
     for name in IN_PLACE:
         setattr(Variable, name, _changing(name, getattr(Tensor, name)))
-    Variable.detach, Variable.__iter__ = _detach, _iter  # type: ignore[method-assign]  # as the others
+    for name, method in (("detach", _detach), ("__iter__", _iter)):
+        setattr(Variable, name, method)

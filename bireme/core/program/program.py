@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
 from bireme.core.program.variable import Dim, Symbol, Variable
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
+
+KNOWN: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # parameters and buffers of all programs, by name
 
 
 class Operation:
@@ -134,7 +137,7 @@ class Program:
         """Add a call at the end."""
         for x in operation.reads:
             if isinstance(x, Tensor) and (x.persistable or isinstance(x, Parameter)):
-                self.tensors[x.name] = x
+                self.tensors[x.name] = KNOWN[x.name] = x
         self.operations.append(operation)
         self.version += 1
 

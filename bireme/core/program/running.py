@@ -32,6 +32,7 @@ class Plan:
                 wanted.update([x for x in operation.reads if isinstance(x, Symbol)])
         self.operations = kept[::-1]
         self.needs_grad = any(o.role == "backward" for o in self.operations)
+        self.initializes = any(o.type == "initialize" for o in self.operations)
         self.inputs = [s for s in wanted if s.is_data]
         last: dict[Symbol, int] = {}
         for at, operation in enumerate(self.operations):

@@ -74,7 +74,7 @@ class Dim(int):
             return size(*rest)
         return kind(*[x.find(size) if isinstance(x, Dim) else x for x in rest])
 
-    def __neg__(self) -> Dim:  # type: ignore[override]  # what is unknown stays so
+    def __neg__(self) -> Dim:
         return Dim((operator.neg, self))
 
     def __truediv__(self, other: Any) -> Any:
@@ -162,7 +162,7 @@ class Variable(Tensor):
         self.symbol.stop_gradient = self._stop_gradient = wanted
 
     @property
-    def persistable(self) -> bool:  # type: ignore[override]  # of its symbol
+    def persistable(self) -> bool:
         """Whether its value outlives a run."""
         return self.symbol.persistable
 
