@@ -18,12 +18,15 @@ _running = [0]
 FAILURES = (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OSError)
 
 
-def submit(task: Callable[[], Any]) -> Future:
-    """Let a thread do it; who wants the result waits for it. What was not begun when the program ends is dropped."""
+def submit(task: Callable[[], Any], aside: bool = False) -> Future:
+    """Let a thread do it; who wants the result waits for it. What was not begun when the program ends is dropped.
+
+    `aside`: no thread is made for it where that would leave others less than half of the cores.
+    """
     future: Future = Future()
     with _lock:
         _tasks.append((future, task))
-        begin = _running[0] < min(MOST, processors())
+        begin = _running[0] < min(MOST, max(1, processors() // 2) if aside else processors())
         _running[0] += begin
     if begin:
         # not a daemon: Python waits for what it does at the end, so that it is never stopped inside of the compiler

@@ -1,7 +1,8 @@
-"""Compiling beside the steps: a graph's pieces are lowered and compiled by threads while it is still interpreted.
+"""Compiling beside the steps: a graph's pieces are compiled by threads while it is still interpreted.
 
-When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a script gives the same
-bits twice; a take-over that comes too early for the compiler waits for it.
+Each run lowers one piece: that is Python's work, and a thread that did it would hold up every call of the runs for the
+interpreter's lock. When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a
+script gives the same bits twice; a take-over that comes too early for the compiler waits for it.
 """
 
 from __future__ import annotations
@@ -27,37 +28,37 @@ class Compiling:
     def __init__(self, graph: Graph, when: tiers.Beside):
         self._graph, self.when = graph, when
         self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-        self._run: Any = None
+        self._left: list[Any] = []  # pieces that are still to be lowered, the next one last
 
     @property
     def begun(self) -> bool:
-        return self._run is not None
+        return self._wanted is not None
 
     def begin(self, live: tuple[int, ...], donate: tuple[int, ...]) -> None:
         self._wanted = live, donate
-        self._run = workers.submit(self._prepare)
+        self._left = pieces.different(self._graph, live, donate)[::-1]
+        self.go_on()
 
-    def _prepare(self) -> Any:
+    def go_on(self) -> None:
+        """Lower the next piece and let a thread compile it."""
         graph = self._graph
-        assert self._wanted is not None
-        return pieces.IN_PIECES.prepare(graph, *self._wanted, graph.device, between=_between)
+        if self._left:
+            pieces.program_of(self._left.pop(), graph, graph.device, aside=True)
 
     def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
-        """The program, waited for; if other results are wanted by now, one for these: most of its pieces are the same."""
-        graph = self._graph
-        if self._wanted == (live, donate):
-            run = self._run.result()
-        else:
-            run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
+        """The program, waited for. If other results are wanted by now it is one for these: most pieces are the same."""
+        self._left = []
+        run = pieces.IN_PIECES.prepare(self._graph, live, donate, self._graph.device)
         run.wait()
         return run
 
 
 def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Compiling | None:
     """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
-    if len(graph.nodes) < LEAST_CALLS or not graph.device.is_cpu or not flags.compile_beside.value:
+    if not graph.device.is_cpu or not flags.compile_beside.value:
         return None
-    when = tiers.beside(graph.work, cut.compile_work(cut.cut(graph, live, donate, pieces.UNIT)), met)
+    found = cut.cut(graph, live, donate, pieces.UNIT)
+    when = tiers.beside(graph.work, cut.compile_work(found), met, len(found))
     return None if when is None else Compiling(graph, when)
 
 

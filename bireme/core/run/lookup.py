@@ -388,7 +388,9 @@ def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
         entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
     if not entry.beside or entry.compiled:
         return True
-    if entry.met >= entry.beside.when.begin and not entry.beside.begun:
+    if entry.beside.begun:
+        entry.beside.go_on()
+    elif entry.met >= entry.beside.when.begin:
         explain.compiling(entry, beside_runs=True)
         entry.beside.begin(live, donate)
     return entry.met >= entry.beside.when.due

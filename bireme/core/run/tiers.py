@@ -22,7 +22,8 @@ CHEAP_WORK, CHEAP_WORK_PER_ARRAY = 300.0, 3.0
 # What a compile takes: NumPy's own functions all become one kernel.
 COMPILE_SIMPLE_CALL, COMPILE_CALL, COMPILE_EXTRA_RESULT = 1e3, 1e4, 1e4
 SHORT_COMPILE = 2e6  # nobody minds this wait
-WAITED_COMPILE, WAITED_RUNS = 5e5, 8  # a compile that takes this, or as long as so many runs, is waited for
+WAITED_COMPILE, WAITED_RUNS = 2e5, 2  # a compile that takes this, or as long as so many runs, is waited for
+PATIENT_RUNS = 2  # the interpreted runs have taken so many times as long as a compile before it is begun beside them
 BRIEF_COMPILE = SHORT_COMPILE / 10
 WHOLE_RUNS = 2  # the runs of pieces have taken so many times as long as the compile of the whole before that is begun
 FIRST_WHOLE = 4  # runs after which it is known what is read of each, see `loss_reads`
@@ -130,17 +131,19 @@ class Beside(NamedTuple):
     due: int
 
 
-def beside(work: float, compile_work: float, met: int) -> Beside | None:
+def beside(work: float, compile_work: float, met: int, pieces: int = 1) -> Beside | None:
     """When to compile what takes the compiler many times as long as a run; None where it may as well be waited for.
 
-    It is begun when the runs so far have taken as long as the compile will, and takes over when as many more have: a
-    job that ends before has lost little, and one that goes on pays at most half as much again as the better choice.
+    It is begun when the runs so far have taken twice as long as the compile will: with every core busy a job that ends
+    then has lost half as much again, and one that goes on, where a program is at most twice as fast, takes at most half
+    as much again as one that had compiled at once. As long again it may take, since it has the cores that the runs
+    leave; each run lowers one piece.
     """
     if compile_work < WAITED_COMPILE or compile_work < WAITED_RUNS * work:
         return None
-    runs = math.ceil(compile_work / work)
+    runs = PATIENT_RUNS * math.ceil(compile_work / work)
     begin = max(met, runs)
-    return Beside(begin, begin + runs)
+    return Beside(begin, begin + max(runs, pieces))
 
 
 def whole(run: float, compile_work: float) -> Beside:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -53,18 +52,25 @@ class InPieces:
         live: tuple[int, ...],
         donate: tuple[int, ...],
         device: Device,
-        between: Callable[[], AbstractContextManager] = nullcontext,
     ) -> Any:
-        """A call that waits for its programs when it is called first; `between` is entered for each piece lowered."""
-        found = []
-        for piece in cut(graph, live, donate, UNIT):
-            with between():
-                found.append((piece, program_of(piece, graph, device)))
+        """A call that waits for its programs when it is called first."""
+        found = [(piece, program_of(piece, graph, device)) for piece in cut(graph, live, donate, UNIT)]
         return _Run(graph, live, donate, found)
 
 
-def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
-    """The program of a piece, being compiled if it is new; who wants it waits for its result."""
+def different(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
+    """The pieces of a graph, of equal ones the first."""
+    found: dict[Hashable, Piece] = {}
+    for piece in cut(graph, live, donate, UNIT):
+        found.setdefault(piece.key, piece)
+    return list(found.values())
+
+
+def program_of(piece: Piece, graph: Graph, device: Device, aside: bool = False) -> Future:
+    """The program of a piece, being compiled if it is new; who wants it waits for its result.
+
+    `aside`: nobody waits for it yet, so that it leaves cores to those who work.
+    """
     key = device, piece.key
     with _lock:
         found = _programs.get(key)
@@ -80,7 +86,7 @@ def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
     with _lock:
         made = _programs.get(key)
         if made is None or _has_failed(made):
-            made = _programs[key] = workers.submit(compiled)
+            made = _programs[key] = workers.submit(compiled, aside)
         while len(_programs) > MOST:
             _programs.popitem(last=False)
     return made
