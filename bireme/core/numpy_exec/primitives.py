@@ -10,6 +10,7 @@ import numpy as np
 from scipy import special
 
 from bireme.core.numpy_exec import blas, convolution, lapack
+from bireme.core.numpy_exec.erf import erf
 
 _SMALL = tuple(np.dtype(t) for t in (ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 
@@ -115,7 +116,7 @@ _ELEMENTWISE: dict[str, Any] = {
     "ceil": np.ceil,
     "is_finite": np.isfinite,
     "logistic": _logistic,
-    "erf": special.erf,
+    "erf": erf,
     "erfc": special.erfc,
     "erf_inv": special.erfinv,
     "lgamma": special.gammaln,
