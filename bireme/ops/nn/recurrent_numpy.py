@@ -334,15 +334,28 @@ def _gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse,
 
 def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """What `lstm_of` returns."""
-    sizes, _, given, states, _ = _prepared(x, h, c, weight_ih, bias_ih, None, "LSTM", reverse, time_major)
-    step = _stepper(sizes, weight_hh, bias_hh, None)
-    gates, cells = np.empty_like(given), np.empty((*given.shape[:2], h.shape[1]), sizes.wide)
+    sizes, _, given, (h, c), _ = _prepared(x, h, c, weight_ih, bias_ih, None, "LSTM", reverse, time_major)
+    n = h.shape[1]
+    # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2: with halves of what three gates are made of, one tanh makes all four
+    half, shift = np.full((2, 4 * n), 0.5, sizes.wide)
+    half[2 * n : 3 * n], shift[2 * n : 3 * n] = 1, 0
+    turned = weight_hh.T.astype(sizes.wide) * half
+    given += 0 if bias_hh is None else np.asarray(bias_hh, sizes.wide)
+    given *= half
+    gates, cells = np.empty_like(given), np.empty((*given.shape[:2], n), sizes.wide)
     outs = np.empty_like(cells)
     for t in sizes.order:
-        states, parts = step(states, given[t])
-        gates[t], (outs[t], cells[t]) = parts[0], states
+        now = np.matmul(sizes.low(h), turned, out=gates[t])
+        now += given[t]
+        np.tanh(now, out=now)
+        now *= half
+        now += shift
+        c = np.multiply(now[:, n : 2 * n], c, out=cells[t])
+        c += now[:, :n] * now[:, 2 * n : 3 * n]
+        h = np.tanh(c, out=outs[t])
+        h *= now[:, 3 * n :]
     outs = outs if time_major else np.swapaxes(outs, 0, 1)
-    return outs.astype(sizes.kind), *[s.astype(sizes.kind) for s in states], gates, cells
+    return outs.astype(sizes.kind), h.astype(sizes.kind), c.astype(sizes.kind), gates, cells
 
 
 def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
@@ -368,8 +381,11 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
     dh, dc = dh.astype(wide), dc.astype(wide)
     for k in order:
         dh = dh + more[k]
-        dc = dc + more_cells[k] + dh * of_h[k]
-        dz[k] = np.concatenate([dc, dc, dc, dh], -1) * own[k] + extra[k]
+        dc = dc + more_cells[k]
+        dc += dh * of_h[k]
+        np.concatenate([dc, dc, dc, dh], -1, out=dz[k])
+        dz[k] *= own[k]
+        dz[k] += extra[k]
         dh, dc = (dz[k] if kind == wide else dz[k].astype(kind).astype(wide)) @ weight, dc * f[k]
     flat, seen = dz.reshape(-1, 4 * n), np.ascontiguousarray(x.reshape(-1, x.shape[-1]), wide)
     dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(x.shape)
