@@ -139,11 +139,20 @@ def beside(work: float, compile_work: float, met: int, pieces: int = 1) -> Besid
     as much again as one that had compiled at once. As long again it may take, since it has the cores that the runs
     leave; each run lowers one piece.
     """
-    if compile_work < WAITED_COMPILE or compile_work < WAITED_RUNS * work:
+    if _is_waited_for(compile_work, work):
         return None
     runs = PATIENT_RUNS * math.ceil(compile_work / work)
     begin = max(met, runs)
     return Beside(begin, begin + max(runs, pieces))
+
+
+def _is_waited_for(compile_work: float, work: float) -> bool:
+    return compile_work < WAITED_COMPILE or compile_work < WAITED_RUNS * work
+
+
+def waits_for_nobody(size: Size) -> bool:
+    """Whether a graph will be compiled beside its runs, in pieces, as far as its size tells."""
+    return not _is_waited_for(size.compile_work, size.work)
 
 
 def whole(run: float, compile_work: float) -> Beside:

@@ -209,8 +209,9 @@ def _package() -> tuple[str, ...]:
 
 def surroundings(device: Device) -> list[str]:
     """Where it runs, and what lowering may look at; not where programs are kept: that changes while another compiles."""
-    seen = sorted(jax.config.values.keys() - compile_cache.SETTINGS.keys())
-    of_jax = [(option, getattr(jax.config, option, jax.config.values[option])) for option in seen]
+    values = jax.config.values  # made anew whenever it is asked for
+    seen = sorted(values.keys() - compile_cache.SETTINGS.keys())
+    of_jax = [(option, getattr(jax.config, option, values[option])) for option in seen]
     ours = list(flags.get_flags(flags.known()).items())
     at = [device.platform, device.jax.device_kind, device.jax.client.platform_version]
     return [*at, *[f"{option} {value!r}" for option, value in of_jax + ours if value.__class__ in _PLAIN]]
