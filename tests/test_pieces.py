@@ -172,13 +172,13 @@ def test_when_a_compile_goes_on_beside_the_runs():
     assert tiers.beside(work=1e3, compile_work=1.5e5, met=2) is None  # a fifth of a second: it is waited for
     assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (100, 200)
     assert tiers.beside(work=1e5, compile_work=5e6, met=170) == (170, 270)
-    assert tiers.beside(work=1e6, compile_work=5e6, met=2, pieces=30) == (10, 40)  # each run lowers one piece
+    assert tiers.beside(work=1e6, compile_work=5e6, met=2, rounds=30) == (10, 40)
 
 
 @pytest.fixture
 def soon(monkeypatch):
     """Compiles are begun at once and taken over after three more runs."""
-    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, pieces: tiers.Beside(met, met + 3))
+    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds: tiers.Beside(met, met + 3))
     lookup.clear()
     yield
     lookup.clear()

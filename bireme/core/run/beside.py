@@ -1,15 +1,16 @@
 """Compiling beside the steps: a graph's pieces are compiled by threads while it is still interpreted.
 
-Each run lowers one piece: that is Python's work, and a thread that did it would hold up every call of the runs for the
-interpreter's lock. When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a
+A run does a part of what Python has to do for it, tracing or lowering one piece: a thread that did it would hold up every
+call of the runs for the interpreter's lock. When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a
 script gives the same bits twice; a take-over that comes too early for the compiler waits for it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bireme.core.base import flags, workers
@@ -28,26 +29,27 @@ class Compiling:
     def __init__(self, graph: Graph, when: tiers.Beside):
         self._graph, self.when = graph, when
         self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-        self._left: list[Any] = []  # pieces that are still to be lowered, the next one last
+        self._rounds: Iterator[None] = iter(())  # what Python has still to do
 
     @property
     def begun(self) -> bool:
         return self._wanted is not None
 
     def begin(self, live: tuple[int, ...], donate: tuple[int, ...]) -> None:
+        graph = self._graph
         self._wanted = live, donate
-        self._left = pieces.different(self._graph, live, donate)[::-1]
-        self.go_on()
+        self._rounds = itertools.chain.from_iterable(
+            [pieces.begin(piece, graph, graph.device) for piece in pieces.different(graph, live, donate)]
+        )
+        pieces.warm_up(graph.device)
 
     def go_on(self) -> None:
-        """Lower the next piece and let a thread compile it."""
-        graph = self._graph
-        if self._left:
-            pieces.program_of(self._left.pop(), graph, graph.device, aside=True)
+        """Do the next part, if there is one."""
+        next(self._rounds, None)
 
     def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
         """The program, waited for. If other results are wanted by now it is one for these: most pieces are the same."""
-        self._left = []
+        self._rounds = iter(())
         run = pieces.IN_PIECES.prepare(self._graph, live, donate, self._graph.device)
         run.wait()
         return run
@@ -58,7 +60,7 @@ def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met:
     if not graph.device.is_cpu or not flags.compile_beside.value:
         return None
     found = cut.cut(graph, live, donate, pieces.UNIT)
-    when = tiers.beside(graph.work, cut.compile_work(found), met, len(found))
+    when = tiers.beside(graph.work, cut.compile_work(found), met, 2 * len(found))
     return None if when is None else Compiling(graph, when)
 
 

@@ -131,19 +131,19 @@ class Beside(NamedTuple):
     due: int
 
 
-def beside(work: float, compile_work: float, met: int, pieces: int = 1) -> Beside | None:
+def beside(work: float, compile_work: float, met: int, rounds: int = 1) -> Beside | None:
     """When to compile what takes the compiler many times as long as a run; None where it may as well be waited for.
 
     It is begun when the runs so far have taken twice as long as the compile will: with every core busy a job that ends
     then has lost half as much again, and one that goes on, where a program is at most twice as fast, takes at most half
     as much again as one that had compiled at once. As long again it may take, since it has the cores that the runs
-    leave; each run lowers one piece.
+    leave; and each run does one of the `rounds` of Python's work for it.
     """
     if _is_waited_for(compile_work, work):
         return None
     runs = PATIENT_RUNS * math.ceil(compile_work / work)
     begin = max(met, runs)
-    return Beside(begin, begin + max(runs, pieces))
+    return Beside(begin, begin + max(runs, rounds))
 
 
 def _is_waited_for(compile_work: float, work: float) -> bool:

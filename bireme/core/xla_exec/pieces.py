@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -66,23 +67,41 @@ def different(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> l
     return list(found.values())
 
 
-def program_of(piece: Piece, graph: Graph, device: Device, aside: bool = False) -> Future:
-    """The program of a piece, being compiled if it is new; who wants it waits for its result.
+def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
+    """The program of a piece, being compiled if it is new; who wants it waits for its result."""
+    return _known(piece, device) or _compiling(piece, device, xla.lower(_traced(piece, graph, device), device, True))
 
-    `aside`: nobody waits for it yet, so that it leaves cores to those who work.
-    """
-    key = device, piece.key
+
+def begin(piece: Piece, graph: Graph, device: Device) -> Iterator[None]:
+    """Let a thread compile a piece that nobody waits for yet; each round is a part of what Python does for it."""
+    if _known(piece, device) is None:
+        traced = _traced(piece, graph, device)
+        yield
+        _compiling(piece, device, xla.lower(traced, device, True), aside=True)
+        yield
+
+
+@functools.cache
+def warm_up(device: Device) -> None:
+    """Lower something: what jax does when that happens for the first time takes as long as a piece."""
+    xla.lower(xla.trace(lambda x: x + 1, (jax.ShapeDtypeStruct((2,), np.float32),), (), device), device, True)
+
+
+def _known(piece: Piece, device: Device) -> Future | None:
     with _lock:
-        found = _programs.get(key)
-        if found is not None and not _has_failed(found):
-            _programs.move_to_end(key)
-            return found
-    lowered = _lowered(piece, graph, device)
+        found = _programs.get((device, piece.key))
+        if found is None or _has_failed(found):
+            return None
+        _programs.move_to_end((device, piece.key))
+        return found
 
+
+def _compiling(piece: Piece, device: Device, lowered: tuple[Any, dict], aside: bool = False) -> Future:
     def compiled() -> Program:
         with xla.x64(), jax.default_device(device.jax):
             return Program(xla.compiled(*lowered))
 
+    key = device, piece.key
     with _lock:
         made = _programs.get(key)
         if made is None or _has_failed(made):
@@ -97,8 +116,8 @@ def _has_failed(program: Future) -> bool:
     return program.done() and (program.cancelled() or program.exception() is not None)
 
 
-def _lowered(piece: Piece, graph: Graph, device: Device) -> Any:
-    """A piece as a function of (arrays it may write over, others, vectors of numbers), lowered."""
+def _traced(piece: Piece, graph: Graph, device: Device) -> Any:
+    """A piece as a function of (arrays it may write over, others, vectors of numbers), traced."""
     sigs = [graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in piece.reads]
     kept = [i for i in range(len(sigs)) if i not in piece.donate]
     packs = _packs(piece, graph)
@@ -114,7 +133,7 @@ def _lowered(piece: Piece, graph: Graph, device: Device) -> Any:
     specs = [xla.spec(s) for s in sigs]
     vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in packs.items()]
     args = [specs[i] for i in piece.donate], [specs[i] for i in kept], vectors
-    return xla.lowered(program, args, (0,), device, None, short=True)
+    return xla.trace(program, args, (0,), device)
 
 
 def _packs(piece: Piece, graph: Graph) -> dict[Any, list[int]]:

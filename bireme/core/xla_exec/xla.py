@@ -165,12 +165,22 @@ def _program(
         return compiled(*found)
 
 
-def lowered(
-    fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None, short: bool = False
-) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the options to compile it with; `short`: a small one."""
+def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any:
+    """A function traced for arguments of these shapes, for `lower`."""
     with x64(), jax.default_device(device.jax):
-        jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device, short)
+        return jax.jit(fn, donate_argnums=donated).trace(*args)
+
+
+def lower(traced: Any, device: Device, short: bool) -> tuple[Any, dict]:
+    """What was traced, lowered, and the options to compile it with; `short`: a small one."""
+    with x64(), jax.default_device(device.jax):
+        return traced.lower(), _options(device, short, traced.jaxpr)
+
+
+def lowered(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> tuple[Any, dict]:
+    """A function lowered for arguments of these shapes, and the options to compile it with; by its name on disk."""
+    with x64(), jax.default_device(device.jax):
+        jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device, False)
         return lowered_cache.lower(jitted, donated, args, name, device.platform, options_of)
 
 
