@@ -39,7 +39,7 @@ class Compiling:
         graph = self._graph
         self._wanted = live, donate
         self._rounds = itertools.chain.from_iterable(
-            [pieces.begin(piece, graph, graph.device) for piece in pieces.different(graph, live, donate)]
+            [pieces.begin(piece, graph, graph.device) for piece in pieces.parts(graph, live, donate)]
         )
         pieces.warm_up(graph.device)
 
@@ -59,7 +59,7 @@ def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met:
     """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
     if not graph.device.is_cpu or not flags.compile_beside.value:
         return None
-    found = cut.cut(graph, live, donate, pieces.UNIT)
+    found = pieces.parts(graph, live, donate)
     when = tiers.beside(graph.work, cut.compile_work(found), met, 2 * len(found))
     return None if when is None else Compiling(graph, when)
 

@@ -21,6 +21,7 @@ from bireme.core.graph.pieces import Piece, cut
 from bireme.core.xla_exec import lowering, xla
 
 UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
+UNIT_BESIDE = 5e5  # the same where runs go on meanwhile, one of which has to trace it
 MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
 
 
@@ -55,16 +56,13 @@ class InPieces:
         device: Device,
     ) -> Any:
         """A call that waits for its programs when it is called first."""
-        found = [(piece, program_of(piece, graph, device)) for piece in cut(graph, live, donate, UNIT)]
+        found = [(piece, program_of(piece, graph, device)) for piece in parts(graph, live, donate)]
         return _Run(graph, live, donate, found)
 
 
-def different(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
-    """The pieces of a graph, of equal ones the first."""
-    found: dict[Hashable, Piece] = {}
-    for piece in cut(graph, live, donate, UNIT):
-        found.setdefault(piece.key, piece)
-    return list(found.values())
+def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
+    """A graph as the pieces that are compiled."""
+    return cut(graph, live, donate, UNIT_BESIDE if graph.device.is_cpu else UNIT)
 
 
 def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
