@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from bireme.core.run import prefetch
-from bireme.core.xla_exec import lowered_cache, xla
+from bireme.core.xla_exec import program_names, xla
 
 SCRIPT = """
     import os
@@ -72,7 +72,7 @@ class Graph:
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
     found = ["one"]
-    monkeypatch.setattr(lowered_cache, "surroundings", lambda device: list(found))
+    monkeypatch.setattr(program_names, "surroundings", lambda device: list(found))
     return found
 
 

@@ -19,6 +19,7 @@ from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
 from bireme.core.run import tiers
 from bireme.core.xla_exec import pieces
+from bireme.core.xla_exec.program_names import Names
 
 LEAST_CALLS = 12  # fewer are compiled in half a second
 
@@ -38,8 +39,9 @@ class Compiling:
     def begin(self, live: tuple[int, ...], donate: tuple[int, ...]) -> None:
         graph = self._graph
         self._wanted = live, donate
+        names = Names(graph.device)
         self._rounds = itertools.chain.from_iterable(
-            [pieces.begin(piece, graph, graph.device) for piece in pieces.parts(graph, live, donate)]
+            [pieces.begin(piece, graph, graph.device, names) for piece in pieces.parts(graph, live, donate)]
         )
         pieces.warm_up(graph.device)
 

@@ -11,7 +11,9 @@ import threading
 from typing import Any
 
 from bireme.core.graph.graph import Graph
-from bireme.core.xla_exec import lowered_cache, xla
+from bireme.core.xla_exec import program_names, xla
+
+LEAST_CALLS = 64  # fewer are read as fast as a thread is begun
 
 
 class Reading(threading.Thread):
@@ -23,7 +25,7 @@ class Reading(threading.Thread):
     def __init__(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]):
         super().__init__(name="bireme-reading", daemon=False)
         self._graph, self._wanted, self._call = graph, (live, donate), None
-        self._around = lowered_cache.surroundings(graph.device)
+        self._around = program_names.surroundings(graph.device)
 
     def run(self) -> None:
         try:
@@ -34,7 +36,7 @@ class Reading(threading.Thread):
     def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
         """The program, if it is the one that is wanted, under the settings of now; None if there was none to read."""
         self.join()
-        wanted = self._wanted == (live, donate) and self._around == lowered_cache.surroundings(self._graph.device)
+        wanted = self._wanted == (live, donate) and self._around == program_names.surroundings(self._graph.device)
         return self._call if wanted else None
 
 
@@ -43,7 +45,7 @@ _now: list[Reading] = []
 
 def begin(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> Reading | None:
     """Begin to read what was compiled for this graph; None where that is not worth a thread."""
-    if len(graph.nodes) < lowered_cache.MIN_CALLS or not graph.device.is_cpu:
+    if len(graph.nodes) < LEAST_CALLS or not graph.device.is_cpu:
         return None
     reading = Reading(graph, live, donate)
     reading.start()

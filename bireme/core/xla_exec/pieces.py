@@ -6,7 +6,7 @@ import functools
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,7 +18,8 @@ from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.pieces import Piece, cut
-from bireme.core.xla_exec import lowering, xla
+from bireme.core.xla_exec import compile_cache, lowering, program_files, xla
+from bireme.core.xla_exec.program_names import Names
 
 UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
 UNIT_BESIDE = 5e5  # the same where runs go on meanwhile, one of which has to trace it
@@ -56,8 +57,8 @@ class InPieces:
         device: Device,
     ) -> Any:
         """A call that waits for its programs when it is called first."""
-        found = [(piece, program_of(piece, graph, device)) for piece in parts(graph, live, donate)]
-        return _Run(graph, live, donate, found)
+        names = Names(device)
+        return _Run(graph, live, donate, [(p, program_of(p, graph, device, names)) for p in parts(graph, live, donate)])
 
 
 def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
@@ -65,48 +66,75 @@ def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[
     return cut(graph, live, donate, UNIT_BESIDE if graph.device.is_cpu else UNIT)
 
 
-def program_of(piece: Piece, graph: Graph, device: Device) -> Future:
-    """The program of a piece, being compiled if it is new; who wants it waits for its result."""
-    return _known(piece, device) or _compiling(piece, device, xla.lower(_traced(piece, graph, device), device, True))
+def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Future:
+    """The program of a piece, being compiled or read if it is new; who wants it waits for its result."""
+    made = _Made(piece, graph, device, names)
+    if made.known is None and not made.kept:
+        made.lower(made.trace())
+    return made.known or made.submit()
 
 
-def begin(piece: Piece, graph: Graph, device: Device) -> Iterator[None]:
+def begin(piece: Piece, graph: Graph, device: Device, names: Names) -> Iterator[None]:
     """Let a thread compile a piece that nobody waits for yet; each round is a part of what Python does for it."""
-    if _known(piece, device) is None:
-        traced = _traced(piece, graph, device)
+    made = _Made(piece, graph, device, names)
+    if made.known is not None:
+        return
+    if not made.kept:
+        traced = made.trace()
         yield
-        _compiling(piece, device, xla.lower(traced, device, True), aside=True)
-        yield
+        made.lower(traced)
+    made.submit(aside=True)
+    yield
 
 
 @functools.cache
 def warm_up(device: Device) -> None:
     """Lower something: what jax does when that happens for the first time takes as long as a piece."""
-    xla.lower(xla.trace(lambda x: x + 1, (jax.ShapeDtypeStruct((2,), np.float32),), (), device), device, True)
+    xla.lower(xla.trace(lambda x: x + 1, (jax.ShapeDtypeStruct((2,), np.float32),), (), device), device)
 
 
-def _known(piece: Piece, device: Device) -> Future | None:
-    with _lock:
-        found = _programs.get((device, piece.key))
-        if found is None or _has_failed(found):
-            return None
-        _programs.move_to_end((device, piece.key))
-        return found
+class _Made:
+    """A program of a piece in the making."""
 
+    def __init__(self, piece: Piece, graph: Graph, device: Device, names: Names):
+        self._key, self._device, self._results = (device, piece.key), device, len(piece.gives)
+        self.known = self._find()
+        if self.known is None:
+            self._name = names.piece(piece)
+            self._fn, self._args = _function(piece, graph, device)
+            self._lowered: tuple[Any, dict] | None = None
+            self.kept = self._name is not None and compile_cache.has(self._name)
 
-def _compiling(piece: Piece, device: Device, lowered: tuple[Any, dict], aside: bool = False) -> Future:
-    def compiled() -> Program:
-        with xla.x64(), jax.default_device(device.jax):
-            return Program(xla.compiled(*lowered))
+    def _find(self) -> Future | None:
+        with _lock:
+            found = _programs.get(self._key)
+            if found is None or _has_failed(found):
+                return None
+            _programs.move_to_end(self._key)
+            return found
 
-    key = device, piece.key
-    with _lock:
-        made = _programs.get(key)
-        if made is None or _has_failed(made):
-            made = _programs[key] = workers.submit(compiled, aside)
-        while len(_programs) > MOST:
-            _programs.popitem(last=False)
-    return made
+    def trace(self) -> Any:
+        return xla.trace(self._fn, self._args, (0,), self._device)
+
+    def lower(self, traced: Any) -> tuple[Any, dict]:
+        self._lowered = xla.lower(traced, self._device, short=True)
+        return self._lowered
+
+    def submit(self, aside: bool = False) -> Future:
+        with _lock:
+            made = _programs.get(self._key)
+            if made is None or _has_failed(made):
+                made = _programs[self._key] = workers.submit(self._compiled, aside)
+            while len(_programs) > MOST:
+                _programs.popitem(last=False)
+        return made
+
+    def _compiled(self) -> Program:
+        taken = self._device, self._args, self._results
+        found = program_files.load(self._name, *taken) if self.kept else None
+        if found is None:
+            found = xla.compiled(*(self._lowered or self.lower(self.trace())), *taken, self._name)
+        return Program(found)
 
 
 def _has_failed(program: Future) -> bool:
@@ -114,8 +142,8 @@ def _has_failed(program: Future) -> bool:
     return program.done() and (program.cancelled() or program.exception() is not None)
 
 
-def _traced(piece: Piece, graph: Graph, device: Device) -> Any:
-    """A piece as a function of (arrays it may write over, others, vectors of numbers), traced."""
+def _function(piece: Piece, graph: Graph, device: Device) -> tuple[Callable, tuple]:
+    """A piece as a function of (arrays it may write over, others, vectors of numbers), and what these are like."""
     sigs = [graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in piece.reads]
     kept = [i for i in range(len(sigs)) if i not in piece.donate]
     packs = _packs(piece, graph)
@@ -130,8 +158,7 @@ def _traced(piece: Piece, graph: Graph, device: Device) -> Any:
 
     specs = [xla.spec(s) for s in sigs]
     vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in packs.items()]
-    args = [specs[i] for i in piece.donate], [specs[i] for i in kept], vectors
-    return xla.trace(program, args, (0,), device)
+    return program, ([specs[i] for i in piece.donate], [specs[i] for i in kept], vectors)
 
 
 def _packs(piece: Piece, graph: Graph) -> dict[Any, list[int]]:

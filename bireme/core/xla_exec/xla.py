@@ -19,7 +19,8 @@ from bireme.core.base import shutdown
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
-from bireme.core.xla_exec import compile_cache, kernel_choice, lowered_cache, lowering, matmul_backend, split_step
+from bireme.core.xla_exec import kernel_choice, lowering, matmul_backend, program_files, split_step
+from bireme.core.xla_exec.program_names import Names
 
 # Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")`
 # would be 0 and on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against
@@ -30,6 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"xla_backend_optimization_level": 1, **EXACT},
     "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_experimental_enable_fusion_autotuner": False, **EXACT},
 }
+LARGE = 64  # calls of a graph
 _NO_SUCH_OPTION = re.compile(
     "No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid"
 )
@@ -86,15 +88,15 @@ class Xla:
         between: Callable[[], AbstractContextManager] = nullcontext,
     ) -> Any:
         """A compiled program; `between` is entered while it is lowered."""
-        name = lowered_cache.name(graph, live, donate, device)
-        return _made(lowering.function(graph, live, device.platform), graph, donate, device, name, None, between)
+        name = Names(device).graph(graph, live, donate)
+        fn = lowering.function(graph, live, device.platform)
+        return _made(fn, graph, donate, len(live), device, name, None, between)
 
 
 def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
     """What `Xla.prepare` gives, if an earlier process has written it down; else None."""
-    name = lowered_cache.name(graph, live, donate, device)
-    known = name is not None and lowered_cache.is_stored(name)
-    return _made(lowering.function(graph, live, device.platform), graph, donate, device, name) if known else None
+    name = Names(device).graph(graph, live, donate)
+    return program_files.load(name, device, _args(graph, donate), len(live))
 
 
 def prepare_early(
@@ -109,14 +111,14 @@ def prepare_early(
     gives = tuple(dict.fromkeys((*found.early, *found.crossing)))
     reads = sorted({~r for node in found.before for r in node.args if r.__class__ is int and r < 0})
     kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
-    names = [lowered_cache.name(graph, live, donate, device, part) for part in ("before", "after")]
+    names = [Names(device).graph(graph, live, donate, part) for part in ("before", "after")]
     first = lowering.part(found.before, [~i for i in reads], graph.places(), gives, device.platform)
     args = [spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
-    before = _program(first, args, (), device, names[0], between)
+    before = _program(first, args, len(gives), (), device, names[0], _stops_others(graph), between)
     leaves = [~i for i in range(len(graph.leaf_sigs))]
     rest = lowering.part(found.after, [*leaves, *found.crossing], graph.places(), found.late, device.platform)
     crossing = [spec(graph.value_sigs[i]) for i in found.crossing]
-    after = _made(rest, graph, donate, device, names[1], crossing, between)
+    after = _made(rest, graph, donate, len(found.late), device, names[1], crossing, between)
     places = [(0, donate.index(i)) if i in donate else (1, kept.index(i)) for i in reads]
     return split_step.Front(before, found, gives, places), after
 
@@ -125,6 +127,7 @@ def _made(
     fn: Any,
     graph: Graph,
     donate: tuple[int, ...],
+    results: int,
     device: Device,
     name: str | None,
     more: list | None = None,
@@ -145,24 +148,39 @@ def _made(
             leaves[i] = a
         return fn([*leaves, *values], vectors)
 
+    args = (*_args(graph, donate), *([] if more is None else [more]))
+    return _program(program, args, results, (0,), device, name, _stops_others(graph), between)
+
+
+def _stops_others(graph: Graph) -> bool:
+    """Whether to write its program down would stop steps that run meanwhile, which on CPU wait for it anyway."""
+    return not graph.device.is_cpu and len(graph.nodes) >= LARGE
+
+
+def _args(graph: Graph, donate: tuple[int, ...]) -> tuple:
+    """What the program of a graph takes: the leaves that it may write over, the others, vectors of numbers."""
+    given = set(donate)
     specs = [spec(s) for s in graph.leaf_sigs]
-    args = [specs[i] for i in donate], [specs[i] for i in kept], _vectors(graph), *([] if more is None else [more])
-    return _program(program, args, (0,), device, name, between)
+    return [specs[i] for i in donate], [s for i, s in enumerate(specs) if i not in given], _vectors(graph)
 
 
 def _program(
     fn: Any,
     args: tuple,
+    results: int,
     donated: tuple[int, ...],
     device: Device,
     name: str | None,
+    at_end: bool,
     between: Callable[[], AbstractContextManager],
 ) -> Any:
-    """A function compiled for arguments of these shapes."""
-    with x64(), jax.default_device(device.jax):
-        with between():
-            found = lowered(fn, args, donated, device, name)
-        return compiled(*found)
+    """A function compiled for arguments of these shapes, or as it was kept on disk."""
+    found = program_files.load(name, device, args, results)
+    if found is not None:
+        return found
+    with between():
+        made = lower(trace(fn, args, donated, device), device)
+    return compiled(*made, device, args, results, name, at_end)
 
 
 def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any:
@@ -171,22 +189,29 @@ def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any
         return jax.jit(fn, donate_argnums=donated).trace(*args)
 
 
-def lower(traced: Any, device: Device, short: bool) -> tuple[Any, dict]:
+def lower(traced: Any, device: Device, short: bool = False) -> tuple[Any, dict]:
     """What was traced, lowered, and the options to compile it with; `short`: a small one."""
     with x64(), jax.default_device(device.jax):
         return traced.lower(), _options(device, short, traced.jaxpr)
 
 
-def lowered(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the options to compile it with; by its name on disk."""
+def compiled(
+    lowered: Any,
+    options: dict[str, Any],
+    device: Device,
+    args: tuple,
+    results: int,
+    name: str | None,
+    at_end: bool = False,
+) -> Any:
+    """What was lowered, compiled, and kept on disk; without a name it may be there under that of its text."""
+    if name is None:
+        name = Names(device).text(lowered, options)
+        found = program_files.load(name, device, args, results)
+        if found is not None:
+            return found
     with x64(), jax.default_device(device.jax):
-        jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device, False)
-        return lowered_cache.lower(jitted, donated, args, name, device.platform, options_of)
-
-
-def compiled(lowered: Any, options: dict[str, Any]) -> Any:
-    """What was lowered, compiled, or read from the cache on disk."""
-    return compile_cache.on_disk(lambda: _compiled(lowered, options))
+        return program_files.keep(name, _compiled(lowered, options), at_end)
 
 
 def spec(sig: Sig) -> Any:

@@ -1,7 +1,9 @@
 """Convolutions by XLA: which form is fast at which shapes; kernels are [outputs, channels / groups, *window].
 
 A convolution is linear in the image and in the kernel, so either gradient is the transpose of some form of it, and the
-form that gives the result soonest need not be the one with the fastest transpose. On CUDA cuDNN has them all. On CPU:
+form that gives the result soonest need not be the one with the fastest transpose. On CUDA cuDNN has them all, but takes
+up to a second, one at a time, to prepare one channel a group: sums of shifted images compile sooner, and run as fast (an
+H200: 3 x 3 at 0.6 of its time, 5 x 5 at 0.8, 7 x 7 at 1.3). On CPU:
 - few positions of the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower
   there
 - a window of one element is a product too, one channel a group a sum of shifted images, few groups a convolution each
@@ -24,6 +26,7 @@ from bireme.core.numpy_exec.convolution import places, taps
 from bireme.core.xla_exec.barrier import once
 
 _FEW = 49  # positions of the window
+_SMALL = 9  # elements of a window that is read as fast from an image that is padded on the way
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
 # measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it
 # slower
@@ -55,15 +58,18 @@ def _padded(x, pads, first):
     return lax.pad(x, np.zeros((), x.dtype), [*[(0, 0, 0)] * first, *[(a, b, 0) for a, b in pads], *[(0, 0, 0)] * rest])
 
 
-@jax.custom_jvp
-def _held(x):
-    """A sum of many shifted images, in memory: XLA would add them up again in each kernel that reads the result."""
-    return once(x, "cpu")
+def _holding(platform):
+    """What puts an array into memory: XLA would add up a sum of many shifted images in each kernel that reads it."""
+
+    @jax.custom_jvp
+    def held(x):
+        return once(x, platform)
+
+    held.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+    return held
 
 
-@_held.defjvp
-def _(primals, tangents):
-    return primals[0], tangents[0]
+_held, _held_on_device = _holding("cpu"), _holding("cuda")
 
 
 # ---------------------------------------------------------------- the forms
@@ -107,10 +113,10 @@ def _pointwise(x, w, stride, pads, dilation, groups, last):
     return back(made.reshape(*seen.shape[:-1], -1), last)
 
 
-def _depthwise(x, w, stride, pads, dilation, groups, last):
+def _depthwise(x, w, stride, pads, dilation, groups, last, hold=None):
     """One channel a group: the sum of shifted images, each times its element of the kernel; in the given layout."""
     out, first = _count(x, w, stride, pads, dilation, last), 1 if last else 2
-    grown, front = _padded(x, pads, first), (slice(None),) * first
+    grown, front = _around(x, w.shape[2:], pads, first, hold), (slice(None),) * first
     per = w.shape[0] // groups
     kernel = jnp.moveaxis(w.reshape(groups, per, -1), -1, 0).reshape(-1, groups, per, *[1] * (0 if last else len(out)))
     axis = x.ndim if last else 2  # beside the channels: the outputs of each
@@ -119,7 +125,14 @@ def _depthwise(x, w, stride, pads, dilation, groups, last):
         seen = grown[*front, *at]
         parts.append(seen * jnp.squeeze(k, 1) if per == 1 else jnp.expand_dims(seen, axis) * k)
     made = functools.reduce(operator.add, parts)
+    made = made if hold is None else hold(made)
     return made if per == 1 else made.reshape(_shaped(x.shape[0], w.shape[0], out, last))
+
+
+def _around(x, window, pads, first, hold):
+    """An image with its padding, in memory where a large window reads each element of it many times."""
+    grown = _padded(x, pads, first)
+    return hold(grown) if hold is not None and math.prod(window) > _SMALL else grown
 
 
 def _folded(x, w, stride, pads, dilation, last, of):
@@ -170,6 +183,11 @@ def by_operator(x, w, stride, pads, dilation, groups, last, of):
     return _operator(x, w, stride, pads, dilation, groups, last)
 
 
+def by_shifts(x, w, stride, pads, dilation, groups, last, of):
+    """One channel a group, as sums of shifted images; each is added up once, whoever reads it."""
+    return _depthwise(x, w, stride, pads, dilation, groups, last, _held_on_device)
+
+
 # ---------------------------------------------------------------- the three functions
 
 
@@ -190,8 +208,9 @@ def input_grad(g, w, dims, stride, pads, dilation, groups, last, convolve=_on_cp
     shape = _shaped(g.shape[0], w.shape[1] * groups, dims, last)
     if not (g.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, g.dtype)
-    if convolve is _on_cpu and w.shape[1] == 1 and w.shape[0] == groups > 1:
-        return _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last)
+    if convolve is not by_operator and w.shape[1] == 1 and w.shape[0] == groups > 1:
+        hold = _held_on_device if convolve is by_shifts else None
+        return _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last, hold)
     fixed = (w, stride, pads, dilation, groups, last, "x")
     made = jax.linear_transpose(lambda x: convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
     return _held(made) if convolve is _on_cpu and max(w.shape[2:]) > 1 else made
@@ -203,13 +222,15 @@ def weight_grad(x, g, window, stride, pads, dilation, groups, last, convolve=_on
     shape = (g.shape[axis], x.shape[axis] // groups, *window)
     if not (x.size and g.size):
         return jnp.zeros(shape, g.dtype)
+    if convolve is by_shifts:
+        return _depthwise_weight_sums(x, g, shape, stride, pads, dilation, last)
     if convolve is _on_cpu and shape[1] == 1 and shape[0] == groups > 1:
         return _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last)
     fixed = (stride, pads, dilation, groups, last, "w")
     return jax.linear_transpose(lambda w: convolve(x, w, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
 
 
-def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last):
+def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last, hold):
     """The gradient, dilated by the stride, under the flipped kernel; the transpose would add a padded image a shift."""
     config = []
     for n, m, k, s, (a, _), d in zip(dims, _dims(g, last), w.shape[2:], stride, pads, dilation):
@@ -217,7 +238,16 @@ def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last):
     still = (0, 0, 0)
     spread = lax.pad(g, np.zeros((), g.dtype), [still, *config, still] if last else [still, still, *config])
     none, ones = ((0, 0),) * len(dims), (1,) * len(dims)
-    return _depthwise(spread, jnp.flip(w, range(2, w.ndim)), ones, none, dilation, groups, last)
+    return _depthwise(spread, jnp.flip(w, range(2, w.ndim)), ones, none, dilation, groups, last, hold)
+
+
+def _depthwise_weight_sums(x, g, shape, stride, pads, dilation, last):
+    """A sum for each element of the window, several in one kernel."""
+    first = 1 if last else 2
+    grown, front = _around(x, shape[2:], pads, first, _held_on_device), (slice(None),) * first
+    axes = tuple([i for i in range(x.ndim) if i != (x.ndim - 1 if last else 1)])
+    seen = [grown[*front, *at] for at in taps(shape[2:], stride, dilation, _dims(g, last))]
+    return jnp.stack([jnp.sum(part * g, axes) for part in seen], 1).reshape(shape)
 
 
 def _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last):

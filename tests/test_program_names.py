@@ -1,4 +1,4 @@
-"""Traced graphs on disk: a later process reads what an earlier one traced, and nothing else but that."""
+"""Names of programs on disk: a later process finds what an earlier one compiled, and nothing else but that."""
 
 import os
 import subprocess
@@ -14,37 +14,43 @@ from bireme import nn
 from bireme.core.declare.op import Tensor, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Graph
+from bireme.core.graph.pieces import cut
 from bireme.core.record import flush
-from bireme.core.xla_exec import compile_cache, lowered_cache
+from bireme.core.xla_exec import program_names
+from bireme.core.xla_exec.program_names import Names
 
 SCRIPT = """
+    import contextlib
+    import sys
     import numpy as np
     import bireme
     from bireme import nn
-    from bireme.core.xla_exec import lowered_cache
+    from bireme.core.graph import executor
+    from bireme.core.xla_exec import xla
 
-    made = []
-    text_of = lowered_cache._text_of
-    lowered_cache._text_of = lambda *args: made.append(1) or text_of(*args)
+    made, lowered = [], xla.lower
+    xla.lower = lambda *args, **named: made.append(1) or lowered(*args, **named)
+    by = executor.use("xla_pieces") if sys.argv[1] else contextlib.nullcontext()
     bireme.seed(0)
     net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(30)], nn.Dropout(0.5))
     opt = bireme.optimizer.AdamW(parameters=net.parameters())
     x = bireme.to_tensor(np.random.RandomState(0).standard_normal((128, 64)).astype("float32"))
     losses = []
-    for _ in range(4):
-        loss = (net(x) ** 2).mean()
-        loss.backward()
-        opt.step()
-        opt.clear_grad()
-        losses.append(loss.item().hex())
+    with by:
+        for _ in range(4):
+            loss = (net(x) ** 2).mean()
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+            losses.append(loss.item().hex())
     print(len(made), *losses)
 """
 
 
-def run(folder):
+def run(folder, how=""):
     env = {**os.environ, "BIREME_CACHE_DIR": str(folder), "FLAGS_compile_beside": "0"}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT)],
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT), how],
         env=env,
         capture_output=True,
         text=True,
@@ -55,79 +61,32 @@ def run(folder):
     return int(made), losses
 
 
-def test_a_later_process_reads_what_an_earlier_one_traced(tmp_path):
+def test_a_later_process_reads_what_an_earlier_one_compiled(tmp_path):
     made, losses = run(tmp_path)
-    folder = tmp_path / f"bireme-{os.geteuid()}" / "traced"
+    folder = tmp_path / f"bireme-{os.geteuid()}"
     files = list(folder.iterdir())
     assert made == len(files) > 0
     assert all(f.stat().st_mode & 0o077 == 0 for f in [*files, folder])
     assert run(tmp_path) == (0, losses)
-    # damaged, it is traced again, with the same numbers, and written anew
+    # damaged, it is compiled again, with the same numbers, and written anew
     whole = files[0].read_bytes()
     files[0].write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert run(tmp_path) == (1, losses)
-    assert files[0].read_bytes()[:60] == whole[:60]
+    assert len(files[0].read_bytes()) > len(whole) // 2 and run(tmp_path) == (0, losses)
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
-    return tmp_path / f"bireme-{os.geteuid()}" / "traced"
+def test_pieces_are_found_by_a_later_process(tmp_path):
+    made, losses = run(tmp_path, "in pieces")
+    assert made > 3
+    assert run(tmp_path, "in pieces") == (0, losses)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [lambda b: b"", lambda b: b[:20], lambda b: b[:-1], lambda b: b[:70] + b"?" + b[71:], lambda b: b"?" + b[1:]],
-)
-def test_a_damaged_file_is_none(damage, folder):
-    lowered_cache._write("one", {"option": True}, b"text" * 100)
-    assert lowered_cache._read("one") == ({"option": True}, b"text" * 100)
-    (folder / "one").write_bytes(damage((folder / "one").read_bytes()))
-    assert lowered_cache._read("one") is None
-
-
-def test_a_file_under_another_name_is_none(folder):
-    lowered_cache._write("one", {}, b"text")
-    (folder / "one").rename(folder / "two")
-    assert lowered_cache._read("two") is None
-
-
-def test_a_full_disk_keeps_no_part(folder, monkeypatch):
-    def full(self, target):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(lowered_cache.Path, "replace", full)
-    lowered_cache._write("one", {}, b"text")
-    assert list(folder.iterdir()) == []
-
-
-def test_no_name_once_the_source_has_changed(folder, monkeypatch):
-    lowered_cache._package.cache_clear()
+def test_no_name_once_the_source_has_changed(monkeypatch):
+    program_names._package.cache_clear()
     assert name_of(bireme.tanh) is not None
-    lowered_cache._package.cache_clear()
-    monkeypatch.setattr(lowered_cache, "_BEGAN", 0.0)
+    program_names._package.cache_clear()
+    monkeypatch.setattr(program_names, "_BEGAN", 0.0)
     assert name_of(bireme.tanh) is None
-
-
-def test_a_program_that_jax_cannot_write_down_is_traced_each_time(folder, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise ValueError("custom calls without guarantees")
-
-    monkeypatch.setattr(lowered_cache.export, "export", refuse)
-    for _ in range(2):  # the second time it is known that it cannot
-        lowered, options = lowered_cache.lower(
-            jax.jit(lambda x: [x[0] + 1]), (), ([np.ones(2, "float32")],), "name", "cpu", lambda jaxpr: {"option": 1}
-        )
-        assert options == {"option": 1} and lowered.compile()([np.ones(2, "float32")])[0].tolist() == [2, 2]
-        assert lowered_cache._read("name") == ({"option": 1}, b"")
-        monkeypatch.setattr(lowered_cache.export, "export", None)
-
-
-def test_a_folder_that_cannot_be_written(folder):
-    folder.parent.mkdir(mode=0o700)
-    folder.write_text("in the way")
-    lowered_cache._write("one", {}, b"text")
-    assert lowered_cache._read("one") is None
 
 
 def graph_of(call, *shape, calls=70):
@@ -144,7 +103,7 @@ def graph_of(call, *shape, calls=70):
 
 def name_of(call, *shape, live=(69,), donate=(), calls=70):
     graph = graph_of(call, *shape, calls=calls)
-    return lowered_cache.name(graph, live, donate, graph.device)
+    return Names(graph.device).graph(graph, live, donate)
 
 
 def test_names_tell_apart_what_is_different(monkeypatch):
@@ -162,7 +121,7 @@ def test_names_tell_apart_what_is_different(monkeypatch):
     assert name_of(bireme.tanh) == names["as it is"]
     with jax.default_matmul_precision("highest"):
         assert name_of(bireme.tanh) not in names.values()
-    monkeypatch.setattr(lowered_cache, "_package", lambda: ("another source",))
+    monkeypatch.setattr(program_names, "_package", lambda: ("another source",))
     assert name_of(bireme.tanh) not in names.values()
 
 
@@ -170,13 +129,12 @@ def test_names_tell_apart_what_is_different(monkeypatch):
     "one, other", [(0.0, -0.0), (1, 1.0), (1, True), ("1", 1), ((1,), 1), (np.float32(1), 1.0), (None, "None")]
 )
 def test_values_are_told_apart(one, other):
-    assert lowered_cache._value((one,)) != lowered_cache._value((other,))
+    assert program_names._value((one,)) != program_names._value((other,))
 
 
 def test_what_has_no_name():
-    assert name_of(bireme.tanh, calls=lowered_cache.MIN_CALLS - 1) is None
-    with pytest.raises(lowered_cache.NoStableName):
-        lowered_cache._value((object(),))
+    with pytest.raises(program_names.NoStableName):
+        program_names._value((object(),))
     bireme.set_flags({"FLAGS_compile_cache": False})
     try:
         assert name_of(bireme.tanh) is None
@@ -196,22 +154,6 @@ def test_an_operator_from_elsewhere_has_no_name():
         del bireme.core.base.registry.OPS["from_elsewhere"]
 
 
-def test_files_are_bounded(folder, monkeypatch):
-    monkeypatch.setattr(compile_cache, "MOST", 5)
-    for i in range(9):
-        lowered_cache._write(f"{i}", {"option": True}, b"text")
-        os.utime(folder / f"{i}", (i, i))
-    assert lowered_cache._read("8") == ({"option": True}, b"text")
-    assert lowered_cache._read("0") is None
-    assert sorted(f.name for f in folder.iterdir()) == ["4", "5", "6", "7", "8"]
-    bireme.set_flags({"FLAGS_compile_cache_bytes": 8 * 200})
-    try:
-        lowered_cache._write("9", {}, b"x" * 40)
-    finally:
-        bireme.set_flags({"FLAGS_compile_cache_bytes": 2 << 30})
-    assert len(list(folder.iterdir())) < 4
-
-
 def test_gradients_of_every_order_have_names():
     x = bireme.to_tensor(np.linspace(0.1, 1, 4, dtype="float32"), stop_gradient=False)
     y = x
@@ -220,8 +162,11 @@ def test_gradients_of_every_order_have_names():
     for _ in range(3):
         (y,) = bireme.grad(y.sum(), [x], create_graph=True)
     graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
-    assert len(graph.nodes) > lowered_cache.MIN_CALLS
-    assert lowered_cache.name(graph, (len(graph.value_sigs) - 1,), (), graph.device) is not None
+    live = (len(graph.value_sigs) - 1,)
+    names = Names(graph.device)
+    assert len(graph.nodes) > 64 and names.graph(graph, live, ()) is not None
+    pieces = cut(graph, live, (), 1e5)
+    assert len({names.piece(piece) for piece in pieces} - {None}) == len({piece.key for piece in pieces}) > 3
     assert np.isfinite(y.numpy()).all()
 
 
@@ -229,7 +174,7 @@ def test_gradients_of_every_order_have_names():
 def test_a_layer_in_training_has_a_name():
     """The parts of a usual step can all be told: attention, norms, dropout, losses, an optimizer's update."""
     found = []
-    told = lowered_cache.name
+    told = Names._name
     layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1), 2)
     opt = bireme.optimizer.AdamW(parameters=layer.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0))
     x = bireme.to_tensor(np.random.RandomState(0).standard_normal((4, 8, 32)).astype("float32"))
@@ -239,7 +184,7 @@ def test_a_layer_in_training_has_a_name():
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lowered_cache, "name", name)
+        patch.setattr(Names, "_name", name)
         for _ in range(3):
             nn.functional.cross_entropy(layer(x).reshape([-1, 32]), bireme.zeros([32], "int64")).backward()
             opt.step()
