@@ -204,6 +204,51 @@ def test_a_program_takes_over_by_count(soon):
     assert tiers_seen[at + 1 :] == ["known"] * (11 - at)
 
 
+def test_a_run_does_one_part_of_what_a_compile_takes(monkeypatch):
+    """No run traces or lowers more than one piece, and each different one is lowered once."""
+    done = []
+
+    def counted(do):
+        return lambda *args, **named: done.append(1) or do(*args, **named)
+
+    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds: tiers.Beside(met, met + rounds + 1))
+    for name in ("trace", "lower"):
+        monkeypatch.setattr(xla, name, counted(getattr(xla, name)))
+    lookup.clear()
+    programs._programs.clear()
+    programs.warm_up(bireme.core.base.device.current())
+    net = Net(layers=6, width=48)
+    opt = bireme.optimizer.Adam(parameters=net.parameters())
+    x = bireme.ones([256, 8])
+    parts = []
+    for _ in range(40):
+        done.clear()
+        (net(x) ** 2).mean().backward()
+        opt.step()
+        opt.clear_grad()
+        net.last.weight.numpy()
+        parts.append(len(done))
+    assert max(parts) == 1
+    assert sum(parts) > 4
+    lookup.clear()
+
+
+def test_an_update_of_many_parameters_alone_goes_on_beside_too():
+    """Few calls, but a hundred results: it would take a second to compile."""
+    lookup.clear()
+    weights = [bireme.create_parameter([64, 64], "float32") for _ in range(40)]
+    opt = bireme.optimizer.Adam(parameters=weights)
+    gradients = [bireme.ones([64, 64]) for _ in weights]
+    for _ in range(4):
+        for w, g in zip(weights, gradients, strict=True):
+            w.grad = g
+        bireme.debug.reset_stats()
+        opt.step()
+        weights[0].numpy()
+        assert bireme.debug.stats()["compiles"] == 0
+    lookup.clear()
+
+
 def test_no_recompile_forbids_to_begin_one_for_a_new_graph(soon):
     net, x = Net(layers=10, width=64), bireme.ones([256, 8])
     with bireme.debug.no_recompile():

@@ -130,10 +130,11 @@ class _Made:
         return made
 
     def _compiled(self) -> Program:
-        taken = self._device, self._args, self._results
-        found = program_files.load(self._name, *taken) if self.kept else None
+        device, args, results = self._device, self._args, self._results
+        found = program_files.load(self._name, device, args, results) if self.kept else None
         if found is None:
-            found = xla.compiled(*(self._lowered or self.lower(self.trace())), *taken, self._name)
+            lowered, options = self._lowered or self.lower(self.trace())
+            found = xla.compiled(lowered, options, device, args, results, self._name)
         return Program(found)
 
 
