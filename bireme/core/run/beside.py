@@ -74,7 +74,7 @@ class Whole:
 
     def __init__(self, graph: Graph, make: Callable[[bool, type], Any]):
         run = sum([cost.on_accelerator(*node.bound.amounts(node.sigs, node.outs)) for node in graph.nodes])
-        self.when = tiers.whole(run, sum([cost.compiling(node.bound) for node in graph.nodes]))
+        self.when = tiers.whole(run, cost.COMPILE_ON_ACCELERATOR * len(graph.nodes))
         self._make, self._runs = make, 0
         self._made: Any = None
 
