@@ -365,7 +365,7 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
     settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, flags.programs_per_skeleton.value)
     choice = tiers.without_look_up(entry.size, entry.met, entry.family.graphs, bool(entry.compiled), settings)
     if choice is not None:
-        if choice.prefetch:
+        if choice.prefetch and not (flags.compile_beside.value and tiers.waits_for_nobody(entry.size)):
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=key if choice.lasting else None)
     with entry.making:  # who wants a program of the same graph waits until it is made, all others go on
@@ -388,7 +388,9 @@ def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
         entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
     if not entry.beside or entry.compiled:
         return True
-    if entry.met >= entry.beside.when.begin and not entry.beside.begun:
+    if entry.beside.begun:
+        entry.beside.go_on()
+    elif entry.met >= entry.beside.when.begin:
         explain.compiling(entry, beside_runs=True)
         entry.beside.begin(live, donate)
     return entry.met >= entry.beside.when.due
