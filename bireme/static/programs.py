@@ -13,7 +13,7 @@ from bireme.core.base.boundary import guard_functions
 from bireme.core.base.dtype import DTypeLike
 from bireme.core.program import building
 from bireme.core.program.program import Program
-from bireme.core.program.variable import UNKNOWN, Symbol, Variable
+from bireme.core.program.variable import Variable
 
 
 def default_main_program() -> Program:
@@ -100,10 +100,9 @@ def data(name: str, shape: Sequence[int | None], dtype: DTypeLike | None = None,
             raise errors.bad("data(shape)", "integers, or None where the size may change", list(shape))
     program = building.programs.main
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, "data(dtype)")
-    sizes = tuple([UNKNOWN if n is None or n < 0 else int(n) for n in shape])
-    symbol = Symbol(name, building.samples_of(sizes, kind, program))
-    symbol.is_data, symbol.fixed = True, sizes
-    return program.var(program.add(symbol))
+    symbol = program._declared(name, shape, kind)
+    symbol.is_data = True
+    return program._var(symbol)
 
 
 guard_functions(globals())

@@ -16,17 +16,13 @@ from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
-from bireme.core.program.program import Operation, Program, mapped
+from bireme.core.program.program import SIZES, Operation, Program, mapped, samples_of
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor, wrap
 
-# What unknown sizes are taken for: images can be halved five times, sequences are no longer than most tables of positions.
-# Where a call refuses both, the next are tried.
-SIZES = ((96, 192), (480, 960), (5040, 10080), (2, 4), (7, 14), (1, 2), (1, 1))
-FEW = 2  # and a size that is less than most: which dimension is the smaller one may depend on it
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
 
 
@@ -69,11 +65,11 @@ class Builder:
             if not isinstance(samples[0], Sample):
                 return samples[0]
             stop = stops or samples[0].sig.dtype.kind not in "fc"
-            return program.add(Symbol(program.unused_name(operation.type), samples, stop))
+            return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
         operation.results = together(variable, found)
-        program.append(operation)
-        return mapped(lambda x: program.var(x) if isinstance(x, Symbol) else x, operation.results)
+        program._append(operation)
+        return mapped(lambda x: program._var(x) if isinstance(x, Symbol) else x, operation.results)
 
     # ------------------------------------------------------------ examples
 
@@ -97,7 +93,7 @@ def _again(program: Program) -> None:
     """Find the examples of all symbols anew, for other sizes."""
     for symbol in program.symbols.values():
         if symbol.fixed is not None:
-            symbol.samples = samples_of(symbol.fixed, symbol.dtype, program)
+            symbol.samples = samples_of(symbol.fixed, symbol.dtype, program.pair)
     for operation in program.operations:
 
         def renew(symbol: Any, *samples: Any) -> Any:
@@ -106,12 +102,6 @@ def _again(program: Program) -> None:
             return symbol
 
         together(renew, [operation.results, *examples(operation)])
-
-
-def samples_of(shape: tuple[int, ...], dtype: Any, program: Program) -> tuple[Sample, ...]:
-    """Examples of an input of this shape."""
-    sizes = (*SIZES[program.pair], FEW) if UNKNOWN in shape else (1, 1, 1)
-    return tuple([Sample(sig_of(tuple([n if m == UNKNOWN else m for m in shape]), dtype)) for n in sizes])
 
 
 def examples(operation: Operation) -> list[Any]:

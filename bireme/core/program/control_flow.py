@@ -78,7 +78,7 @@ def loop(builder: Builder, where: str, cond: Callable, body: Callable, start: li
     program = builder.program
     samples = [_samples(x) for x in start]
     for _ in range(2):  # sizes that the body changes are unknown: it is recorded once more for such ones
-        inputs = [program.var(program.add(Symbol(program.unused_name(where), s, False))) for s in samples]
+        inputs = [program._var(program._add(Symbol(program._unused_name(where), s, False))) for s in samples]
         for x, given in zip(inputs, start, strict=True):
             x.symbol.stop_gradient = given.stop_gradient
         test, step = recorded(builder, cond, inputs), recorded(builder, _listed(body), inputs)
@@ -120,11 +120,11 @@ def _appended(program: Program, operation: Operation, merged: Any, stops: list[b
             return x
         stop = x.stop if isinstance(x, _Merged) else next(left, False)
         samples = x.samples if isinstance(x, _Merged) else x
-        return program.add(Symbol(program.unused_name(operation.type), samples, stop))
+        return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
     operation.results = [variable(x) for x in merged] if stops is not None else mapped(variable, merged)
-    program.append(operation)
-    return mapped(lambda x: program.var(x) if isinstance(x, Symbol) else x, operation.results)
+    program._append(operation)
+    return mapped(lambda x: program._var(x) if isinstance(x, Symbol) else x, operation.results)
 
 
 class _Merged:

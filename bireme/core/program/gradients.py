@@ -55,9 +55,9 @@ def pull(builder: Builder, outs: list[Tensor], ins: list[Tensor], seeds: list[An
     symbols = [_symbol(x) for x in outs], [_symbol(x) for x in ins], [_symbol(x) for x in seeds]
     operation = Operation(call, "gradients", symbols, {"create_graph": False}, errors.position())
     operation.role = "backward"
-    operation.results = [program.add(_gradient(program, x)) for x in symbols[1]]
-    program.append(operation)
-    return [program.var(symbol) for symbol in operation.results]
+    operation.results = [program._add(_gradient(program, x)) for x in symbols[1]]
+    program._append(operation)
+    return [program._var(symbol) for symbol in operation.results]
 
 
 def _gradient(program: Program, of: Symbol | Tensor) -> Symbol:
@@ -75,7 +75,7 @@ def update(builder: Builder, call: Callable, type: str, params: list[Tensor], gr
     symbols = [_symbol(g) for g in grads]
     operation = Operation(call, type, (params, symbols), {}, errors.position())
     operation.role = "update"
-    builder.program.append(operation)
+    builder.program._append(operation)
 
 
 def start_with(startup: Program, param: Tensor, fill: Callable[[Tensor], None]) -> None:
@@ -86,7 +86,7 @@ def start_with(startup: Program, param: Tensor, fill: Callable[[Tensor], None]) 
 
     operation = Operation(initialize, "initialize", (param,), {}, errors.position())
     operation.role = "update"
-    startup.append(operation)
+    startup._append(operation)
 
 
 def _symbol(x: Any) -> Any:

@@ -8,10 +8,24 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.program.variable import Dim, Symbol, Variable
+from bireme.core.graph.graph import sig_of
+from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
+
+# What unknown sizes are taken for: images can be halved five times, sequences are no longer than most tables of positions.
+# Where a call refuses both, the next are tried.
+SIZES = ((96, 192), (480, 960), (5040, 10080), (2, 4), (7, 14), (1, 2), (1, 1))
+FEW = 2  # and a size that is less than most: which dimension is the smaller one may depend on it
+
+
+def samples_of(shape: tuple[int, ...], dtype: Any, pair: int) -> tuple[Sample, ...]:
+    """Examples of an input of this shape, by which pair of `SIZES`."""
+    sizes = (*SIZES[pair], FEW) if UNKNOWN in shape else (1, 1, 1)
+    return tuple([Sample(sig_of(tuple([n if m == UNKNOWN else m for m in shape]), dtype)) for n in sizes])
+
 
 KNOWN: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # parameters and buffers of all programs, by name
 
@@ -113,19 +127,27 @@ class Program:
 
     # ------------------------------------------------------------ building
 
-    def unused_name(self, stem: str) -> str:
+    def _unused_name(self, stem: str) -> str:
         """A name that nothing in it has."""
         while True:
             name, self._serial = f"{stem}_{self._serial}.tmp_0", self._serial + 1
             if name not in self.symbols:
                 return name
 
-    def add(self, symbol: Symbol) -> Symbol:
+    def _declared(self, name: str | None, shape: Any, dtype: Any) -> Symbol:
+        """A new symbol of this shape, whose unknown sizes are -1 or None."""
+        sizes = tuple([UNKNOWN if n is None or n < 0 else int(n) for n in shape])
+        kind = dtypes.of(dtype, "Variable(dtype)")
+        symbol = Symbol(name or self._unused_name("variable"), samples_of(sizes, kind, self.pair))
+        symbol.fixed = sizes
+        return self._add(symbol)
+
+    def _add(self, symbol: Symbol) -> Symbol:
         """Take in a symbol under its name."""
         self.symbols[symbol.name] = symbol
         return symbol
 
-    def rename(self, symbol: Symbol, name: str) -> None:
+    def _rename(self, symbol: Symbol, name: str) -> None:
         """Give a symbol another name."""
         if not isinstance(name, str):
             raise errors.bad("name", "a str", name, kind=errors.ArgumentTypeError)
@@ -133,7 +155,7 @@ class Program:
         symbol.name = name
         self.symbols[name] = symbol
 
-    def append(self, operation: Operation) -> None:
+    def _append(self, operation: Operation) -> None:
         """Add a call at the end."""
         for x in operation.reads:
             if isinstance(x, Tensor) and (x.persistable or isinstance(x, Parameter)):
@@ -143,9 +165,9 @@ class Program:
 
     # ------------------------------------------------------------ looking at it
 
-    def var(self, symbol: Symbol) -> Variable:
+    def _var(self, symbol: Symbol) -> Variable:
         """The variable of a symbol."""
-        return Variable(symbol, self)
+        return Variable.of(symbol, self)
 
     def list_vars(self) -> list[Tensor]:
         """Return its variables and parameters.
@@ -157,7 +179,7 @@ class Program:
             >>> bireme.static.Program().list_vars()
             []
         """
-        return [*map(self.var, self.symbols.values()), *self.tensors.values()]
+        return [*map(self._var, self.symbols.values()), *self.tensors.values()]
 
     def all_parameters(self) -> list[Parameter]:
         """Return the parameters that its operations read.
@@ -189,6 +211,132 @@ class Program:
         """Its operations, in order."""
         return self.operations
 
+    current_block = global_block
+
+    def block(self, index: int) -> Program:
+        """Return a block by its index; there is one.
+
+        Args:
+            index: 0.
+
+        Returns:
+            The program.
+
+        Examples:
+            >>> program = bireme.static.Program()
+            >>> program.block(0) is program
+            True
+        """
+        if index != 0:
+            raise errors.bad("block(index)", "0, since blocks inside it belong to their operations", index)
+        return self
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of blocks: 1."""
+        return 1
+
+    @property
+    def blocks(self) -> list[Program]:
+        """Its blocks: the program itself."""
+        return [self]
+
+    def var(self, name: str) -> Tensor:
+        """Return a variable or parameter by its name.
+
+        Args:
+            name: The name.
+
+        Returns:
+            The variable or parameter.
+
+        Raises:
+            ValueError: If there is none.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> with bireme.static.program_guard(bireme.static.Program()):
+            ...     x = bireme.static.data("x", [2])
+            ...     bireme.static.default_main_program().global_block().var("x").shape
+            [2]
+            >>> bireme.disable_static()
+        """
+        if name in self.symbols:
+            return self._var(self.symbols[name])
+        if name in self.tensors:
+            return self.tensors[name]
+        raise errors.bad("var(name)", "the name of a variable of the program", name)
+
+    def has_var(self, name: str) -> bool:
+        """Return whether there is a variable or parameter of a name.
+
+        Args:
+            name: The name.
+
+        Returns:
+            A bool.
+
+        Examples:
+            >>> bireme.static.Program().has_var("x")
+            False
+        """
+        return name in self.symbols or name in self.tensors
+
+    def create_var(self, **kwargs: Any) -> Variable:
+        """Return a new variable, to be given a value by ``py_func`` and the like.
+
+        Args:
+            **kwargs: ``name``, ``shape``, ``dtype``, ``persistable``, ``stop_gradient``, as for ``Variable``.
+
+        Returns:
+            A ``Variable``.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> bireme.static.Program().create_var(name="y", shape=[-1, 2], dtype="float32").shape
+            [-1, 2]
+            >>> bireme.disable_static()
+        """
+        return Variable(self, **kwargs)
+
+    def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Tensor]:
+        """Return the parameters and buffers that its operations read.
+
+        Args:
+            mode: ``"param"`` for parameters that are trained, ``"opt"`` for the others, ``"all"`` for both. Default:
+                ``"all"``.
+            scope: Has no effect.
+
+        Returns:
+            A dict of tensors by name.
+
+        Examples:
+            >>> bireme.static.Program().state_dict()
+            {}
+        """
+        if mode not in ("all", "param", "opt"):
+            raise errors.bad("state_dict(mode)", "'all', 'param' or 'opt'", mode)
+        return {
+            name: t
+            for name, t in self.tensors.items()
+            if mode == "all" or (mode == "param") == isinstance(t, Parameter)
+        }
+
+    def set_state_dict(self, state_dict: dict[str, Any], scope: Any, copy_tensor: bool = False) -> None:
+        """Set parameters and buffers.
+
+        Args:
+            state_dict: Values by name; names that the program does not have are left out.
+            scope: Scope whose tensors are set.
+            copy_tensor: Has no effect: values are never shared.
+
+        Examples:
+            >>> bireme.static.Program().set_state_dict({}, bireme.static.global_scope())
+        """
+        for name, value in state_dict.items():
+            if name in self.tensors:
+                scope.tensor(self.tensors[name]).set_value(value)
+
     def clone(self, for_test: bool = False) -> Program:
         """Return a copy that shares parameters.
 
@@ -214,7 +362,7 @@ class Program:
         lines = [f"{{ // {len(self.operations)} operations"]
         for symbol in self.symbols.values():
             if symbol.is_data:
-                lines.append(f"    input {self.var(symbol)}")
+                lines.append(f"    input {self._var(symbol)}")
         for p in self.tensors.values():
             lines.append(f"    persist {p.name} : shape={p.shape}, dtype={p.dtype.name}")
         for o in self.operations:

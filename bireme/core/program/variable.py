@@ -104,11 +104,29 @@ class Variable(Tensor):
     ``static.data`` makes one for an input, and every function that is called with one makes them for its results. The
     values are there when an ``Executor`` runs the program.
 
+    Args:
+        block: The program that it belongs to.
+        type: Has no effect.
+        name: Name. Default: None, a generated one.
+        shape: Sizes, -1 for one that is unknown. Default: None, no dimensions.
+        dtype: Data type. Default: None, float32.
+        lod_level: Has no effect.
+        capacity: Has no effect.
+        persistable: Set the attribute ``persistable``. Default: None, False.
+        error_clip: Has no effect.
+        stop_gradient: Whether no gradient is computed for it. Default: False.
+        is_data: Whether it is an input. Default: False.
+        need_check_feed: Has no effect.
+        belong_to_optimizer: Has no effect.
+        **kwargs: Have no effect.
+
     Examples:
+        >>> bireme.enable_static()
         >>> with bireme.static.program_guard(bireme.static.Program()):
         ...     x = bireme.static.data("x", [None, 4])
         ...     (x + 1).shape
         [-1, 4]
+        >>> bireme.disable_static()
     """
 
     __slots__ = ("symbol", "program")
@@ -116,7 +134,50 @@ class Variable(Tensor):
     symbol: Symbol
     program: Any
 
-    def __init__(self, symbol: Symbol, program: Any):
+    def __init__(
+        self,
+        block: Any,
+        type: Any = None,
+        name: str | None = None,
+        shape: Any = None,
+        dtype: Any = None,
+        lod_level: Any = None,
+        capacity: Any = None,
+        persistable: bool | None = None,
+        error_clip: Any = None,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+        need_check_feed: bool = False,
+        belong_to_optimizer: bool = False,
+        **kwargs: Any,
+    ):
+        self._stand_for(block._declared(name, shape or (), dtype or "float32"), block)
+        self.symbol.persistable, self.symbol.is_data = bool(persistable), is_data
+        self.stop_gradient = stop_gradient
+
+    @classmethod
+    def of(cls, symbol: Symbol, program: Any) -> Variable:
+        """Return the variable of a symbol.
+
+        Args:
+            symbol: The symbol.
+            program: Its program.
+
+        Returns:
+            A ``Variable``.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> x = bireme.static.data("x_of", [2])
+            >>> bireme.static.Variable.of(x.symbol, x.program).name
+            'x_of'
+            >>> bireme.disable_static()
+        """
+        made = cls.__new__(cls)
+        made._stand_for(symbol, program)
+        return made
+
+    def _stand_for(self, symbol: Symbol, program: Any) -> None:
         self.program = program
         self._become(symbol)
         self._edge = self._view = None
@@ -148,7 +209,7 @@ class Variable(Tensor):
 
     @name.setter
     def name(self, name: str) -> None:
-        self.program.rename(self.symbol, name)
+        self.program._rename(self.symbol, name)
 
     @property
     def stop_gradient(self) -> bool:
