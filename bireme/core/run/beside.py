@@ -28,6 +28,7 @@ class Compiling:
         self._graph, self.when = graph, when
         self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         self._run: Any = None
+        self.making = pieces.Making()
 
     @property
     def begun(self) -> bool:
@@ -40,7 +41,7 @@ class Compiling:
     def _prepare(self) -> Any:
         graph = self._graph
         assert self._wanted is not None
-        return pieces.IN_PIECES.prepare(graph, *self._wanted, graph.device, between=_between)
+        return pieces.IN_PIECES.prepare(graph, *self._wanted, graph.device, between=_between, making=self.making)
 
     def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
         """The program, waited for; if other results are wanted by now, one for these: most of its pieces are the same."""
@@ -48,7 +49,7 @@ class Compiling:
         if self._wanted == (live, donate):
             run = self._run.result()
         else:
-            run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
+            run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making=self.making)
         run.wait()
         return run
 

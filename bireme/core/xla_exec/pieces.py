@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -26,12 +27,15 @@ MOST = 1024  # programs of pieces that are kept, those of graphs that are gone a
 
 
 class Program:
-    """A compiled piece; its first call goes through Python, later ones are one C function."""
+    """A compiled piece; its first call goes through Python, later ones are one C function.
 
-    __slots__ = ("call",)
+    `ms` is the time that it took to lower and compile it, or to read it if it came `from_disk`.
+    """
 
-    def __init__(self, compiled: Any):
-        self.call = compiled
+    __slots__ = ("call", "ms", "from_disk")
+
+    def __init__(self, compiled: Any, ms: float, from_disk: bool):
+        self.call, self.ms, self.from_disk = compiled, ms, from_disk
 
     def first(self, *args: Any) -> list:
         made = self.call(*args)
@@ -41,6 +45,26 @@ class Program:
 
 _programs: OrderedDict[Hashable, Future] = OrderedDict()
 _lock = threading.Lock()
+
+
+class Making:
+    """The pieces of a graph whose programs are being made, to see how far that is."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._programs: list[Future] = []
+        self._all = 0
+
+    def begin(self, pieces: list[Piece], programs: list[Future]) -> None:
+        """Take note of pieces, and of the list that their programs are added to one after another."""
+        self._programs, self._pieces, self._all = programs, pieces, 0
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many different programs there are, and how many there will be; 0 as long as nobody knows."""
+        if self._pieces and not self._all:
+            self._all = len({piece.key for piece in self._pieces})
+        return len({id(program) for program in list(self._programs) if program.done()}), self._all
 
 
 class InPieces:
@@ -55,13 +79,17 @@ class InPieces:
         donate: tuple[int, ...],
         device: Device,
         between: Callable[[], AbstractContextManager] = nullcontext,
+        making: Making | None = None,
     ) -> Any:
         """A call that waits for its programs when it is called first; `between` is entered for each piece lowered."""
-        found, names = [], Names(device)
-        for piece in cut(graph, live, donate, UNIT):
+        pieces, names = cut(graph, live, donate, UNIT), Names(device)
+        found: list[Future] = []
+        if making is not None:
+            making.begin(pieces, found)
+        for piece in pieces:
             with between():
-                found.append((piece, program_of(piece, graph, device, names)))
-        return _Run(graph, live, donate, found)
+                found.append(program_of(piece, graph, device, names))
+        return _Run(graph, live, donate, list(zip(pieces, found)))
 
 
 def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Future:
@@ -72,17 +100,21 @@ def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Futu
         if found is not None and not _has_failed(found):
             _programs.move_to_end(key)
             return found
+    start = time.perf_counter()
     name = names.piece(piece)
     fn, args = _function(piece, graph, device)
     kept = name is not None and compile_cache.has(name)
     lowered = None if kept else xla.lowered(fn, args, (0,), device, short=True)
+    spent = time.perf_counter() - start
 
     def compiled() -> Program:
+        start = time.perf_counter()
         found = program_files.load(name, device, args, len(piece.gives)) if kept else None
+        from_disk = found is not None
         if found is None:
             made = lowered or xla.lowered(fn, args, (0,), device, short=True)
             found = xla.compiled(*made, device, args, len(piece.gives), name)
-        return Program(found)
+        return Program(found, (spent + time.perf_counter() - start) * 1e3, from_disk)
 
     with _lock:
         made = _programs.get(key)
@@ -132,6 +164,7 @@ class _Run:
         self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], pieces: list[tuple[Piece, Future]]
     ):
         self._live, self._n_values = live, len(graph.value_sigs)
+        self.pieces = [(piece.nodes, program) for piece, program in pieces]
         given = set(donate)
         kept = [i for i in range(len(graph.leaf_sigs)) if i not in given]
         # where a leaf stands among those given: last first, so that a reference to one is its index from the end
