@@ -148,7 +148,7 @@ def met(entry: Any, seg: Any) -> None:
     _notes[note] = None
     _recent.append(ref(entry.graph))
     _named.append(note)
-    if len(_named) > MOST_NAMED:
+    while len(_named) > MOST_NAMED:
         _named.popleft().leaves = leaf_names.NONE
 
 
