@@ -30,7 +30,7 @@ PARTS = {
     "Layers": "nn nn.functional nn.initializer nn.utils regularizer incubate.nn incubate.nn.functional vision.models",
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
     "incubate.optimizer incubate.optimizer.functional incubate",
-    "Data and files": "io files utils utils.dlpack utils.download utils.unique_name reader",
+    "Data and files": "io files vision.transforms vision utils utils.dlpack utils.download utils.unique_name reader",
     "Engine and devices": "debug errors extension device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"

@@ -31,7 +31,7 @@ class ConvNormActivation(nn.Sequential):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int = 3,
+        kernel_size: int | Sequence[int] = 3,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] | str | None = None,
         groups: int = 1,
@@ -41,7 +41,9 @@ class ConvNormActivation(nn.Sequential):
         bias: bool | None = None,
     ):
         if padding is None:
-            padding = (kernel_size - 1) // 2 * dilation
+            sizes = kernel_size if isinstance(kernel_size, Sequence) else [kernel_size]
+            each = [(size - 1) // 2 * dilation for size in sizes]
+            padding = each if isinstance(kernel_size, Sequence) else each[0]
         with_bias = norm_layer is None if bias is None else bias
         conv = nn.Conv2D(
             in_channels,

@@ -89,7 +89,8 @@ class MobileNetV1(nn.Layer):
         errors.check_number("MobileNetV1(scale)", scale)
         errors.check_integer("MobileNetV1(num_classes)", num_classes)
         super().__init__()
-        self.scale, self.dwsl, self.num_classes, self.with_pool = scale, [], num_classes, with_pool
+        self.scale, self.num_classes, self.with_pool = scale, num_classes, with_pool
+        self.dwsl: list[Any] = []
         self.conv1 = ConvNormActivation(3, int(32 * scale), 3, 2, 1)
         for name, channels, middle, out, stride in STAGES:
             layer = DepthwiseSeparable(int(channels * scale), middle, out, channels, stride, scale)

@@ -85,6 +85,7 @@ class MobileNetV2(nn.Layer):
         super().__init__()
         self.num_classes, self.with_pool = num_classes, with_pool
         channels, last = divisible(32 * scale), divisible(1280 * max(1.0, scale))
+        self.last_channel = last
         layers: list[nn.Layer] = [ConvNormActivation(3, channels, stride=2, activation_layer=nn.ReLU6)]
         for ratio, wide, blocks, stride in STAGES:
             out = divisible(wide * scale)
