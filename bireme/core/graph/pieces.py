@@ -217,8 +217,8 @@ def _short_enough(borders: list[tuple[int, int]], nodes: list[Any], most: float)
                 spent += work[at]
                 if best is not None and spent > most:
                     break
-                if spent >= most / 3 or best is None:
-                    best = at if best is None or crossing[at] <= crossing[best] or spent < most / 3 else best
+                if spent >= most / 3 and (best is None or crossing[at] <= crossing[best]):
+                    best = at
             if best is None:
                 break
             found.append((start, best + 1))

@@ -371,7 +371,7 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
     settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, flags.programs_per_skeleton.value)
     choice = tiers.without_look_up(entry.size, entry.met, entry.family.graphs, bool(entry.compiled), settings)
     if choice is not None:
-        if choice.prefetch:
+        if choice.prefetch and not (flags.compile_beside.value and tiers.waits_for_nobody(entry.size)):
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=key if choice.lasting else None)
     with entry.making:  # who wants a program of the same graph waits until it is made, all others go on
@@ -394,7 +394,9 @@ def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
         entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
     if not entry.beside or entry.compiled:
         return True
-    if entry.met >= entry.beside.when.begin and not entry.beside.begun:
+    if entry.beside.begun:
+        entry.beside.go_on()
+    elif entry.met >= entry.beside.when.begin:
         explain.compiling(entry, beside_runs=True)
         entry.beside.begin(live, donate)
     return entry.met >= entry.beside.when.due
@@ -497,14 +499,14 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
             dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in compiled])))
         start, tier, front = time.perf_counter(), "xla", None
         at_once = not exact_only and beside.at_once(graph)
-        making = waiting.making if waiting else pieces.Making() if at_once else None
-        with progress.told(graph, f": {entry.note.reason}" if in_parts else "", making):
+        making = pieces.Making()  # how far the pieces are
+        with progress.told(graph, f": {entry.note.reason}" if in_parts else "", making if at_once or waiting else None):
             if at_once or waiting:
                 tier, donate = "xla_pieces", _worth_donating(graph, live, dead)
             if waiting:
-                call = waiting.take(live, donate)
+                call = waiting.take(live, donate, making)
             elif at_once:
-                call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making=making)
+                call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making)
                 call.wait()  # here, where it is told and can be interrupted
             else:
                 donate, front, call = _whole(entry, live, dead, in_parts and not exact_only)

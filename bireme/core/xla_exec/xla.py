@@ -181,14 +181,19 @@ def _program(
     if found is not None:
         return found
     with between():
-        made = lowered(fn, args, donated, device)
+        made = lower(trace(fn, args, donated, device), device)
     return compiled(*made, device, args, results, name, at_end)
 
 
-def lowered(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, short: bool = False) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the options to compile it with; `short`: a small one."""
+def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any:
+    """A function traced for arguments of these shapes, for `lower`."""
     with x64(), jax.default_device(device.jax):
-        traced = jax.jit(fn, donate_argnums=donated).trace(*args)
+        return jax.jit(fn, donate_argnums=donated).trace(*args)
+
+
+def lower(traced: Any, device: Device, short: bool = False) -> tuple[Any, dict]:
+    """What was traced, lowered, and the options to compile it with; `short`: a small one."""
+    with x64(), jax.default_device(device.jax):
         return traced.lower(), _options(device, short, traced.jaxpr)
 
 

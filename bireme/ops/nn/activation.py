@@ -14,6 +14,7 @@ from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.op import Axis, DTypeArg, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import masks
+from bireme.core.numpy_exec.erf import erf
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import assign_inplace
@@ -104,7 +105,26 @@ def _gelu_numpy(x, approximate):
         t *= x
         t *= 0.5
         return t
-    return x * 0.5 * (1 + special.erf(x * np.asarray(_HALF_ROOT, x.dtype)))
+    t = erf(x * np.asarray(_HALF_ROOT, x.dtype))
+    t += 1
+    t *= x
+    t *= 0.5
+    return t
+
+
+def _gelu_grad_numpy(g, x, approximate):
+    if approximate:
+        return g * _gelu_slope(x, True, np.tanh, erf, np.exp)
+    t, e = erf(x * np.asarray(_HALF_ROOT, x.dtype)), x * x
+    e *= -0.5
+    e = np.exp(e)
+    e *= x
+    e *= _ROOT_2_PI
+    t += 1
+    t += e
+    t *= g
+    t *= 0.5
+    return t
 
 
 @op(dtypes=FLOAT, numpy=_gelu_numpy, alias={"x": "input"})
@@ -161,7 +181,7 @@ def _(x, approximate):
     return (wide * _gate(wide)).astype(x.dtype)
 
 
-@gelu.grad(numpy=lambda g, x, approximate: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
+@gelu.grad(numpy=_gelu_grad_numpy)
 def _gelu_grad(g, x, approximate):
     return g * _gelu_slope(widen(x), approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
 
