@@ -49,10 +49,10 @@ class Compiling:
         """Do the next part, if there is one."""
         next(self._rounds, None)
 
-    def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
+    def take(self, live: tuple[int, ...], donate: tuple[int, ...], making: pieces.Making) -> Any:
         """The program, waited for. If other results are wanted by now it is one for these: most pieces are the same."""
         self._rounds = iter(())
-        run = pieces.IN_PIECES.prepare(self._graph, live, donate, self._graph.device)
+        run = pieces.IN_PIECES.prepare(self._graph, live, donate, self._graph.device, making)
         run.wait()
         return run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
@@ -27,12 +28,15 @@ MOST = 1024  # programs of pieces that are kept, those of graphs that are gone a
 
 
 class Program:
-    """A compiled piece; its first call goes through Python, later ones are one C function."""
+    """A compiled piece; its first call goes through Python, later ones are one C function.
 
-    __slots__ = ("call",)
+    `ms` is the time that it took to lower and compile it, or to read it if it came `from_disk`.
+    """
 
-    def __init__(self, compiled: Any):
-        self.call = compiled
+    __slots__ = ("call", "ms", "from_disk")
+
+    def __init__(self, compiled: Any, ms: float, from_disk: bool):
+        self.call, self.ms, self.from_disk = compiled, ms, from_disk
 
     def first(self, *args: Any) -> list:
         made = self.call(*args)
@@ -42,6 +46,26 @@ class Program:
 
 _programs: OrderedDict[Hashable, Future] = OrderedDict()
 _lock = threading.Lock()
+
+
+class Making:
+    """The pieces of a graph whose programs are being made, to see how far that is."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._programs: list[Future] = []
+        self._all = 0
+
+    def begin(self, pieces: list[Piece], programs: list[Future]) -> None:
+        """Take note of pieces, and of the list that their programs are added to one after another."""
+        self._programs, self._pieces, self._all = programs, pieces, 0
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many different programs there are, and how many there will be; 0 as long as nobody knows."""
+        if self._pieces and not self._all:
+            self._all = len({piece.key for piece in self._pieces})
+        return len({id(program) for program in list(self._programs) if program.done()}), self._all
 
 
 class InPieces:
@@ -55,10 +79,16 @@ class InPieces:
         live: tuple[int, ...],
         donate: tuple[int, ...],
         device: Device,
+        making: Making | None = None,
     ) -> Any:
-        """A call that waits for its programs when it is called first."""
-        names = Names(device)
-        return _Run(graph, live, donate, [(p, program_of(p, graph, device, names)) for p in parts(graph, live, donate)])
+        """A call that waits for its programs when it is called first; `making` lets others see how far they are."""
+        pieces, names = parts(graph, live, donate), Names(device)
+        found: list[Future] = []
+        if making is not None:
+            making.begin(pieces, found)
+        for piece in pieces:
+            found.append(program_of(piece, graph, device, names))
+        return _Run(graph, live, donate, list(zip(pieces, found)))
 
 
 def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
@@ -98,6 +128,7 @@ class _Made:
 
     def __init__(self, piece: Piece, graph: Graph, device: Device, names: Names):
         self._key, self._device, self._results = (device, piece.key), device, len(piece.gives)
+        self._seconds = 0.0  # spent on it so far
         self.known = self._find()
         if self.known is None:
             self._name = names.piece(piece)
@@ -114,11 +145,15 @@ class _Made:
             return found
 
     def trace(self) -> Any:
-        return xla.trace(self._fn, self._args, (0,), self._device)
+        start = time.perf_counter()
+        traced = xla.trace(self._fn, self._args, (0,), self._device)
+        self._seconds += time.perf_counter() - start
+        return traced
 
-    def lower(self, traced: Any) -> tuple[Any, dict]:
+    def lower(self, traced: Any) -> None:
+        start = time.perf_counter()
         self._lowered = xla.lower(traced, self._device, short=True)
-        return self._lowered
+        self._seconds += time.perf_counter() - start
 
     def submit(self, aside: bool = False) -> Future:
         with _lock:
@@ -131,11 +166,13 @@ class _Made:
 
     def _compiled(self) -> Program:
         device, args, results = self._device, self._args, self._results
+        start = time.perf_counter()
         found = program_files.load(self._name, device, args, results) if self.kept else None
+        from_disk = found is not None
         if found is None:
-            lowered, options = self._lowered or self.lower(self.trace())
+            lowered, options = self._lowered or xla.lower(xla.trace(self._fn, args, (0,), device), device, short=True)
             found = xla.compiled(lowered, options, device, args, results, self._name)
-        return Program(found)
+        return Program(found, (self._seconds + time.perf_counter() - start) * 1e3, from_disk)
 
 
 def _has_failed(program: Future) -> bool:
@@ -177,6 +214,7 @@ class _Run:
         self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], pieces: list[tuple[Piece, Future]]
     ):
         self._live, self._n_values = live, len(graph.value_sigs)
+        self.pieces = [(piece.nodes, program) for piece, program in pieces]
         given = set(donate)
         kept = [i for i in range(len(graph.leaf_sigs)) if i not in given]
         # where a leaf stands among those given: last first, so that a reference to one is its index from the end
