@@ -50,6 +50,9 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
         main_program: The program that is built inside.
         startup_program: Program that takes the initial values of parameters made inside. Default: None, the present one.
 
+    Returns:
+        A context manager.
+
     Examples:
         >>> bireme.enable_static()
         >>> program = bireme.static.Program()

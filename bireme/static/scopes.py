@@ -206,6 +206,9 @@ def scope_guard(scope: Scope) -> Iterator[None]:
     Args:
         scope: The scope.
 
+    Returns:
+        A context manager.
+
     Examples:
         >>> scope = bireme.static.Scope()
         >>> with bireme.static.scope_guard(scope):

@@ -70,6 +70,9 @@ def name_scope(prefix: str | None = None) -> Iterator[None]:
     Args:
         prefix: The name. Default: None, none.
 
+    Returns:
+        A context manager.
+
     Examples:
         >>> with bireme.static.name_scope("block"):
         ...     pass
@@ -87,6 +90,9 @@ def device_guard(device: str | None = None) -> Iterator[None]:
 
     Args:
         device: ``"cpu"``, ``"gpu"`` or ``"gpu:0"``. Default: None.
+
+    Returns:
+        A context manager.
 
     Examples:
         >>> with bireme.static.device_guard("cpu"):

@@ -11,14 +11,13 @@ from bireme.core.program.program import Operation
 from bireme.core.program.variable import Dim, Variable
 from bireme.core.tensor.tensor import Tensor
 
-RECORDED = (
-    *("__getitem__", "clone", "astype", "to", "cpu", "cuda", "contiguous", "pin_memory", "type_as", "apply"),
+RECORDED = frozenset((
+    *("clone", "detach", "astype", "to", "cpu", "cuda", "contiguous", "pin_memory", "type_as", "apply", "T", "mT"),
     *("float", "double", "half", "bfloat16", "float16", "float32", "float64"),
     *("int", "long", "short", "char", "byte", "bool", "int8", "int16", "int32", "int64", "uint8"),
     *("complex64", "complex128", "cfloat", "cdouble"),
-)
-PROPERTIES = ("T", "mT")
-IN_PLACE = ("__setitem__", "fill_", "zero_", "copy_", "set_value")
+))  # fmt: skip
+IN_PLACE = frozenset(("fill_", "zero_", "copy_", "set_value"))
 
 
 def _builder() -> Builder:
@@ -28,34 +27,43 @@ def _builder() -> Builder:
     return found
 
 
-def _method(name: str, method: Callable) -> Callable:
-    def call(self: Variable, *args: Any, **kwargs: Any) -> Any:
-        return _builder().append(Operation(method, name.strip("_"), (self, *args), kwargs, errors.position()))
+def _called(x: Variable, name: str, method: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Record the call of a method of Tensor."""
+    made = _builder().append(Operation(method, name.strip("_"), (x, *args), kwargs, errors.position()))
+    if name == "detach":
+        made.stop_gradient = True
+    return made
 
-    call.__name__, call.__doc__ = name, method.__doc__
-    return call
 
+def _changed(x: Variable, name: str, method: Callable, args: tuple, kwargs: dict[str, Any]) -> Variable:
+    """Record the call of a method that changes a tensor: the variable stands for what comes of it."""
 
-def _changing(name: str, method: Callable) -> Callable:
-    def changed(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def call(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         new = x.clone()
         method(new, *args, **kwargs)
         return new
 
-    def call(self: Variable, *args: Any, **kwargs: Any) -> Any:
-        made = _builder().append(Operation(changed, name.strip("_"), (self, *args), kwargs, errors.position()))
-        self._become(made.symbol)
-        return None if name == "__setitem__" else self
-
-    call.__name__, call.__doc__ = name, method.__doc__
-    return call
+    x._become(_called(x, name, call, args, kwargs).symbol)
+    return x
 
 
-def _detach(self: Variable) -> Any:
-    """Return the same values without history."""
-    made = _builder().append(Operation(Tensor.detach, "detach", (self,), {}, errors.position()))
-    made.stop_gradient = True
-    return made
+def _attribute(self: Variable, name: str) -> Any:
+    if name not in RECORDED and name not in IN_PLACE:
+        return object.__getattribute__(self, name)
+    method = getattr(Tensor, name)
+    if isinstance(method, property):
+        assert method.fget is not None
+        return _called(self, name, method.fget, (), {})
+    record = _changed if name in IN_PLACE else _called
+    return lambda *args, **kwargs: record(self, name, method, args, kwargs)
+
+
+def _item(self: Variable, index: Any) -> Any:
+    return _called(self, "__getitem__", Tensor.__getitem__, (index,), {})
+
+
+def _set_item(self: Variable, index: Any, value: Any) -> None:
+    _changed(self, "__setitem__", Tensor.__setitem__, (index, value), {})
 
 
 def _iter(self: Variable) -> Iterator[Any]:
@@ -66,12 +74,7 @@ def _iter(self: Variable) -> Iterator[Any]:
 
 
 def install() -> None:
-    """Give them to Variable, when Tensor has all of its own."""
-    for name in RECORDED:
-        setattr(Variable, name, _method(name, getattr(Tensor, name)))
-    for name in PROPERTIES:
-        setattr(Variable, name, property(_method(name, getattr(Tensor, name).fget)))
-    for name in IN_PLACE:
-        setattr(Variable, name, _changing(name, getattr(Tensor, name)))
-    for name, method in (("detach", _detach), ("__iter__", _iter)):
+    """Give them to Variable, once Tensor has all of its own."""
+    special = {"__getattribute__": _attribute, "__getitem__": _item, "__setitem__": _set_item, "__iter__": _iter}
+    for name, method in special.items():
         setattr(Variable, name, method)

@@ -104,12 +104,14 @@ class Program:
     """Operations that were recorded in static mode, to be run by an ``Executor``.
 
     Examples:
+        >>> bireme.enable_static()
         >>> program = bireme.static.Program()
         >>> with bireme.static.program_guard(program):
         ...     x = bireme.static.data("x", [None, 2])
         ...     y = x * 2
         >>> [v.name for v in program.list_vars()] == [x.name, y.name]
         True
+        >>> bireme.disable_static()
     """
 
     _numbers = itertools.count()
