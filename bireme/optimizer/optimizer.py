@@ -317,6 +317,24 @@ class Optimizer(States):
         """The decay that the update operator adds itself, if any."""
         return None
 
+    def _decay_coeff(self, group: dict) -> Any:
+        inside = self._decay_inside(group)
+        return 0.0 if inside is None else inside._coeff
+
+    def _is_decayed(self, group: dict, p: Tensor) -> bool:
+        """Return whether the update operator applies the weight decay of the group to this parameter."""
+        inside = self._decay_inside(group)
+        return inside is not None and self._decay_of(group, p) is inside
+
+    def _decays(self, group: dict, slots: list[Slot]) -> tuple[Any, tuple[bool, ...]]:
+        """The coefficient that the update operator takes, and for each parameter whether it decays.
+
+        A decay of zero is left out of the program: decided here, not in it.
+        """
+        coeff = self._decay_coeff(group)
+        some = isinstance(coeff, Tensor) or coeff
+        return coeff, tuple([bool(some) and self._is_decayed(group, slot.param) for slot in slots])
+
     def _rate(self, group: dict, p: Tensor) -> float:
         """Factor on the learning rate for one parameter."""
         attr = getattr(p, "optimize_attr", group)  # a plain tensor has no such attribute: its group has the settings
