@@ -26,7 +26,8 @@ PACKAGE = Path(bireme.__file__).parent
 MOST = 90  # names on one page: a module with more is divided as its source is
 # modules in the order of the table of contents, which is also the order in which they claim what several of them offer
 PARTS = {
-    "Tensors and functions": "bireme linalg fft signal special autograd incubate.autograd",
+    "Tensors and functions": "bireme linalg fft signal special autograd incubate.autograd distribution "
+    "distribution.transform distribution.constraint distribution.variable",
     "Layers": "nn nn.functional nn.initializer nn.utils regularizer incubate.nn incubate.nn.functional vision.models",
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
     "incubate.optimizer incubate.optimizer.functional incubate",
