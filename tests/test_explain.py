@@ -13,15 +13,17 @@ import bireme
 from bireme import nn
 from bireme.core.base import terminal
 from bireme.core.graph import segment
-from bireme.core.run import beside, explain, lookup, progress
+from bireme.core.run import beside, explain, leaf_names, lookup, progress
 from bireme.core.xla_exec import pieces as programs
 
 
 @pytest.fixture(autouse=True)
-def on_cpu():
+def on_cpu(monkeypatch):
     """Also where there is a GPU; and nothing is known from other tests."""
+    bireme.debug.flush()
     lookup.clear()
     segment._drop_tree()
+    monkeypatch.setattr(leaf_names, "_layers", type(leaf_names._layers)())
     with bireme.device_guard("cpu"):
         bireme.debug.reset_stats()
         yield

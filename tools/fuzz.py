@@ -48,6 +48,7 @@ MODULES = (
 LEFT_OUT = {
     "bireme.check_shape",  # speaks in the name of the function that it is given
     "bireme.disable_signal_handler",
+    "bireme.enable_static",
     "bireme.load",
     "bireme.save",
     "bireme.seed",

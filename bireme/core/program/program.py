@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
-from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.graph.graph import sig_of
@@ -121,7 +120,6 @@ class Program:
         self.symbols: dict[str, Symbol] = {}
         self.tensors: dict[str, Tensor] = {}  # parameters and buffers that operations read, by name
         self.random_seed = 0
-        self.device = devices.current()
         self.version = 0  # of its operations: what was prepared for a run holds for one
         self.pair = 0  # which sizes it is tried with, see `building.SIZES`
         self._serial = 0
@@ -355,7 +353,7 @@ class Program:
         """
         made = Program()
         made.symbols, made.tensors = dict(self.symbols), dict(self.tensors)
-        made.random_seed, made.device, made.pair, made._serial = self.random_seed, self.device, self.pair, self._serial
+        made.random_seed, made.pair, made._serial = self.random_seed, self.pair, self._serial
         kept = [o for o in self.operations if not for_test or o.role == "forward"]
         made.operations = [_for_test(o.copy()) if for_test else o.copy() for o in kept]
         return made

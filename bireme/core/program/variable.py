@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bireme.core.base import device as devices
 from bireme.core.base import errors
 from bireme.core.base.dtype import DType
 from bireme.core.graph.graph import Sig, Value
@@ -185,7 +186,7 @@ class Variable(Tensor):
     def _become(self, symbol: Symbol) -> None:
         """Stand for another value from now on, as an operation in place makes it."""
         self.symbol = symbol
-        self._value = Value(symbol.samples[0].sig, None, self.program.device)
+        self._value = Value(symbol.samples[0].sig, None, devices.current())
         self._value.marks = -1
         self._stop_gradient = symbol.stop_gradient
 
