@@ -301,6 +301,26 @@ def test_what_depends_on_the_smaller_of_two_sizes_is_unknown(built):
     assert bireme.nonzero(x).shape == [-1, 2]
 
 
+def test_sizes_that_a_call_refuses_are_replaced_by_others(built):
+    """96 and 192 are taken first, and are no multiples of 5: others are, for what was built before too."""
+    main, _ = built
+    x = static.data("x", [None, 4])
+    y = x * 2
+    grouped = bireme.reshape(y, [x.shape[0] // 5, 5, 4]).reshape([-1, 20])
+    assert grouped.shape == [-1, 20] and y.shape == [-1, 4]
+    with pytest.raises(ValueError, match="matmul"):
+        bireme.matmul(y, static.data("w", [3, 3]))
+    assert static.Executor().run(main, {"x": np.ones((10, 4), "float32")}, [grouped])[0].shape == (2, 20)
+
+
+def test_a_wrong_call_after_gradients_says_what_is_wrong(built):
+    x = static.data("x", [None, 3])
+    x.stop_gradient = False
+    static.gradients((x * x).sum(), x)
+    with pytest.raises(ValueError, match="matmul"):
+        bireme.matmul(x, static.data("y", [4, 5]))
+
+
 def test_operations_in_place(built):
     main, _ = built
     x = static.data("x", [3])

@@ -17,7 +17,7 @@ from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.program.program import SIZES, Operation, Program, mapped, samples_of
-from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable
+from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.grad_mode import state as grad_state
@@ -54,7 +54,7 @@ class Builder:
     def append(self, operation: Operation) -> Any:
         """Record a call; its variables."""
         program = self.program
-        operation.args, operation.kwargs = mapped(_symbol, (operation.args, operation.kwargs))
+        operation.args, operation.kwargs = mapped(symbol_of, (operation.args, operation.kwargs))
         operation.policy, operation.grad = precision.state.policy, grad_state.grad
         found = self._examples(operation)
         stops = not operation.grad or all(
@@ -75,33 +75,35 @@ class Builder:
 
     def _examples(self, operation: Operation) -> list[Any]:
         """What the call gives for each set of sizes; where it refuses the present ones, the program is tried with others."""
-        program, first = self.program, None
-        while True:
-            try:
-                return examples(operation)
-            except errors.TELLING as e:
-                first = first or e
-                if program.pair + 1 >= len(SIZES) or not any(
-                    s.fixed and UNKNOWN in s.fixed for s in program.symbols.values()
-                ):
-                    raise first from None
-                program.pair += 1
-                _again(program)
+        program = self.program
+        try:
+            return examples(operation)
+        except errors.TELLING:
+            unknown = any(s.fixed and UNKNOWN in s.fixed for s in program.symbols.values())
+            if not unknown or not all(o.renewable for o in program.operations):
+                raise
+            before = program.pair
+            for pair in range(before + 1, len(SIZES)):
+                with contextlib.suppress(*errors.TELLING):
+                    _renew(program, pair)
+                    return examples(operation)
+            _renew(program, before)
+            raise
 
 
-def _again(program: Program) -> None:
-    """Find the examples of all symbols anew, for other sizes."""
+def _renew(program: Program, pair: int) -> None:
+    """Find the examples of all symbols anew, for another pair of sizes."""
+    program.pair = pair
     for symbol in program.symbols.values():
         if symbol.fixed is not None:
-            symbol.samples = samples_of(symbol.fixed, symbol.dtype, program.pair)
+            symbol.samples = samples_of(symbol.fixed, symbol.dtype, pair)
     for operation in program.operations:
+        together(_sampled_anew, [operation.results, *examples(operation)])
 
-        def renew(symbol: Any, *samples: Any) -> Any:
-            if isinstance(symbol, Symbol):
-                symbol.samples = samples
-            return symbol
 
-        together(renew, [operation.results, *examples(operation)])
+def _sampled_anew(symbol: Any, *samples: Any) -> None:
+    if isinstance(symbol, Symbol):
+        symbol.samples = samples
 
 
 def examples(operation: Operation) -> list[Any]:
@@ -232,10 +234,6 @@ def _sampled(t: Any) -> Any:
     v = t._value
     known = v.array is not None and v.sig.dtype.kind in "ib" and v.sig.size <= SMALL
     return Sample(v.sig, np.asarray(v.array) if known else None)
-
-
-def _symbol(x: Any) -> Any:
-    return x.symbol if isinstance(x, Variable) else x
 
 
 def _differentiable(x: Any) -> bool:

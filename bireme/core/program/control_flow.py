@@ -13,7 +13,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.program import running
 from bireme.core.program.building import UNLIKE, Builder, together
 from bireme.core.program.program import Operation, Program, mapped
-from bireme.core.program.variable import Sample, Symbol, Variable
+from bireme.core.program.variable import Sample, Symbol, Variable, symbol_of
 from bireme.core.tensor.tensor import Tensor
 
 
@@ -52,7 +52,7 @@ def recorded(builder: Builder, body: Callable, inputs: Sequence[Variable] = ()) 
         made = body(*inputs)
     finally:
         inner, program.operations = program.operations, outer
-    return Block(inner, [x.symbol for x in inputs], mapped(_symbol, made))
+    return Block(inner, [x.symbol for x in inputs], mapped(symbol_of, made))
 
 
 def branch(builder: Builder, where: str, pred: Tensor, bodies: list[Callable], choose: Callable[[Tensor], int]) -> Any:
@@ -64,7 +64,7 @@ def branch(builder: Builder, where: str, pred: Tensor, bodies: list[Callable], c
         found = {id(x): t for x, t in zip(outside, given, strict=True)}
         return blocks[choose(pred)].run([], found)
 
-    operation = Operation(call, where, (_symbol(pred), outside), {}, errors.position())
+    operation = Operation(call, where, (symbol_of(pred), outside), {}, errors.position())
     try:
         merged = together(lambda *each: _merged(where, each), [block.results for block in blocks])
     except RuntimeError:
@@ -99,7 +99,7 @@ def loop(builder: Builder, where: str, cond: Callable, body: Callable, start: li
             values = step.run(values, found)
         return values
 
-    operation = Operation(call, where, ([_symbol(x) for x in start], outside), {}, errors.position())
+    operation = Operation(call, where, ([symbol_of(x) for x in start], outside), {}, errors.position())
     return _appended(program, operation, [tuple(s) for s in samples], [x.symbol.stop_gradient for x in inputs])
 
 
@@ -114,6 +114,7 @@ def _listed(body: Callable) -> Callable:
 def _appended(program: Program, operation: Operation, merged: Any, stops: list[bool] | None = None) -> Any:
     """Add an operation whose results are known by their examples, tuples of Samples."""
     left = iter(stops or ())
+    operation.renewable = False
 
     def variable(x: Any) -> Any:
         if not (isinstance(x, _Merged) or (isinstance(x, tuple) and x and isinstance(x[0], Sample))):
@@ -170,7 +171,3 @@ def _widened(one: tuple[Sample, ...], other: tuple[Sample, ...]) -> tuple[Sample
         Sample(sig_of(tuple([n if k else UNLIKE[w] for n, k in zip(sample.sig.shape, known, strict=True)]), sample.sig.dtype))
         for w, sample in enumerate(one)
     ])  # fmt: skip
-
-
-def _symbol(x: Any) -> Any:
-    return x.symbol if isinstance(x, Variable) else x

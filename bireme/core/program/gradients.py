@@ -8,7 +8,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.program.building import Builder
 from bireme.core.program.program import Operation, Program
-from bireme.core.program.variable import Sample, Symbol, Variable
+from bireme.core.program.variable import Sample, Symbol, Variable, symbol_of
 from bireme.core.tensor import backward
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
@@ -16,7 +16,7 @@ from bireme.core.tensor.tensor import Tensor
 
 def reached(program: Program, outs: list[Tensor]) -> list[Any]:
     """Symbols and tensors that variables depend on, through what passes gradients on."""
-    found = {id(x): x for x in map(_symbol, outs)}
+    found = {id(x): x for x in map(symbol_of, outs)}
     for operation in reversed(program.operations):
         if any(id(s) in found and not s.stop_gradient for s in operation.makes):
             found.update({id(x): x for x in operation.reads if not x.stop_gradient})
@@ -52,9 +52,9 @@ def pull(builder: Builder, outs: list[Tensor], ins: list[Tensor], seeds: list[An
     def call(outs: list[Tensor], ins: list[Tensor], seeds: list[Any], create_graph: bool) -> list[Tensor]:
         return backward.grad(outs, ins, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
 
-    symbols = [_symbol(x) for x in outs], [_symbol(x) for x in ins], [_symbol(x) for x in seeds]
+    symbols = [symbol_of(x) for x in outs], [symbol_of(x) for x in ins], [symbol_of(x) for x in seeds]
     operation = Operation(call, "gradients", symbols, {"create_graph": False}, errors.position())
-    operation.role = "backward"
+    operation.role, operation.renewable = "backward", False
     operation.results = [program._add(_gradient(program, x)) for x in symbols[1]]
     program._append(operation)
     return [program._var(symbol) for symbol in operation.results]
@@ -72,9 +72,9 @@ def _gradient(program: Program, of: Symbol | Tensor) -> Symbol:
 
 def update(builder: Builder, call: Callable, type: str, params: list[Tensor], grads: list[Any]) -> None:
     """Add a change of parameters to the program: `call(params, grads)`, whenever it runs."""
-    symbols = [_symbol(g) for g in grads]
+    symbols = [symbol_of(g) for g in grads]
     operation = Operation(call, type, (params, symbols), {}, errors.position())
-    operation.role = "update"
+    operation.role, operation.renewable = "update", False
     builder.program._append(operation)
 
 
@@ -87,7 +87,3 @@ def start_with(startup: Program, param: Tensor, fill: Callable[[Tensor], None]) 
     operation = Operation(initialize, "initialize", (param,), {}, errors.position())
     operation.role = "update"
     startup._append(operation)
-
-
-def _symbol(x: Any) -> Any:
-    return x.symbol if isinstance(x, Variable) else x

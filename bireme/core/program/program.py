@@ -35,13 +35,16 @@ class Operation:
     In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves.
     """
 
-    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role")
+    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role", "renewable")
 
     def __init__(self, call: Callable, type: str, args: tuple, kwargs: dict[str, Any], pos: Any = None):
         self.call, self.type, self.args, self.kwargs, self.pos = call, type, args, kwargs, pos
         self.results: Any = None
         self.policy: Any = None
         self.grad = True
+        self.renewable = (
+            True  # whether what it gives is known from a call on examples, so that other sizes can be tried
+        )
         self.role = "forward"  # "backward" and "update" are left out of a program for tests
 
     @property

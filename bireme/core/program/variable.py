@@ -267,5 +267,10 @@ class Variable(Tensor):
         return id(self)
 
 
+def symbol_of(x: Any) -> Any:
+    """What a variable stands for; anything else as it is."""
+    return x.symbol if isinstance(x, Variable) else x
+
+
 def _no_values(what: str, hint: str = "fetch it: Executor.run(program, feed, fetch_list=[x])") -> Exception:
     return errors.failure(f"{what} is not known while a program is built", hint=hint)
