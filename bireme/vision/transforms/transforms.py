@@ -41,9 +41,9 @@ def _probability(where: str, prob: Any) -> float:
 def _around(where: str, value: Any, center: float, low: float, high: float) -> list[float] | None:
     """The range that a factor is drawn from; None if it is `center` alone. A single number is the way to either side."""
     if isinstance(value, Number):
-        if value < 0:  # type: ignore[operator]
+        if value < 0:  # type: ignore[operator]  # Number has no arithmetic for mypy
             raise errors.bad(where, "a non-negative number", value)
-        bounds = [center - value, center + value]  # type: ignore[operator]
+        bounds = [center - value, center + value]  # type: ignore[operator]  # Number has no arithmetic for mypy
         bounds[0] = max(bounds[0], low)
     elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
         bounds = [*value]
@@ -56,9 +56,9 @@ def _around(where: str, value: Any, center: float, low: float, high: float) -> l
 
 def _degrees(where: str, degrees: Any) -> tuple[float, float]:
     if isinstance(degrees, Number):
-        if degrees < 0:  # type: ignore[operator]
+        if degrees < 0:  # type: ignore[operator]  # Number has no arithmetic for mypy
             raise errors.bad(where, "a non-negative number", degrees)
-        return -degrees, degrees  # type: ignore[operator,return-value]
+        return -degrees, degrees  # type: ignore[operator,return-value]  # Number has no arithmetic for mypy
     if not isinstance(degrees, Sequence) or isinstance(degrees, str) or len(degrees) != 2:
         raise errors.bad(where, "a number or 2 numbers", degrees)
     return degrees[0], degrees[1]
@@ -432,7 +432,7 @@ class HueTransform(BaseTransform):
 
     def __init__(self, value: float | Sequence[float], keys: Sequence[str] | None = None):
         super().__init__(keys)
-        if isinstance(value, Number) and not 0 <= value <= 0.5:  # type: ignore[operator]
+        if isinstance(value, Number) and not 0 <= value <= 0.5:  # type: ignore[operator]  # Number has no arithmetic for mypy
             raise errors.bad("HueTransform(value)", "a number in [0, 0.5]", value)
         self.value = _around("HueTransform(value)", value, 0.0, -0.5, 0.5)
 
