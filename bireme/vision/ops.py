@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bireme import nn
+from bireme.ops import (  # written by `make api`
+    matrix_nms, nms,
+)  # fmt: skip
+
+__all__ = ["ConvNormActivation"]
+__all__ += [  # written by `make api`
+    "matrix_nms", "nms",
+]  # fmt: skip
 
 
 class ConvNormActivation(nn.Sequential):
