@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Tensor, composite, op
@@ -127,18 +128,18 @@ def _ratios(aspect_ratios: list[float], flip: bool) -> np.ndarray:
     for ratio in aspect_ratios:
         if all(abs(ratio - other) >= 1e-6 for other in found):
             found += [ratio, 1.0 / ratio] if flip else [ratio]
-    return np.array(found, np.float32)
+    return np.array(found)
 
 
-def _extents(smallest: Any, largest: list[float], ratios: np.ndarray, in_order: bool) -> np.ndarray:
+def _extents(smallest: list[float], largest: list[float], ratios: np.ndarray, in_order: bool) -> np.ndarray:
     """Half widths and heights of the prior boxes of one place, `[boxes, 2]`."""
     root, found = np.sqrt(ratios), []
-    for i, size in enumerate(np.array(smallest, np.float32)):
+    for i, size in enumerate(np.array(smallest, ratios.dtype)):
         shapes = list(np.stack([size * root, size / root], axis=1) / 2)
-        square = [np.full(2, np.sqrt(size * np.float32(largest[i])) / 2, np.float32)] if largest else []
+        square = [np.sqrt(size * np.array([largest[i]] * 2, ratios.dtype)) / 2] if largest else []
         # the first of the ratios is 1
         found += [shapes[0], *square, *shapes[1:]] if in_order else [*shapes, *square]
-    return np.array(found, np.float32).reshape(-1, 2)
+    return np.array(found, ratios.dtype)
 
 
 @composite(public="vision.ops.prior_box")
@@ -201,14 +202,15 @@ def prior_box(
     if not (height and width):
         described = f"shape {image.shape}"
         raise errors.bad("prior_box(image)", "images with pixels", described=described, kind=errors.ShapeError)
-    half = _extents(smallest, largest, _ratios(given, flip), min_max_aspect_ratios_order)
+    kind = np.float64 if input.dtype is dtypes.float64 else np.float32
+    half = _extents(smallest, largest, _ratios(given, flip).astype(kind), min_max_aspect_ratios_order)
     centers = [
-        (np.arange(n, dtype=np.float32) + np.float32(offset)) * np.float32(step or size / max(n, 1))
+        (np.arange(n, dtype=kind) + kind(offset)) * kind(step or size / max(n, 1))
         for n, step, size in ((w, across, width), (h, down, height))
     ]
     center = np.stack(np.meshgrid(*centers), axis=-1).reshape(h, w, 1, 2)
-    ends = np.array([width, height], np.float32)
+    ends = np.array([width, height], kind)
     boxes = np.concatenate([(center - half) / ends, (center + half) / ends], axis=-1)
     boxes = np.clip(boxes, 0, 1) if clip else boxes
-    repeated = np.broadcast_to(np.array(factors, np.float32), boxes.shape)
+    repeated = np.broadcast_to(np.array(factors, kind), boxes.shape)
     return made(boxes, input.dtype, input), made(repeated, input.dtype, input)

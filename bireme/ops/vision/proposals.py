@@ -101,8 +101,9 @@ def generate_proposals(
         if x.shape not in ([h, w, a, 4], [places, 4]):
             shaped(f"{name}({which})", x, (h, w, a, 4), f"shape {[h, w, a, 4]} or {[places, 4]}")
     offset = 1 if pixel_offset else 0
-    probabilities = np.moveaxis(wide(f"{name}(scores)", scores), 1, -1).reshape(n, -1)
-    deltas = wide(f"{name}(bbox_deltas)", bbox_deltas).reshape(n, a, 4, h, w).transpose(0, 3, 4, 1, 2).reshape(n, -1, 4)
+    probabilities = np.moveaxis(wide(f"{name}(scores)", scores), 1, -1).reshape(n, places)
+    deltas = wide(f"{name}(bbox_deltas)", bbox_deltas).reshape(n, a, 4, h, w).transpose(0, 3, 4, 1, 2)
+    deltas = deltas.reshape(n, places, 4)
     sizes = wide(f"{name}(img_size)", img_size)
     base, scales = [
         wide(f"{name}({which})", x).reshape(-1, 4) for which, x in (("anchors", anchors), ("variances", variances))

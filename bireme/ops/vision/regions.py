@@ -46,6 +46,14 @@ def _images(boxes_num, n):
     return jnp.minimum(found, boxes_num.shape[0] - 1).astype(jnp.int32)
 
 
+def _divisors(bins, image, kind):
+    """Numbers of bins, for each region, that the compiler does not know: it multiplies by the reciprocal of a number
+    that all share, and edges of bins that fall on a pixel would be rounded to the next one.
+    """
+    zero = jnp.minimum(image, 0)  # images are counted from 0
+    return [(zero + n).astype(kind) for n in bins]
+
+
 def _wide(boxes, x):
     return boxes.astype(x.dtype if x.dtype.itemsize >= 4 else jnp.float32)
 
@@ -53,10 +61,10 @@ def _wide(boxes, x):
 # ---------------------------------------------------------------- samples
 
 
-def _lines(low, high, bins, size, sampling_ratio, aligned):
+def _lines(low, high, bins, divisor, size, sampling_ratio, aligned):
     """One axis of all regions: start and width of the bins, number of samples, and the first sample that is inside."""
     extent = high - low if aligned else jnp.maximum(high - low, 1)
-    width = extent / bins
+    width = extent / divisor
     count = jnp.ceil(width) if sampling_ratio <= 0 else jnp.full_like(width, sampling_ratio)
     count = jnp.where(count > 0, count, 0)  # not for NaN
     start = low[:, None] + jnp.arange(bins, dtype=width.dtype) * width[:, None]
@@ -157,12 +165,13 @@ def _align(values, shape, boxes, boxes_num, bins, spatial_scale, sampling_ratio,
         return jnp.zeros(shape if back else (n, shape[1], *bins), values.dtype)
     kind, boxes = values.dtype, _wide(boxes, values)
     low_x, low_y, high_x, high_y = [boxes[:, i] * spatial_scale - shift for i in range(4)]
-    ys = _lines(low_y, high_y, bins[0], shape[2], sampling_ratio, aligned)
-    xs = _lines(low_x, high_x, bins[1], shape[3], sampling_ratio, aligned)
+    image = _images(boxes_num, n)
+    down, across = _divisors(bins, image, boxes.dtype)
+    ys = _lines(low_y, high_y, bins[0], down, shape[2], sampling_ratio, aligned)
+    xs = _lines(low_x, high_x, bins[1], across, shape[3], sampling_ratio, aligned)
     number = jnp.maximum(ys[2] * xs[2], 1)[:, None, None, None]
     values = jnp.moveaxis(values, 1, -1).astype(boxes.dtype)
-    given = (_images(boxes_num, n), ys, xs)
-    found = ways(values / number if back else values, _last(shape), given, (), _samples, back)
+    found = ways(values / number if back else values, _last(shape), (image, ys, xs), (), _samples, back)
     return jnp.moveaxis(found if back else found / number, -1, 1).astype(kind)
 
 
@@ -173,7 +182,7 @@ def _roi_align_numpy(x, *rest):
     return _align_numpy(x, x.shape, *rest, False, _both_ways_numpy)
 
 
-@op(internal="roi_align", dtypes=FLOAT, numpy=_roi_align_numpy)
+@op(internal="roi_align", dtypes=FLOAT, constants="boxes", numpy=_roi_align_numpy)
 def roi_align_of(x: Tensor, boxes: Tensor, boxes_num: Tensor, bins: Attr, spatial_scale: float, sampling_ratio: int,
                  aligned: bool) -> Tensor:  # fmt: skip
     """Means of interpolated samples in the bins of regions; use `roi_align`."""
@@ -199,9 +208,9 @@ roi_align_of.effort(lambda x, boxes, bins, sampling_ratio: 16 * max(sampling_rat
 # ---------------------------------------------------------------- roi_pool
 
 
-def _ranges(low, high, bins, size):
+def _ranges(low, high, bins, divisor, size):
     """Begin and end of the pixels of each bin, inside of the image, and the most pixels that one has."""
-    width = jnp.maximum(high - low + 1, 1) / bins
+    width = jnp.maximum(high - low + 1, 1) / divisor
     at = jnp.arange(bins, dtype=width.dtype)
     begin = jnp.clip(jnp.floor(at * width[:, None]) + low[:, None], 0, size).astype(jnp.int32)
     end = jnp.clip(jnp.ceil((at + 1) * width[:, None]) + low[:, None], 0, size).astype(jnp.int32)
@@ -219,15 +228,17 @@ def _maxima(x, boxes, boxes_num, bins, spatial_scale, loop):
         zero = jnp.zeros((n, shape[1], *bins), x.dtype)
         return zero, zero.astype(jnp.int32) - 1
     low_x, low_y, high_x, high_y = [_half_away(_wide(boxes, x)[:, i] * spatial_scale) for i in range(4)]
-    top, bottom, rows = _ranges(low_y, high_y, bins[0], shape[2])
-    left, right, columns = _ranges(low_x, high_x, bins[1], shape[3])
-    last, image = jnp.moveaxis(x, 1, -1), _images(boxes_num, n)[:, None, None]
-    least = np.finfo(np.float32).min if x.dtype.itemsize < 4 else jnp.finfo(x.dtype).min
-    across = jnp.maximum(columns, 1)
+    image = _images(boxes_num, n)
+    down, across = _divisors(bins, image, low_x.dtype)
+    top, bottom, rows = _ranges(low_y, high_y, bins[0], down, shape[2])
+    left, right, columns = _ranges(low_x, high_x, bins[1], across, shape[3])
+    last, image = jnp.moveaxis(x, 1, -1), image[:, None, None]
+    least = jnp.finfo(x.dtype).min
+    wide = jnp.maximum(columns, 1)
 
     def step(k, state):
         most, place = state
-        row, column = (top + k // across)[:, :, None], (left + k % across)[:, None, :]
+        row, column = (top + k // wide)[:, :, None], (left + k % wide)[:, None, :]
         inside = (row < bottom[:, :, None]) & (column < right[:, None, :])
         row, column = jnp.minimum(row, shape[2] - 1), jnp.minimum(column, shape[3] - 1)
         found = last[image, row, column]
@@ -245,7 +256,7 @@ def _maxima(x, boxes, boxes_num, bins, spatial_scale, loop):
 _maxima_numpy = on_numpy(_maxima)
 
 
-@op(internal="roi_pool", dtypes=FLOAT, numpy=lambda *args: _maxima_numpy(*args, _loop_numpy))
+@op(internal="roi_pool", dtypes=FLOAT, constants="boxes", numpy=lambda *args: _maxima_numpy(*args, _loop_numpy))
 def roi_pool_of(x: Tensor, boxes: Tensor, boxes_num: Tensor, bins: Attr, spatial_scale: float) -> tuple[Tensor, Tensor]:
     """Maxima in the bins of regions, and the pixels that they are found at; use `roi_pool`."""
     return _maxima(x, boxes, boxes_num, bins, spatial_scale, lax.fori_loop)
@@ -292,8 +303,11 @@ def _means(values, shape, boxes, boxes_num, bins, spatial_scale, back, ways):
     low_x, low_y = boxes[:, 0] * spatial_scale, boxes[:, 1] * spatial_scale
     high_x, high_y = (boxes[:, 2] + 1) * spatial_scale, (boxes[:, 3] + 1) * spatial_scale
     lines = []
-    for low, high, count, size in ((low_y, high_y, bins[0], shape[2]), (low_x, high_x, bins[1], shape[3])):
-        width = jnp.maximum(high - low, np.asarray(0.1, boxes.dtype)) / count  # not empty where a region is
+    image = _images(boxes_num, n)
+    divisors = _divisors(bins, image, boxes.dtype)
+    edges = ((low_y, high_y), (low_x, high_x))
+    for (low, high), count, divisor, size in zip(edges, bins, divisors, shape[2:]):
+        width = jnp.maximum(high - low, np.asarray(0.1, boxes.dtype)) / divisor  # not empty where a region is
         at = jnp.arange(count, dtype=width.dtype)
         begin = jnp.clip(jnp.floor(at * width[:, None] + low[:, None]), 0, size).astype(jnp.int32)
         end = jnp.clip(jnp.ceil((at + 1) * width[:, None] + low[:, None]), 0, size).astype(jnp.int32)
@@ -304,7 +318,7 @@ def _means(values, shape, boxes, boxes_num, bins, spatial_scale, back, ways):
     values = values.astype(boxes.dtype)
     values = jnp.moveaxis(values, 1, -1) if back else values.reshape(parts).transpose(0, 4, 5, 2, 3, 1)
     inner = (shape[0], *shape[2:], *bins, own)
-    found = ways(values, inner, (_images(boxes_num, n), *lines), (down, along), _pixels, back)
+    found = ways(values, inner, (image, *lines), (down, along), _pixels, back)
     found = found.transpose(0, 5, 3, 4, 1, 2).reshape(shape) if back else jnp.moveaxis(found, -1, 1)
     return found.astype(kind)
 
@@ -316,7 +330,7 @@ def _psroi_pool_numpy(x, *rest):
     return _means_numpy(x, x.shape, *rest, False, _both_ways_numpy)
 
 
-@op(internal="psroi_pool", dtypes=FLOAT, numpy=_psroi_pool_numpy)
+@op(internal="psroi_pool", dtypes=FLOAT, constants="boxes", numpy=_psroi_pool_numpy)
 def psroi_pool_of(x: Tensor, boxes: Tensor, boxes_num: Tensor, bins: Attr, spatial_scale: float) -> Tensor:
     """Means in the bins of regions, each bin from channels of its own; use `psroi_pool`."""
     return _means(x, x.shape, boxes, boxes_num, bins, spatial_scale, False, _both_ways)
