@@ -16,8 +16,18 @@ from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import Attr, must_be_positive
 from bireme.ops import (  # written by `make api`
-    box_coder, deform_conv2d, distribute_fpn_proposals, generate_proposals, matrix_nms, nms, prior_box, psroi_pool,
-    roi_align, roi_pool, yolo_box, yolo_loss,
+    box_coder,
+    deform_conv2d,
+    distribute_fpn_proposals,
+    generate_proposals,
+    matrix_nms,
+    nms,
+    prior_box,
+    psroi_pool,
+    roi_align,
+    roi_pool,
+    yolo_box,
+    yolo_loss,
 )  # fmt: skip
 from bireme.ops.creation.tensors import to_tensor
 from bireme.ops.vision.arguments import pair

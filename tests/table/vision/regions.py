@@ -96,7 +96,7 @@ def _deform(x, offset, weight, mask, stride=1, padding=0, dilation=1, deformable
                 for j, (place, step, pad, tap, gap) in enumerate(zip((y, z), stride, padding, (r, s), dilation, strict=True))
             ]
             padded = np.pad(x[i, channel], 1)  # zeros around, so that the edge fades out
-            pixel = _read(padded, at[0] + 1, at[1] + 1) if all(-1 < t < m for t, m in zip(at, x.shape[2:])) else 0
+            pixel = _read(padded, at[0] + 1, at[1] + 1) if all(-1 < t < m for t, m in zip(at, x.shape[2:], strict=True)) else 0
             out[i, o, y, z] += pixel * weight[o, k, r, s] * (1 if mask is None else mask[i, point, y, z])
     return out
 
