@@ -6,6 +6,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +17,8 @@ from bireme.core.base.boundary import guard_functions
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import Attr, must_be_positive
 from bireme.ops import (  # written by `make api`
-    box_coder,
-    deform_conv2d,
-    distribute_fpn_proposals,
-    generate_proposals,
-    matrix_nms,
-    nms,
-    prior_box,
-    psroi_pool,
-    roi_align,
-    roi_pool,
-    yolo_box,
-    yolo_loss,
+    box_coder, deform_conv2d, distribute_fpn_proposals, generate_proposals, matrix_nms, nms, prior_box, psroi_pool,
+    roi_align, roi_pool, yolo_box, yolo_loss,
 )  # fmt: skip
 from bireme.ops.creation.tensors import to_tensor
 from bireme.ops.vision.arguments import pair
@@ -223,7 +214,7 @@ class DeformConv2D(nn.Layer):
         self._deformable_groups, self._groups = deformable_groups, groups
         self._in_channels, self._out_channels = in_channels, out_channels
         start = nn.initializer.Normal(0.0, math.sqrt(2.0 / (in_channels * math.prod(kernel))))
-        self.weight = self.create_parameter(
+        self.weight: Any = self.create_parameter(
             [out_channels, in_channels // groups, *kernel], weight_attr, default_initializer=start
         )
         self.bias = self.create_parameter([out_channels], bias_attr, is_bias=True)
@@ -309,7 +300,10 @@ def decode_jpeg(x: Tensor, mode: str = "unchanged", name: str | None = None) -> 
         pixels = np.asarray(img if _MODES[mode] is None else img.convert(_MODES[mode]))
     except (OSError, SyntaxError, ValueError, images.DecompressionBombError) as e:
         raise errors.bad(
-            "decode_jpeg(x)", "the bytes of a JPEG file", described=f"{x.shape[0]} bytes: {e}", kind=errors.FileFormatError
+            "decode_jpeg(x)",
+            "the bytes of a JPEG file",
+            described=f"{x.shape[0]} bytes: {e}",
+            kind=errors.FileFormatError,
         ) from None
     return to_tensor(np.ascontiguousarray(np.moveaxis(np.atleast_3d(pixels), -1, 0)))
 

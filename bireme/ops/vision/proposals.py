@@ -193,7 +193,5 @@ def distribute_fpn_proposals(
     numbers = None
     if counts is not None:
         image = np.repeat(np.arange(len(counts)), counts)
-        numbers = [
-            made(np.bincount(image[level == k], minlength=len(counts)), dtypes.int32, fpn_rois) for k in levels
-        ]
+        numbers = [made(np.bincount(image[level == k], minlength=len(counts)), dtypes.int32, fpn_rois) for k in levels]
     return found, made(restore[:, None], dtypes.int32, fpn_rois), numbers

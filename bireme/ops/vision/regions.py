@@ -345,9 +345,7 @@ def _(g, boxes, boxes_num, bins, spatial_scale, sigs):
     return _means(g, sigs[0].shape, boxes, boxes_num, bins, spatial_scale, True, _both_ways), None, None
 
 
-psroi_pool_of.infer(
-    lambda x, boxes, bins: sig_of((boxes.shape[0], x.shape[1] // (bins[0] * bins[1]), *bins), x.dtype)
-)
+psroi_pool_of.infer(lambda x, boxes, bins: sig_of((boxes.shape[0], x.shape[1] // (bins[0] * bins[1]), *bins), x.dtype))
 psroi_pool_of.effort(lambda x, boxes, bins: 64 * boxes.shape[0] * x.shape[1])
 
 

@@ -167,7 +167,9 @@ def _iou(a, b):
     return shared / (a[2] * a[3] + b[2] * b[3] - shared)
 
 
-def _loss(x, gt_box, gt_label, gt_score, anchors, anchor_mask, class_num, ignore_thresh, downsample_ratio, smooth, scale):
+def _loss(
+    x, gt_box, gt_label, gt_score, anchors, anchor_mask, class_num, ignore_thresh, downsample_ratio, smooth, scale
+):
     (n, _, h, w), count, kind = x.shape, len(anchor_mask), x.dtype
     b = gt_box.shape[1]
     x = x.reshape(n, count, 5 + class_num, h, w)
@@ -308,7 +310,9 @@ def yolo_loss(
         wanted = f"{channels} channels for {len(anchor_mask)} anchors and {class_num} classes"
         raise errors.bad("yolo_loss(x)", wanted, described=f"shape {x.shape}", kind=errors.ShapeError)
     if x.shape[2] != x.shape[3]:
-        raise errors.bad("yolo_loss(x)", "as many rows as columns", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "yolo_loss(x)", "as many rows as columns", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
     n = x.shape[0]
     shaped("yolo_loss(gt_box)", gt_box, (n, None, 4), f"shape [{n}, B, 4]")
     floating("yolo_loss(gt_box)", gt_box)

@@ -24,6 +24,7 @@ _MOST_BYTES, _MOST_NUMBERS = 1 << 20, 1 << 22
 def _matlab(where: str, path: str, name: str) -> np.ndarray:
     """Positive integers under a name of a MATLAB file."""
     scipy_io = importlib.import_module("scipy.io")
+    damaged = (OSError, ValueError, TypeError, KeyError, NotImplementedError, OverflowError, MemoryError)
     try:
         if os.path.getsize(path) > _MOST_BYTES:
             raise FileFormatError(f"more than {_MOST_BYTES} bytes")
@@ -31,7 +32,7 @@ def _matlab(where: str, path: str, name: str) -> np.ndarray:
         if name not in shapes or int(np.prod(shapes[name], dtype=object)) > _MOST_NUMBERS:
             raise FileFormatError(f"no array of numbers under {name!r}")
         found = np.asarray(scipy_io.loadmat(path, variable_names=[name])[name])
-    except (OSError, ValueError, TypeError, KeyError, NotImplementedError, OverflowError, MemoryError) as e:
+    except (*damaged, scipy_io.matlab.MatReadError) as e:
         described = f"{path}: {errors.as_told(e)}"
         raise errors.bad(where, f"a MATLAB file with {name!r}", described=described, kind=FileFormatError) from None
     if found.dtype.kind not in "iu" or not found.size or found.min() < 1:

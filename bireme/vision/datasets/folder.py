@@ -33,9 +33,7 @@ def _check_of(name: str, root: Any, extensions: Any, is_valid_file: Any) -> Call
     if is_valid_file is not None:
         errors.check_function(f"{name}(is_valid_file)", is_valid_file)
         return is_valid_file
-    if extensions is not None and (
-        isinstance(extensions, str) or not all(isinstance(x, str) for x in extensions)
-    ):
+    if extensions is not None and (isinstance(extensions, str) or not all(isinstance(x, str) for x in extensions)):
         raise errors.bad(f"{name}(extensions)", "a list of endings", extensions, kind=errors.ArgumentTypeError)
     endings = _IMAGES if extensions is None else tuple([x.lower() for x in extensions])
     return lambda path: path.lower().endswith(endings)
@@ -92,7 +90,9 @@ class DatasetFolder(Dataset):
             (path, i) for name, i in self.class_to_idx.items() for path in _files(os.path.join(self.root, name), check)
         ]
         if not self.samples:
-            wanted = f"a folder of classes with files that end in {', '.join(extensions or ['what is_valid_file takes'])}"
+            wanted = (
+                f"a folder of classes with files that end in {', '.join(extensions or ['what is_valid_file takes'])}"
+            )
             raise errors.bad("DatasetFolder(root)", wanted, described=self.root, kind=RuntimeError)
         self.loader = _load if loader is None else loader
         self.extensions, self.targets = extensions, [target for _, target in self.samples]

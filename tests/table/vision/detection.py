@@ -163,7 +163,10 @@ def _priors(input, image, min_sizes, max_sizes=None, aspect_ratios=(1.0,), varia
             shapes = [(size * math.sqrt(q), size / math.sqrt(q)) for q in ratios]
             if max_sizes:
                 shapes.insert(1 if min_max_aspect_ratios_order else len(shapes), (math.sqrt(size * max_sizes[k]),) * 2)
-            out += [[(x - a / 2) / width, (y - b / 2) / height, (x + a / 2) / width, (y + b / 2) / height] for a, b in shapes]
+            out += [
+                [(x - a / 2) / width, (y - b / 2) / height, (x + a / 2) / width, (y + b / 2) / height]
+                for a, b in shapes
+            ]
     out = np.reshape(out, (h, w, -1, 4))
     out = np.clip(out, 0, 1) if clip else out
     return out, np.broadcast_to(variance, out.shape)
@@ -185,8 +188,14 @@ def _yolo(x, img_size, anchors, classes, threshold, ratio, clip=True, scale=1.0,
         if sure < threshold:
             continue
         height, width = img_size[i]
-        at = [(p + _sig(t) * scale - (scale - 1) / 2) * m / q for p, t, m, q in ((c, own[0], width, w), (r, own[1], height, h))]
-        half = [math.exp(own[2 + j]) * anchors[2 * k + j] * m / (ratio * q) / 2 for j, m, q in ((0, width, w), (1, height, h))]
+        at = [
+            (p + _sig(t) * scale - (scale - 1) / 2) * m / q
+            for p, t, m, q in ((c, own[0], width, w), (r, own[1], height, h))
+        ]
+        half = [
+            math.exp(own[2 + j]) * anchors[2 * k + j] * m / (ratio * q) / 2
+            for j, m, q in ((0, width, w), (1, height, h))
+        ]
         box = [at[0] - half[0], at[1] - half[1], at[0] + half[0], at[1] + half[1]]
         if clip:
             box = [max(box[0], 0), max(box[1], 0), min(box[2], width - 1), min(box[3], height - 1)]
@@ -249,9 +258,19 @@ _boxes, _many = still(_some(12)), still(_some(2, 6))
 _scores, _of_classes = still(_apart(12)), still(_apart(2, 3, 6))
 _kinds = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2])
 _anchors = still(_some(2, 3, 2, size=0.8, scale=16.0))
-_rpn = [still(_apart(2, 2, 2, 3)), still(_rng.normal(size=(2, 8, 2, 3)) / 4), still([[16.0, 12.0], [10.0, 16.0]]), _anchors]
+_rpn = [
+    still(_apart(2, 2, 2, 3)),
+    still(_rng.normal(size=(2, 8, 2, 3)) / 4),
+    still([[16.0, 12.0], [10.0, 16.0]]),
+    _anchors,
+]
 _wide = still(_some(9, size=1.0, scale=600.0))
-_truth = still([[[0.3, 0.4, 0.2, 0.3], [0.32, 0.41, 0.22, 0.3], [0.0, 0.0, 0.0, 0.0]], [[0.8, 0.2, 0.5, 0.6], [0.1, 0.9, 0.1, 0.1], [0.6, 0.6, 0.3, 0.2]]])
+_truth = still(
+    [
+        [[0.3, 0.4, 0.2, 0.3], [0.32, 0.41, 0.22, 0.3], [0.0, 0.0, 0.0, 0.0]],
+        [[0.8, 0.2, 0.5, 0.6], [0.1, 0.9, 0.1, 0.1], [0.6, 0.6, 0.3, 0.2]],
+    ]
+)
 _labels, _sure = np.array([[0, 1, 0], [1, 0, 1]], np.int32), still(_rng.uniform(0.2, 1, (2, 3)))
 _sides, _out = (10, 12, 20, 18, 30, 40), floats(2, 14, 3, 3)
 _size = np.array([[30, 40], [50, 20]], np.int32)

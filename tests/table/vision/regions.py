@@ -52,7 +52,10 @@ def _window(low, width, k, size):
 
 def _pool(x, boxes, number, bins, scale=1.0):
     down, across = (bins, bins) if isinstance(bins, int) else bins
-    out, place = np.zeros((len(boxes), x.shape[1], down, across)), -np.ones((len(boxes), x.shape[1], down, across), np.int32)
+    out, place = (
+        np.zeros((len(boxes), x.shape[1], down, across)),
+        -np.ones((len(boxes), x.shape[1], down, across), np.int32),
+    )
     for i, box in enumerate(boxes * scale):
         x0, y0, x1, y1 = [math.floor(abs(t) + 0.5) * (1 if t > 0 else -1) for t in box]
         for r, c in np.ndindex(down, across):
@@ -93,10 +96,16 @@ def _deform(x, offset, weight, mask, stride=1, padding=0, dilation=1, deformable
             point = (channel // (c // deformable_groups) * kh + r) * kw + s
             at = [
                 place * step - pad + tap * gap + offset[i, 2 * point + j, y, z]
-                for j, (place, step, pad, tap, gap) in enumerate(zip((y, z), stride, padding, (r, s), dilation, strict=True))
+                for j, (place, step, pad, tap, gap) in enumerate(
+                    zip((y, z), stride, padding, (r, s), dilation, strict=True)
+                )
             ]
             padded = np.pad(x[i, channel], 1)  # zeros around, so that the edge fades out
-            pixel = _read(padded, at[0] + 1, at[1] + 1) if all(-1 < t < m for t, m in zip(at, x.shape[2:], strict=True)) else 0
+            pixel = (
+                _read(padded, at[0] + 1, at[1] + 1)
+                if all(-1 < t < m for t, m in zip(at, x.shape[2:], strict=True))
+                else 0
+            )
             out[i, o, y, z] += pixel * weight[o, k, r, s] * (1 if mask is None else mask[i, point, y, z])
     return out
 
