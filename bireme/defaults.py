@@ -10,6 +10,7 @@ from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import Place
 from bireme.core.declare import precision
+from bireme.core.program import building
 from bireme.core.tensor.tensor import Tensor
 
 
@@ -57,9 +58,6 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor)
 
 
-_static = [False]
-
-
 def in_dynamic_mode() -> bool:
     """Return whether dynamic mode is on, in which operators compute values; it is on from the start.
 
@@ -70,14 +68,11 @@ def in_dynamic_mode() -> bool:
         >>> bireme.in_dynamic_mode()
         True
     """
-    return not _static[0]
+    return building.current() is None
 
 
 def enable_static() -> None:
-    """Make ``in_dynamic_mode()`` return False, until ``disable_static()``; it changes nothing else yet.
-
-    Calls on tensors compute values as before. In Paddle calls on symbolic inputs become part of a program in static
-    mode; such inputs and programs are not there yet.
+    """Switch to static mode in this thread: calls are recorded into a program, which an ``Executor`` runs.
 
     Examples:
         >>> bireme.enable_static()
@@ -85,7 +80,7 @@ def enable_static() -> None:
         False
         >>> bireme.disable_static()
     """
-    _static[0] = True
+    building.begin()
 
 
 @errors.named
@@ -102,7 +97,7 @@ def disable_static(place: str | Place | None = None) -> None:
     """
     if place is not None:
         devices.set_device(place)
-    _static[0] = False
+    building.end()
 
 
 def disable_signal_handler() -> None:

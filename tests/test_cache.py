@@ -19,9 +19,9 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a fil
 PROGRAM = """
     import bireme
     from bireme.core.xla_exec import program_files, xla
-    found, made, load, lowered = [], [], program_files.load, xla.lowered
+    found, made, load, lowered = [], [], program_files.load, xla.lower
     program_files.load = lambda *args: found.append(load(*args)) or found[-1]
-    xla.lowered = lambda *args, **named: made.append(1) or lowered(*args, **named)
+    xla.lower = lambda *args, **named: made.append(1) or lowered(*args, **named)
     x = y = bireme.ones([30, 20])
     for _ in range(64):
         y = (y * 0.5 + 1.0)

@@ -14,6 +14,7 @@ import pytest
 
 import bireme
 from bireme import callbacks, nn
+from bireme.core.base import terminal
 from bireme.hapi import log_writer, progressbar
 from bireme.hapi.curve import drawn
 
@@ -161,7 +162,7 @@ def test_one_live_line_that_fits(columns, monkeypatch):
 
 
 def test_an_error_begins_on_a_line_of_its_own(monkeypatch):
-    monkeypatch.setattr(progressbar, "is_live", lambda stream: True)
+    monkeypatch.setattr(terminal, "is_live", lambda stream: True)
     monkeypatch.setattr(sys, "stdout", Terminal())
     model, data = model_of(8)
     with pytest.raises(Interrupted):
@@ -170,13 +171,13 @@ def test_an_error_begins_on_a_line_of_its_own(monkeypatch):
 
 
 def test_a_file_gets_lines_without_control_characters(capsys, monkeypatch):
-    monkeypatch.setattr(progressbar, "in_notebook", lambda: False)
+    monkeypatch.setattr(terminal, "in_notebook", lambda: False)
     model, data = model_of(8)
     model.fit(data, batch_size=2, log_freq=2, verbose=1)
     out = capsys.readouterr().out
     assert "\r" not in out and "\b" not in out
     assert [line.split(" - ")[0] for line in out.splitlines()[2:]] == ["step 2/4", "step 4/4"]
-    monkeypatch.setattr(progressbar, "in_notebook", lambda: True)
+    monkeypatch.setattr(terminal, "in_notebook", lambda: True)
     model.fit(data, batch_size=2, log_freq=2, verbose=1)
     assert capsys.readouterr().out.count("\r") == 2
 

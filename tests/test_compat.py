@@ -166,7 +166,7 @@ def test_what_is_missing_says_so():
                 print(type(e).__name__, "|", e)
 
         attempt("paddle.jit")
-        attempt("paddle.static.Program")
+        attempt("paddle.static.ExponentialMovingAverage")
         attempt("import paddle.jit")
         attempt("import paddle.vision.datasets.folder")
         attempt("from paddle import jit")
@@ -181,7 +181,7 @@ def test_what_is_missing_says_so():
     """)
     assert said == [
         "AttributeError | bireme has no paddle.jit yet",
-        "AttributeError | bireme has no paddle.static.Program yet",
+        "AttributeError | bireme has no paddle.static.ExponentialMovingAverage yet",
         "ModuleNotFoundError | bireme has no paddle.jit yet",
         "ModuleNotFoundError | bireme has no paddle.vision.datasets yet",
         "ModuleNotFoundError | bireme has no paddle.jit yet",
@@ -199,7 +199,7 @@ def test_what_is_missing_says_so():
 
 @pytest.mark.parametrize(("owner", "name", "told"), [
     (bireme, "jit", r"^bireme has no paddle\.jit yet$"),
-    (bireme.static, "Program", r"^bireme has no paddle\.static\.Program yet$"),
+    (bireme.static, "ExponentialMovingAverage", r"^bireme has no paddle\.static\.ExponentialMovingAverage yet$"),
     (bireme.nn, "Linaer", r"^module 'bireme\.nn' has no attribute 'Linaer'\n  hint: did you mean Linear or Layer\?$"),
     (bireme, "zork", r"^module 'bireme' has no attribute 'zork'$"),
 ])  # fmt: skip

@@ -85,3 +85,43 @@ def test_a_sum_of_shifted_images_is_computed_once_for_all_readers():
     assert read - alone < 8 * jax.eval_shape(compute, g, w).size  # the reader's own
     second = jax.grad(lambda g, w: (jax.grad(lambda g, w: (compute(g, w) ** 2).sum())(g, w) ** 2).sum(), 1)(g, w)
     assert second.shape == w.shape
+
+
+def _by_numpy(dims, channels, outputs, window, stride, padding, dilation, groups, batch):
+    rng = np.random.default_rng(1)
+    rest = (stride, tuple((p, p) for p in padding), dilation, groups, False)
+    x = rng.standard_normal((batch, channels, *dims)).astype(np.float32)
+    w = rng.standard_normal((outputs, channels // groups, *window)).astype(np.float32)
+    out = convolution.forward(x, w, *rest)
+    g = rng.standard_normal(out.shape).astype(np.float32)
+    return out, convolution.input_grad(g, w, dims, *rest), convolution.weight_grad(x, g, window, *rest)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 4, 5])
+@pytest.mark.parametrize("form", FORMS)
+def test_numpy_row_by_row(form, batch, monkeypatch):
+    """A block that holds one row of windows, and gradients of images by shares, give what is made at once."""
+    want = _by_numpy(*FORMS[form], batch)
+    convolution._placement.cache_clear()
+    convolution._flipped.cache_clear()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(convolution, "BLOCK", 1)
+            patched.setattr(convolution, "_flips", lambda at: not at.whole)
+            for a, b in zip(want, _by_numpy(*FORMS[form], batch), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+            patched.setattr(convolution, "_flips", lambda at: False)
+            np.testing.assert_allclose(want[1], _by_numpy(*FORMS[form], batch)[1], rtol=1e-4, atol=1e-4)
+    finally:
+        convolution._placement.cache_clear()
+        convolution._flipped.cache_clear()
+
+
+def test_numpy_leaves_kernels_as_they_lie():
+    """What an optimizer adds to a kernel lies in memory as the kernel does, and images channel by channel."""
+    for form in ("operator", "one element", "one channel a group", "many groups"):
+        out, dx, dw = _by_numpy(*FORMS[form], 2)
+        assert dw.flags.c_contiguous
+        assert out.transpose(1, 2, 3, 0).flags.c_contiguous
+        if form == "operator":
+            assert dx.transpose(1, 2, 3, 0).flags.c_contiguous

@@ -130,6 +130,7 @@ def test_a_change_is_seen_by_the_next_run_of_what_is_warm(name):
         assert got[2] == pytest.approx(cold[value][2], rel=1e-6)
 
 
+@pytest.mark.usefixtures("compiled_when_met_again")
 def test_deterministic_fits_what_is_held_as_soon_as_it_is_set():
     w = bireme.to_tensor(np.full((128, 128), 0.01, "float32"))
 

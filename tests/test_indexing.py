@@ -5,6 +5,7 @@ import pytest
 
 import bireme
 from bireme.core.graph import executor
+from bireme.core.numpy_exec import add_rows, primitives
 from bireme.core.record.capture import capture
 from bireme.ops.indexing import along_axis
 
@@ -297,3 +298,20 @@ def test_interpreted_writes_take_every_place_in_turn(how, axis):
     before = x.copy()
     np.testing.assert_array_equal(np.moveaxis(along_axis.put_axis(x, index, part, axis, how), axis, 0), expected)
     np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_rows_added_at_indices_that_repeat(dtype, monkeypatch):
+    """By SciPy's loop, and the same where there is none."""
+    rng = np.random.default_rng(0)
+    table, index = rng.integers(-9, 9, (7, 5)).astype(dtype), rng.integers(0, 7, 50)
+    rows = rng.integers(-9, 9, (50, 5)).astype(dtype)
+    want = table.copy()
+    np.add.at(want, index, rows)
+    own = table.copy()
+    assert add_rows.add_rows(own, index, rows) == (dtype != "int64")
+    for loop in (add_rows._loop(), None):
+        monkeypatch.setattr(add_rows, "_loop", lambda loop=loop: loop)
+        np.testing.assert_array_equal(along_axis.put_axis.numpy(table, index, rows, 0, "add"), want)
+        np.testing.assert_array_equal(primitives.scatter_add_rows(table, index, rows), want)
+    np.testing.assert_array_equal(own, table if dtype == "int64" else want)

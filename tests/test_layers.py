@@ -19,6 +19,7 @@ CORE = (
     "record",
     "tensor",
     "declare",
+    "program",
 )  # sub-packages, from the bottom up
 LAYERS = [
     *[[f"core.{package}"] for package in CORE],

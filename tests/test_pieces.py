@@ -168,16 +168,17 @@ def test_pieces_are_kept_small_where_the_least_crosses():
 
 
 def test_when_a_compile_goes_on_beside_the_runs():
-    assert tiers.beside(work=1e6, compile_work=5e6, met=2) is None  # five runs: it is waited for
-    assert tiers.beside(work=1e3, compile_work=4e5, met=2) is None  # half a second: it is waited for
-    assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (50, 100)
-    assert tiers.beside(work=1e5, compile_work=5e6, met=70) == (70, 120)
+    assert tiers.beside(work=1e6, compile_work=1.5e6, met=2) is None  # as long as two runs: it is waited for
+    assert tiers.beside(work=1e3, compile_work=1.5e5, met=2) is None  # a fifth of a second: it is waited for
+    assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (150, 250)
+    assert tiers.beside(work=1e5, compile_work=5e6, met=170) == (170, 270)
+    assert tiers.beside(work=1e6, compile_work=5e6, met=2, rounds=30) == (15, 45)
 
 
 @pytest.fixture
 def soon(monkeypatch):
     """Compiles are begun at once and taken over after three more runs."""
-    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met: tiers.Beside(met, met + 3))
+    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds: tiers.Beside(met, met + 3))
     lookup.clear()
     yield
     lookup.clear()
@@ -201,6 +202,51 @@ def test_a_program_takes_over_by_count(soon):
     at = tiers_seen.index("compiled")
     assert tiers_seen[:at] == ["interpreted"] * at and at >= 4
     assert tiers_seen[at + 1 :] == ["known"] * (11 - at)
+
+
+def test_a_run_does_one_part_of_what_a_compile_takes(monkeypatch):
+    """No run traces or lowers more than one piece, and each different one is lowered once."""
+    done = []
+
+    def counted(do):
+        return lambda *args, **named: done.append(1) or do(*args, **named)
+
+    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds: tiers.Beside(met, met + rounds + 1))
+    for name in ("trace", "lower"):
+        monkeypatch.setattr(xla, name, counted(getattr(xla, name)))
+    lookup.clear()
+    programs._programs.clear()
+    programs.warm_up(bireme.core.base.device.current())
+    net = Net(layers=6, width=48)
+    opt = bireme.optimizer.Adam(parameters=net.parameters())
+    x = bireme.ones([256, 8])
+    parts = []
+    for _ in range(40):
+        done.clear()
+        (net(x) ** 2).mean().backward()
+        opt.step()
+        opt.clear_grad()
+        net.last.weight.numpy()
+        parts.append(len(done))
+    assert max(parts) == 1
+    assert sum(parts) > 4
+    lookup.clear()
+
+
+def test_an_update_of_many_parameters_alone_goes_on_beside_too():
+    """Few calls, but a hundred results: it would take a second to compile."""
+    lookup.clear()
+    weights = [bireme.create_parameter([64, 64], "float32") for _ in range(40)]
+    opt = bireme.optimizer.Adam(parameters=weights)
+    gradients = [bireme.ones([64, 64]) for _ in weights]
+    for _ in range(4):
+        for w, g in zip(weights, gradients, strict=True):
+            w.grad = g
+        bireme.debug.reset_stats()
+        opt.step()
+        weights[0].numpy()
+        assert bireme.debug.stats()["compiles"] == 0
+    lookup.clear()
 
 
 def test_no_recompile_forbids_to_begin_one_for_a_new_graph(soon):

@@ -28,8 +28,8 @@ SCRIPT = """
     from bireme.core.graph import executor
     from bireme.core.xla_exec import xla
 
-    made, lowered = [], xla.lowered
-    xla.lowered = lambda *args, **named: made.append(1) or lowered(*args, **named)
+    made, lowered = [], xla.lower
+    xla.lower = lambda *args, **named: made.append(1) or lowered(*args, **named)
     by = executor.use("xla_pieces") if sys.argv[1] else contextlib.nullcontext()
     bireme.seed(0)
     net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(30)], nn.Dropout(0.5))

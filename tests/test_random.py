@@ -212,6 +212,33 @@ def test_dropout_keeps_the_mean(dtype, by):
     )
 
 
+def test_the_gradient_of_dropout_has_the_same_mask_whether_it_was_kept_or_not(monkeypatch):
+    with executor.use("interpreter"):
+        found = []
+        for most in (1 << 26, 0):
+            monkeypatch.setattr(generators, "_masks", generators._Masks(most))
+            bireme.seed(3)
+            x = bireme.to_tensor(np.array([1.0, -2.0, np.inf, np.nan] * 100, np.float32), stop_gradient=False)
+            y = F.dropout(x, 0.5)
+            y.numpy()  # in a segment of its own
+            y.backward(bireme.ones_like(y))
+            found += [y.numpy(), x.grad.numpy()]
+        dropped = found[1] == 0
+        assert 100 < dropped.sum() < 300
+        assert (found[0][dropped] == 0).all() and not np.signbit(found[0][dropped]).any()
+        np.testing.assert_array_equal(found[1][~dropped], 2)
+        np.testing.assert_array_equal(found[:2], found[2:])
+
+
+def test_masks_are_bounded():
+    masks = generators._Masks(100)
+    for i in range(5):
+        masks.keep((i,), np.ones(40, bool))
+    assert [masks.take((i,)) is not None for i in range(5)] == [False, False, False, True, True]
+    masks.keep((9,), np.ones(100, bool))
+    assert masks.take((9,)) is not None and masks.take((9,)) is None
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_permutations_are_even(n):
     bireme.seed(4)

@@ -270,7 +270,7 @@ def test_a_small_network_for_images_is_compiled():
     )
     with bireme.no_grad():
         for seed in range(4):
-            net(randn(1, 1, 28, 28, seed=seed)).numpy()
+            net(randn(4, 1, 28, 28, seed=seed)).numpy()
     assert stats()["compiles"] == 1
 
 

@@ -3,7 +3,9 @@
 import jax
 import numpy as np
 import pytest
+from scipy import special
 
+from bireme.core.numpy_exec.erf import erf
 from bireme.ops._shared import vectorized_math
 
 RNG = np.random.default_rng(3)
@@ -61,3 +63,14 @@ def test_a_reduction_in_two_parts_would_not_do(monkeypatch):
     monkeypatch.setattr(vectorized_math, "_HALF_PI", (np.float32(np.pi / 2),))
     x = RNG.uniform(1000, 8000, 100).astype(np.float32)
     assert np.abs(run("sin", x) - np.sin(x.astype(np.float64))).max() > 1e-5
+
+
+def test_erf_of_arrays():
+    x = np.concatenate([np.linspace(-6, 6, 70_001), np.geomspace(1e-30, 1, 500), [0.0, -0.0, np.inf, -np.inf]])
+    x = x.astype(np.float32)
+    want = special.erf(x.astype(np.float64))
+    np.testing.assert_allclose(erf(x), want, rtol=5e-7)
+    assert np.abs(erf(x)).max() == 1
+    np.testing.assert_array_equal(erf(x.reshape(-1, 1)[::3])[:, 0], erf(x[::3]))
+    assert np.isnan(erf(np.full(100, np.nan, np.float32))).all()
+    np.testing.assert_array_equal(erf(x.astype(np.float64)), special.erf(x.astype(np.float64)))

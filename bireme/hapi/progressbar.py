@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import time
 from typing import Any
 
 import numpy as np
 
-from bireme.core.base import errors
+from bireme.core.base import errors, terminal
 from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.callback import Callback, say
 
@@ -53,20 +51,6 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def in_notebook() -> bool:
-    return type(sys.stdout).__module__.partition(".")[0] == "ipykernel"
-
-
-def is_live(stream: Any) -> bool:
-    """Return whether a line can be redrawn: on a terminal that moves its cursor, or in a notebook."""
-    if in_notebook():
-        return True
-    try:
-        return stream.isatty() and os.environ.get("TERM", "") != "dumb"
-    except (AttributeError, ValueError):  # no such method, or closed
-        return False
-
-
 class ProgressBar:
     """A line of progress over one pass over the data.
 
@@ -97,7 +81,7 @@ class ProgressBar:
         if num is not None and (isinstance(num, bool) or not isinstance(num, int) or num <= 0):
             raise errors.bad("ProgressBar(num)", "a positive integer or None", num, kind=errors.ArgumentTypeError)
         self.num, self.verbose, self.name, self.file = num, verbose, name, file
-        self.live = verbose == 1 and is_live(self._stream)
+        self.live = verbose == 1 and terminal.is_live(self._stream)
         self.figures: list[tuple[str, Any]] = []
         self.samples = self.step = 0
         self._width = 0  # of the live line
@@ -179,7 +163,7 @@ class ProgressBar:
     def _line(self, now: float, last: bool = False) -> str:
         """Return the live line, cut to the width of the terminal."""
         parts = self._parts(now, last)
-        room = 100 if in_notebook() else shutil.get_terminal_size((80, 24)).columns - 1
+        room = terminal.width()
         if self.num:
             if self.samples and room - len(" - ".join(parts)) < 13:
                 parts.remove(f"{duration(self._pace)}/step")  # redundant with samples/s

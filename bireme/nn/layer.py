@@ -13,6 +13,7 @@ from bireme.core.base import boundary, errors, torch_names
 from bireme.core.base import dtype as dtypes
 from bireme.core.graph.segment import local
 from bireme.core.record.flush import layer_entered
+from bireme.core.run import leaf_names
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import Attr, DeviceLike, DTypeLike
@@ -131,6 +132,7 @@ class Layer(State, Conversions):
             _sub_layers={}, _buffers={}, _non_persistable_buffer_names_set=set(), _forward_pre_hooks={},
             _forward_post_hooks={}, _state_dict_hooks={}, _loaddict_holder={},
         )  # fmt: skip
+        leaf_names.keep(self)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Compute the output; to be defined by each layer, and called by ``layer(...)``.

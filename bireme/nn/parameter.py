@@ -10,6 +10,8 @@ from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.graph.graph import Unmade, sig_of
+from bireme.core.program import building
+from bireme.core.program.gradients import start_with
 from bireme.core.tensor import parameter
 from bireme.core.tensor.tensor import Tensor, wrap
 from bireme.nn.arguments import Attr, DTypeLike
@@ -45,7 +47,8 @@ def make_parameter(
         )
     init = choose(attr.initializer, default_initializer, is_bias)
     samples = isinstance(init, Initializer) and init.only_samples()
-    later = _state.lazy > 0
+    builder = building.current()
+    later = _state.lazy > 0 or builder is not None
     if later:
         place = devices.current() if device is None else devices.parse(device, f"{where}(device)")
         start = wrap(Unmade(sig_of(tuple(size), kind), None, place))
@@ -58,7 +61,9 @@ def make_parameter(
     param.optimize_attr = {"learning_rate": attr.learning_rate}
     param.regularizer, param.need_clip = attr.regularizer, attr.need_clip
     param.do_model_average = attr.do_model_average
-    if later:
+    if builder is not None:
+        start_with(building.programs.startup, param, lambda p: _fill(p, init, samples, device, where))
+    elif later:
         param.set_init_func(lambda p: _fill(p, init, samples, device, where))
     elif not samples:
         init(param, None)

@@ -97,15 +97,6 @@ class Adam(Optimizer):
         decay = group["weight_decay"]
         return decay if type(decay) is L2Decay else None
 
-    def _decay_coeff(self, group: dict) -> Any:
-        inside = self._decay_inside(group)
-        return 0.0 if inside is None else inside._coeff
-
-    def _is_decayed(self, group: dict, p: Tensor) -> bool:
-        """Return whether the update operator applies the weight decay of the group to this parameter."""
-        inside = self._decay_inside(group)
-        return inside is not None and self._decay_of(group, p) is inside
-
     def _ratio(self, p: Tensor) -> float:
         return 1.0
 
@@ -129,11 +120,7 @@ class Adam(Optimizer):
         return not self._amsgrad and not self._lazy_mode  # whose rows are chosen by gradients afterwards
 
     def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
-        coeff = self._decay_coeff(group)
-        # a decay of zero is left out of the program: decided here, not in it
-        decays = tuple(
-            self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots
-        )
+        coeff, decays = self._decays(group, slots)
         if self._amsgrad:
             return _amsgrad_update(
                 *operands, weight_decay=coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays

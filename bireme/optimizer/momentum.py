@@ -75,8 +75,22 @@ class Momentum(Optimizer):
             pairs = [(p, g * factor) for p, g in pairs]
         return super()._decayed(group, pairs)
 
-    def _new(
-        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
-    ) -> list[Tensor]:
+    def _decay_inside(self, group: dict) -> Any:
+        decay = group["weight_decay"]
+        return decay if type(decay) is L2Decay else None
+
+    def _update(self, group: dict, pairs: Pairs) -> None:
         nesterov = bool(group.get("use_nesterov", self._use_nesterov))
-        return updates.momentum_update(params, grads, *states, lr, group.get("momentum", self._momentum), nesterov)
+        for lr, slots, grads in self._by_rate(group, pairs):
+            coeff, decays = self._decays(group, slots)
+            new = updates.momentum_update(
+                [slot.target for slot in slots],
+                grads,
+                [slot.state["velocity"] for slot in slots],
+                lr,
+                group.get("momentum", self._momentum),
+                coeff,
+                use_nesterov=nesterov,
+                decays=decays,
+            )
+            self._store(slots, new, self._accumulator_names)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bireme.core.base import errors, torch_names
+from bireme.core.program import building, gradients
 from bireme.core.record.flush import close_step, run_closed
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
@@ -95,6 +96,8 @@ class Optimizer(States):
 
     def _make_groups(self, parameters: Parameters | None) -> list[dict]:
         where = f"{self._where}(parameters)"
+        if parameters is None and building.current() is not None:
+            parameters = []  # `minimize` finds them in the program
         if parameters is None:
             raise errors.bad(where, "a list of parameters", None, hint="pass model.parameters()", kind=AttributeError)
         if isinstance(parameters, (Tensor, dict)) or not isinstance(parameters, Iterable):
@@ -317,6 +320,24 @@ class Optimizer(States):
         """The decay that the update operator adds itself, if any."""
         return None
 
+    def _decay_coeff(self, group: dict) -> Any:
+        inside = self._decay_inside(group)
+        return 0.0 if inside is None else inside._coeff
+
+    def _is_decayed(self, group: dict, p: Tensor) -> bool:
+        """Return whether the update operator applies the weight decay of the group to this parameter."""
+        inside = self._decay_inside(group)
+        return inside is not None and self._decay_of(group, p) is inside
+
+    def _decays(self, group: dict, slots: list[Slot]) -> tuple[Any, tuple[bool, ...]]:
+        """The coefficient that the update operator takes, and for each parameter whether it decays.
+
+        A decay of zero is left out of the program: decided here, not in it.
+        """
+        coeff = self._decay_coeff(group)
+        some = isinstance(coeff, Tensor) or coeff
+        return coeff, tuple([bool(some) and self._is_decayed(group, slot.param) for slot in slots])
+
     def _rate(self, group: dict, p: Tensor) -> float:
         """Factor on the learning rate for one parameter."""
         attr = getattr(p, "optimize_attr", group)  # a plain tensor has no such attribute: its group has the settings
@@ -391,6 +412,10 @@ class Optimizer(States):
         """
         if not isinstance(loss, Tensor):
             raise errors.bad("minimize(loss)", "a Tensor", loss, kind=errors.ArgumentTypeError)
+        builder = building.current()
+        if builder is not None:
+            pairs = self._static_gradients(builder, loss, parameters, no_grad_set)
+            return self._static_update(builder, pairs), pairs
         return [], self._step({id(p) for p in self._wanted(parameters, no_grad_set)})
 
     def backward(
@@ -423,9 +448,36 @@ class Optimizer(States):
         """
         if not isinstance(loss, Tensor):
             raise errors.bad("backward(loss)", "a Tensor", loss, kind=errors.NotATensorError)
+        builder = building.current()
+        if builder is not None:
+            return self._static_gradients(builder, loss, parameters, no_grad_set)
         return [
             (p, p.grad) for p in self._wanted(parameters, no_grad_set) if not p.stop_gradient and p.grad is not None
         ]
+
+    def _static_gradients(self, builder: Any, loss: Tensor, parameters: Any, no_grad_set: Any) -> Pairs:
+        """Add the gradients of a loss to the program that is being built."""
+        wanted = gradients.parameters(builder, "minimize", loss, parameters or self._parameter_list or None, no_grad_set)
+        return list(zip(wanted, gradients.pull(builder, [loss], wanted, [None]), strict=True))
+
+    def _static_update(self, builder: Any, pairs: Pairs) -> list:
+        """Add an update to the program that is being built; parameters are those of the scope that it runs in."""
+        self._take_in([p for p, _ in pairs])
+
+        def update(params: list[Tensor], grads: list[Tensor]) -> None:
+            self._take_in(params)
+            with no_grad():
+                self._apply([(p, g.detach()) for p, g in zip(params, grads, strict=True) if g is not None])
+
+        gradients.update(builder, update, self._type, [p for p, _ in pairs], [g for _, g in pairs])
+        return []
+
+    def _take_in(self, params: list[Tensor]) -> None:
+        """Have parameters that a program has and this optimizer was not given."""
+        known = {id(p) for p in self._parameter_list}
+        new = [p for p in params if id(p) not in known]
+        self._parameter_list += new
+        self._param_groups[0]["params"] += new
 
     def _wanted(self, parameters: Iterable[Tensor] | None, no_grad_set: Iterable[Tensor | str] | None) -> list[Tensor]:
         left_out = {p if isinstance(p, str) else p.name for p in no_grad_set or ()}
@@ -453,6 +505,9 @@ class Optimizer(States):
             >>> w.tolist()
             [-1.0]
         """
+        builder = building.current()
+        if builder is not None:
+            return self._static_update(builder, [(p, g) for p, g in params_grads if g is not None])
         known = {id(p) for p in self._parameter_list}
         for p, _ in params_grads:
             if id(p) not in known:

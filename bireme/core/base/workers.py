@@ -20,10 +20,13 @@ _running = [0]
 FAILURES = (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OSError)
 
 
-def submit(task: Callable[[], Any]) -> Future:
-    """Let a thread do it; who wants the result waits for it. What was not begun when the program ends is dropped."""
+def submit(task: Callable[[], Any], aside: bool = False) -> Future:
+    """Let a thread do it; who wants the result waits for it. What was not begun when the program ends is dropped.
+
+    `aside`: no thread is made for it where that would leave others less than half of the cores.
+    """
     future: Future = Future()
-    _add(_tasks, (future, task), min(MOST, processors()))
+    _add(_tasks, (future, task), min(MOST, max(1, processors() // 2) if aside else processors()))
     return future
 
 

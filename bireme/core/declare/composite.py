@@ -72,8 +72,9 @@ class Composite:
             nonlocal new
             try:
                 # inside another one's body, which is to remember these steps as its own
-                if segment.local.trace is not None:
-                    return self.call(sign.bind(args, kwargs))
+                trace = segment.local.trace
+                if trace is not None:
+                    return trace.build(self, args, kwargs) if trace.builds else self.call(sign.bind(args, kwargs))
                 call = known_calls.call_key(self, args, places, kwargs, takes)
                 if call is not None:
                     line, seg, device, tensors, _, leaves, needs = call

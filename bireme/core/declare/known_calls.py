@@ -119,6 +119,8 @@ def call_key(
             operands += x
         elif not _add_value(key, x):
             return None
+    if device is None:  # nothing but numbers, in a segment that has no device yet
+        return None
     return tuple(key), seg, device, operands, numbers, leaves, needs
 
 
@@ -144,6 +146,8 @@ def remembered(op: Any) -> Callable:
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
             call, state = call_key(op, args, places, kwargs, takes), None
+            if call is None and _local.trace is not None and _local.trace.builds:
+                return _local.trace.build(op, args, kwargs)
             if call is not None:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state

@@ -17,6 +17,7 @@ from bireme.core.base.dtype import DTypeLike  # noqa: F401  # the same
 from bireme.core.declare import precision
 from bireme.core.declare.docstrings import Docstring
 from bireme.core.declare.names import leave
+from bireme.core.graph.segment import local
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import adopt, assign_inplace, count_changes, retypes
 from bireme.core.tensor.results import SortRetType  # noqa: F401  # the same
@@ -38,6 +39,9 @@ def publish(made: Any) -> Callable:
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         try:
+            trace = local.trace
+            if trace is not None and trace.builds:
+                return trace.build(made, args, kwargs)
             return call(bind(args, kwargs))
         except errors.TELLING as e:
             leave(e, made)
@@ -125,6 +129,8 @@ def _install_inplace(name: str, public: Any, made: Any, doc: Docstring) -> None:
                 raise errors.bad(
                     f"{name}(out)", "no out, since x is changed inplace", kwargs["out"], kind=errors.ArgumentTypeError
                 )
+            if local.trace is not None and local.trace.builds:
+                return local.trace.build_inplace(inplace, made, name, args, kwargs)
             since = tape.now()
             if precision.state.policy is None:
                 new = public(*args, **kwargs) if rule is None else by_rule(rule, args, kwargs)

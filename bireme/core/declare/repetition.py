@@ -36,6 +36,8 @@ class Trace:
 
     __slots__ = ("calls", "drawn", "outer", "spoiled")
 
+    builds = False  # calls are made; what builds a program records them instead, see `program.building`
+
     def __init__(self) -> None:
         self.calls: list[tuple[Any, Any, list, list]] = []
         self.spoiled = False

@@ -331,6 +331,8 @@ class GradBound:
         return self._constants
 
     def _find_constants(self) -> frozenset[int]:
+        if self.base.op.bilinear:  # what it reads are factors
+            return frozenset()
         n = sum(self.given)
         read = [self.sigs[i] for i in self.operand_places] + (list(self.outs) if self.takes_outs else [])
         sigs = tuple([s for s, g in zip(self.outs, self.given) if g] + read)

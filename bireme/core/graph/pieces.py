@@ -25,7 +25,7 @@ WORTH = 12  # calls that need not be compiled again, at least, where a run repea
 class Share:
     """A part of a call that treats many tensors alike, as an update of all parameters: some of them, by the same rule."""
 
-    __slots__ = ("bound", "args", "sigs", "outs", "made", "weight")
+    __slots__ = ("bound", "args", "sigs", "outs", "made", "weight", "pos")
 
     def __init__(self, node: Node, members: Sequence[int]):
         bound = node.bound
@@ -49,7 +49,7 @@ class Share:
         made = [g * count + m for g in range(groups) for m in members] + list(range(groups * count, len(node.outs)))
         self.made = tuple([node.first + j for j in made])
         self.outs = tuple([node.outs[j] for j in made])
-        self.weight = len(members)
+        self.weight, self.pos = len(members), node.pos
 
 
 def _members(bound: Any) -> int:
@@ -217,8 +217,8 @@ def _short_enough(borders: list[tuple[int, int]], nodes: list[Any], most: float)
                 spent += work[at]
                 if best is not None and spent > most:
                     break
-                if spent >= most / 3 or best is None:
-                    best = at if best is None or crossing[at] <= crossing[best] or spent < most / 3 else best
+                if spent >= most / 3 and (best is None or crossing[at] <= crossing[best]):
+                    best = at
             if best is None:
                 break
             found.append((start, best + 1))

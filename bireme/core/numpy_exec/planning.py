@@ -79,14 +79,16 @@ def _body_on_numpy(bound: Bound, body: Callable) -> Callable:
 
 
 def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
-    """The declared rule on NumPy arrays; where all gradients are given, which is nearly always, prepared once."""
-    base, count = grad.base, len(grad.given)
-    if not all(grad.given):
-        return functools.partial(grad.by_rule, "numpy", rule=form, xp=np)
+    """The declared rule on NumPy arrays, prepared once; a gradient that is not given is zero."""
+    base, count = grad.base, sum(grad.given)
     needs = tuple([i in grad.needs for i in range(len(grad.sigs))])
     known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": grad.sigs, "needs": needs}
     # one array, or those from here to there
     places: dict[str, int | tuple[int, int]] = {"g": (0, count) if base.many else 0}
+    zeros = () if "g" not in base.op.grad_names else tuple([
+        (i, np.broadcast_to(np.zeros((), s.dtype.np), s.shape))
+        for i, (s, given) in enumerate(zip(grad.outs, grad.given)) if not given
+    ])  # fmt: skip
     i = 0
     for name, n in zip(base.op.operand_names, base.layout):
         if n is None:
@@ -98,7 +100,7 @@ def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
             known[name] = spec(grad.sigs[i])
         i += abs(n or 0)
     last = count + len(grad.operand_places)
-    places["out"] = (last, last + count) if base.many else last
+    places["out"] = (last, last + len(grad.given)) if base.many else last
     names = base.op.grad_names
     if not all(name in places or name in known for name in names):
         return functools.partial(grad.by_rule, "numpy", rule=form, xp=np)
@@ -109,6 +111,7 @@ def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
         grad.needs,
         shared(tuple([grad.sigs[i] for i in grad.needs])),
         widen,
+        zeros,
     )
 
 
@@ -154,7 +157,7 @@ def typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ..
 class NumpyRule:
     """A gradient rule on NumPy arrays: what it names is either known or at a place among the arrays."""
 
-    __slots__ = ("form", "known", "needs", "places", "sigs", "widen")
+    __slots__ = ("form", "known", "needs", "places", "sigs", "widen", "zeros")
 
     def __init__(
         self,
@@ -164,8 +167,10 @@ class NumpyRule:
         needs: tuple[int, ...],
         sigs: tuple[Sig, ...],
         widen: bool,
+        zeros: tuple[tuple[int, np.ndarray], ...],
     ):
-        self.form, self.known, self.places, self.needs, self.sigs, self.widen = form, known, places, needs, sigs, widen
+        self.form, self.known, self.places, self.needs, self.sigs = form, known, places, needs, sigs
+        self.widen, self.zeros = widen, zeros
 
     def __call__(self, *arrays: Any) -> list:
         if self.widen:  # half precision is computed in float32
@@ -173,6 +178,8 @@ class NumpyRule:
         named = self.known.copy()
         for name, place in self.places:
             named[name] = arrays[place] if place.__class__ is int else list(arrays[place[0] : place[1]])
+        for i, zero in self.zeros:
+            named["g"].insert(i, zero)
         found = self.form(**named)
         flat = flatten(found) if found.__class__ is tuple else flatten((found,))
         fitting = [flat[i] for i in self.needs]

@@ -10,6 +10,8 @@ import numpy as np
 from scipy import special
 
 from bireme.core.numpy_exec import blas, convolution, lapack
+from bireme.core.numpy_exec.add_rows import add_rows
+from bireme.core.numpy_exec.erf import erf
 
 _SMALL = tuple(np.dtype(t) for t in (ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 
@@ -115,7 +117,7 @@ _ELEMENTWISE: dict[str, Any] = {
     "ceil": np.ceil,
     "is_finite": np.isfinite,
     "logistic": _logistic,
-    "erf": special.erf,
+    "erf": erf,
     "erfc": special.erfc,
     "erf_inv": special.erfinv,
     "lgamma": special.gammaln,
@@ -237,7 +239,9 @@ def scatter_add_rows(x: Any, index: Any, updates: Any) -> np.ndarray:
         rows = out.reshape(len(out), updates.shape[1])
         for i, row in zip(index.tolist(), updates.astype(out.dtype, copy=False)):
             rows[i] += row
-    elif out.size:
+    elif out.size and not add_rows(
+        out.reshape(len(out), updates.shape[1]), index, updates.astype(out.dtype, copy=False)
+    ):
         order = np.argsort(index, kind="stable")
         index, updates = index[order], updates[order]
         starts = np.flatnonzero(np.r_[True, index[1:] != index[:-1]])

@@ -1,14 +1,16 @@
-"""Compiling beside the steps: a graph's pieces are lowered and compiled by threads while it is still interpreted.
+"""Compiling beside the steps: a graph's pieces are compiled by threads while it is still interpreted.
 
-When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a script gives the same
-bits twice; a take-over that comes too early for the compiler waits for it.
+A run does a part of what Python has to do for it, tracing or lowering one piece: a thread that did it would hold up every
+call of the runs for the interpreter's lock. When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a
+script gives the same bits twice; a take-over that comes too early for the compiler waits for it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bireme.core.base import flags, workers
@@ -17,6 +19,7 @@ from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
 from bireme.core.run import tiers
 from bireme.core.xla_exec import pieces
+from bireme.core.xla_exec.program_names import Names
 
 LEAST_CALLS = 12  # fewer are compiled in half a second
 
@@ -27,37 +30,39 @@ class Compiling:
     def __init__(self, graph: Graph, when: tiers.Beside):
         self._graph, self.when = graph, when
         self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-        self._run: Any = None
+        self._rounds: Iterator[None] = iter(())  # what Python has still to do
 
     @property
     def begun(self) -> bool:
-        return self._run is not None
+        return self._wanted is not None
 
     def begin(self, live: tuple[int, ...], donate: tuple[int, ...]) -> None:
+        graph = self._graph
         self._wanted = live, donate
-        self._run = workers.submit(self._prepare)
+        names = Names(graph.device)
+        self._rounds = itertools.chain.from_iterable(
+            [pieces.begin(piece, graph, graph.device, names) for piece in pieces.parts(graph, live, donate)]
+        )
+        pieces.warm_up(graph.device)
 
-    def _prepare(self) -> Any:
-        graph = self._graph
-        assert self._wanted is not None
-        return pieces.IN_PIECES.prepare(graph, *self._wanted, graph.device, between=_between)
+    def go_on(self) -> None:
+        """Do the next part, if there is one."""
+        next(self._rounds, None)
 
-    def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
-        """The program, waited for; if other results are wanted by now, one for these: most of its pieces are the same."""
-        graph = self._graph
-        if self._wanted == (live, donate):
-            run = self._run.result()
-        else:
-            run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
+    def take(self, live: tuple[int, ...], donate: tuple[int, ...], making: pieces.Making) -> Any:
+        """The program, waited for. If other results are wanted by now it is one for these: most pieces are the same."""
+        self._rounds = iter(())
+        run = pieces.IN_PIECES.prepare(self._graph, live, donate, self._graph.device, making)
         run.wait()
         return run
 
 
 def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Compiling | None:
     """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
-    if len(graph.nodes) < LEAST_CALLS or not graph.device.is_cpu or not flags.compile_beside.value:
+    if not graph.device.is_cpu or not flags.compile_beside.value:
         return None
-    when = tiers.beside(graph.work, cut.compile_work(cut.cut(graph, live, donate, pieces.UNIT)), met)
+    found = pieces.parts(graph, live, donate)
+    when = tiers.beside(graph.work, cut.compile_work(found), met, 2 * len(found))
     return None if when is None else Compiling(graph, when)
 
 

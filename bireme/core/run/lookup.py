@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import threading
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
 from itertools import starmap
 from typing import Any, Literal
 
@@ -29,7 +27,7 @@ from bireme.core.base.device import Fork, started
 from bireme.core.graph import executor, segment
 from bireme.core.graph.graph import Graph, Node, Value, fitting
 from bireme.core.numpy_exec import interpreter
-from bireme.core.run import beside, explain, loss_reads, prefetch, tiers
+from bireme.core.run import beside, explain, loss_reads, prefetch, progress, tiers
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import pieces, split_step, xla
 
@@ -103,14 +101,28 @@ class Entry:
 
     @property
     def executor(self) -> str:
-        """What runs it now, and what will take over, in words."""
+        """What runs it now, in words."""
         if not self.compiled:
-            return "the interpreter" + (f"; pieces from run {self.beside.when.due}" if self.beside else "")
+            return "the interpreter"
         program = self.compiled[-1]
         if program.tier == "xla_pieces":
-            later = "" if program.later is None else f"; one program from run {program.later.when.due}"
-            return f"{program.call.told}{later}"
+            return "pieces"
         return "two programs" if program.front is not None else "one program"
+
+    @property
+    def told(self) -> str:
+        """The same with how many pieces there are, and what will take over."""
+        if not self.compiled:
+            return self.executor + (f"; pieces from run {self.beside.when.due}" if self.beside else "")
+        program = self.compiled[-1]
+        later = "" if program.later is None else f"; one program from run {program.later.when.due}"
+        return (program.call.told if program.tier == "xla_pieces" else self.executor) + later
+
+    @property
+    def pieces(self) -> list[tuple[tuple[Any, ...], Any]]:
+        """The calls of each piece with the Future of its program, if it runs in pieces."""
+        program = self.compiled[-1] if self.compiled else None
+        return program.call.pieces if program is not None and program.tier == "xla_pieces" else []
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
@@ -164,8 +176,9 @@ def put(array: Any, device: Any) -> Any:
     return xla.put(array, device)
 
 
-def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
-    graph = state.graph
+def _entry_of(seg: Any, n_live: int) -> Entry:
+    state: Node = seg.state
+    graph, device = state.graph, seg.device
     # the same calls may run on another one
     if graph is not None and graph.entry is not None and graph.device is device:
         return graph.entry
@@ -181,7 +194,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
                     _families.popitem(last=False)
             family.graphs += 1
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family, tiers.size_of(graph, n_live))
-            explain.met(entry)
+            explain.met(entry, seg)
             _calls[0] += len(graph.nodes)
             _new[id(entry)] = entry
             _make_room(entry)
@@ -250,7 +263,7 @@ def execute(seg: Any, held: set[int]) -> None:
     if not live:
         seg.results.append(())
         return
-    entry = _entry_of(state, seg.device, len(live))
+    entry = _entry_of(seg, len(live))
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead:
@@ -332,7 +345,7 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     and whenever a result is asked for; otherwise it is tried again, as after an interrupt."""
     first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
     where = " to ".join(dict.fromkeys([errors.location(first.pos), errors.location(last.pos)]))
-    message = f"{type(e).__name__} while running {_names(entry.graph)}: {e}\n  at {where}"
+    message = f"{type(e).__name__} while running {progress.operators(entry.graph)}: {e}\n  at {where}"
     error = (
         MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
     )
@@ -343,13 +356,6 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
         )
         seg.error = error
     return error
-
-
-def _names(graph: Graph) -> str:
-    """The operators of a graph in a few words: `3 operators (matmul, add, relu)`."""
-    names = list(dict.fromkeys(node.bound.op.told for node in graph.nodes))
-    few = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    return f"{len(graph.nodes)} operators ({few})"
 
 
 def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool]]) -> Executable:
@@ -365,7 +371,7 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
     settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, flags.programs_per_skeleton.value)
     choice = tiers.without_look_up(entry.size, entry.met, entry.family.graphs, bool(entry.compiled), settings)
     if choice is not None:
-        if choice.prefetch:
+        if choice.prefetch and not (flags.compile_beside.value and tiers.waits_for_nobody(entry.size)):
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=key if choice.lasting else None)
     with entry.making:  # who wants a program of the same graph waits until it is made, all others go on
@@ -388,7 +394,9 @@ def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
         entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
     if not entry.beside or entry.compiled:
         return True
-    if entry.met >= entry.beside.when.begin and not entry.beside.begun:
+    if entry.beside.begun:
+        entry.beside.go_on()
+    elif entry.met >= entry.beside.when.begin:
         explain.compiling(entry, beside_runs=True)
         entry.beside.begin(live, donate)
     return entry.met >= entry.beside.when.due
@@ -491,13 +499,14 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
             dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in compiled])))
         start, tier, front = time.perf_counter(), "xla", None
         at_once = not exact_only and beside.at_once(graph)
-        with _told(graph, f": {entry.note.reason}" if in_parts else ""):
+        making = pieces.Making()  # how far the pieces are
+        with progress.told(graph, f": {entry.note.reason}" if in_parts else "", making if at_once or waiting else None):
             if at_once or waiting:
                 tier, donate = "xla_pieces", _worth_donating(graph, live, dead)
             if waiting:
-                call = waiting.take(live, donate)
+                call = waiting.take(live, donate, making)
             elif at_once:
-                call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device)
+                call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making)
                 call.wait()  # here, where it is told and can be interrupted
             else:
                 donate, front, call = _whole(entry, live, dead, in_parts and not exact_only)
@@ -541,7 +550,7 @@ def _take_over(entry: Entry, program: Executable) -> Executable:
         return program
     start = time.perf_counter()
     try:
-        with _told(entry.graph, ""):
+        with progress.told(entry.graph, ""):
             made = later.take()
     except KeyboardInterrupt:
         program.later = later  # the next run waits for it
@@ -563,24 +572,6 @@ def _take_over(entry: Entry, program: Executable) -> Executable:
 def _read_ahead(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Any:
     reading, entry.ahead = entry.ahead, None
     return None if reading is None else reading.take(live, dead)
-
-
-@contextlib.contextmanager
-def _told(graph: Graph, why: str) -> Iterator[None]:
-    """Nobody waits without knowing for what: a compile that takes long says so."""
-    after = flags.tell_compiles.value
-    if not after:
-        yield
-        return
-    first, last = graph.nodes[0], graph.nodes[-1]
-    text = f"bireme: compiling {_names(graph)} recorded at {errors.location(first.pos)} to {errors.location(last.pos)}; later steps reuse it{why}"
-    timer = threading.Timer(after, lambda: sys.stderr.write(text + "\n"))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _worth_donating(graph: Graph, live: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:

@@ -80,6 +80,15 @@ def at_hand() -> bool:
         return root is not None
 
 
+def is_empty() -> bool:
+    """Whether nothing is kept."""
+    with opened() as root, contextlib.suppress(OSError):
+        if root is not None:
+            with os.scandir(root) as files:
+                return not any(files)
+    return True
+
+
 def read(name: str) -> bytes | None:
     """What was written under a name; None where there is nothing, or it is damaged or of another name."""
     try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -22,16 +23,20 @@ from bireme.core.xla_exec import compile_cache, lowering, program_files, xla
 from bireme.core.xla_exec.program_names import Names
 
 UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
+UNIT_BESIDE = 5e5  # the same where runs go on meanwhile, one of which has to trace it
 MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
 
 
 class Program:
-    """A compiled piece; its first call goes through Python, later ones are one C function."""
+    """A compiled piece; its first call goes through Python, later ones are one C function.
 
-    __slots__ = ("call",)
+    `ms` is the time that it took to lower and compile it, or to read it if it came `from_disk`.
+    """
 
-    def __init__(self, compiled: Any):
-        self.call = compiled
+    __slots__ = ("call", "ms", "from_disk")
+
+    def __init__(self, compiled: Any, ms: float, from_disk: bool):
+        self.call, self.ms, self.from_disk = compiled, ms, from_disk
 
     def first(self, *args: Any) -> list:
         made = self.call(*args)
@@ -41,6 +46,26 @@ class Program:
 
 _programs: OrderedDict[Hashable, Future] = OrderedDict()
 _lock = threading.Lock()
+
+
+class Making:
+    """The pieces of a graph whose programs are being made, to see how far that is."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._programs: list[Future] = []
+        self._all = 0
+
+    def begin(self, pieces: list[Piece], programs: list[Future]) -> None:
+        """Take note of pieces, and of the list that their programs are added to one after another."""
+        self._programs, self._pieces, self._all = programs, pieces, 0
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many different programs there are, and how many there will be; 0 as long as nobody knows."""
+        if self._pieces and not self._all:
+            self._all = len({piece.key for piece in self._pieces})
+        return len({id(program) for program in list(self._programs) if program.done()}), self._all
 
 
 class InPieces:
@@ -54,43 +79,100 @@ class InPieces:
         live: tuple[int, ...],
         donate: tuple[int, ...],
         device: Device,
-        between: Callable[[], AbstractContextManager] = nullcontext,
+        making: Making | None = None,
     ) -> Any:
-        """A call that waits for its programs when it is called first; `between` is entered for each piece lowered."""
-        found, names = [], Names(device)
-        for piece in cut(graph, live, donate, UNIT):
-            with between():
-                found.append((piece, program_of(piece, graph, device, names)))
-        return _Run(graph, live, donate, found)
+        """A call that waits for its programs when it is called first; `making` lets others see how far they are."""
+        pieces, names = parts(graph, live, donate), Names(device)
+        found: list[Future] = []
+        if making is not None:
+            making.begin(pieces, found)
+        for piece in pieces:
+            found.append(program_of(piece, graph, device, names))
+        return _Run(graph, live, donate, list(zip(pieces, found)))
+
+
+def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
+    """A graph as the pieces that are compiled."""
+    return cut(graph, live, donate, UNIT_BESIDE if graph.device.is_cpu else UNIT)
 
 
 def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Future:
     """The program of a piece, being compiled or read if it is new; who wants it waits for its result."""
-    key = device, piece.key
-    with _lock:
-        found = _programs.get(key)
-        if found is not None and not _has_failed(found):
-            _programs.move_to_end(key)
+    made = _Made(piece, graph, device, names)
+    if made.known is None and not made.kept:
+        made.lower(made.trace())
+    return made.known or made.submit()
+
+
+def begin(piece: Piece, graph: Graph, device: Device, names: Names) -> Iterator[None]:
+    """Let a thread compile a piece that nobody waits for yet; each round is a part of what Python does for it."""
+    made = _Made(piece, graph, device, names)
+    if made.known is not None:
+        return
+    if not made.kept:
+        traced = made.trace()
+        yield
+        made.lower(traced)
+    made.submit(aside=True)
+    yield
+
+
+@functools.cache
+def warm_up(device: Device) -> None:
+    """Lower something: what jax does when that happens for the first time takes as long as a piece."""
+    xla.lower(xla.trace(lambda x: x + 1, (jax.ShapeDtypeStruct((2,), np.float32),), (), device), device)
+
+
+class _Made:
+    """A program of a piece in the making."""
+
+    def __init__(self, piece: Piece, graph: Graph, device: Device, names: Names):
+        self._key, self._device, self._results = (device, piece.key), device, len(piece.gives)
+        self._seconds = 0.0  # spent on it so far
+        self.known = self._find()
+        if self.known is None:
+            self._name = names.piece(piece)
+            self._fn, self._args = _function(piece, graph, device)
+            self._lowered: tuple[Any, dict] | None = None
+            self.kept = self._name is not None and compile_cache.has(self._name)
+
+    def _find(self) -> Future | None:
+        with _lock:
+            found = _programs.get(self._key)
+            if found is None or _has_failed(found):
+                return None
+            _programs.move_to_end(self._key)
             return found
-    name = names.piece(piece)
-    fn, args = _function(piece, graph, device)
-    kept = name is not None and compile_cache.has(name)
-    lowered = None if kept else xla.lowered(fn, args, (0,), device, short=True)
 
-    def compiled() -> Program:
-        found = program_files.load(name, device, args, len(piece.gives)) if kept else None
+    def trace(self) -> Any:
+        start = time.perf_counter()
+        traced = xla.trace(self._fn, self._args, (0,), self._device)
+        self._seconds += time.perf_counter() - start
+        return traced
+
+    def lower(self, traced: Any) -> None:
+        start = time.perf_counter()
+        self._lowered = xla.lower(traced, self._device, short=True)
+        self._seconds += time.perf_counter() - start
+
+    def submit(self, aside: bool = False) -> Future:
+        with _lock:
+            made = _programs.get(self._key)
+            if made is None or _has_failed(made):
+                made = _programs[self._key] = workers.submit(self._compiled, aside)
+            while len(_programs) > MOST:
+                _programs.popitem(last=False)
+        return made
+
+    def _compiled(self) -> Program:
+        device, args, results = self._device, self._args, self._results
+        start = time.perf_counter()
+        found = program_files.load(self._name, device, args, results) if self.kept else None
+        from_disk = found is not None
         if found is None:
-            made = lowered or xla.lowered(fn, args, (0,), device, short=True)
-            found = xla.compiled(*made, device, args, len(piece.gives), name)
-        return Program(found)
-
-    with _lock:
-        made = _programs.get(key)
-        if made is None or _has_failed(made):
-            made = _programs[key] = workers.submit(compiled)
-        while len(_programs) > MOST:
-            _programs.popitem(last=False)
-    return made
+            lowered, options = self._lowered or xla.lower(xla.trace(self._fn, args, (0,), device), device, short=True)
+            found = xla.compiled(lowered, options, device, args, results, self._name)
+        return Program(found, (self._seconds + time.perf_counter() - start) * 1e3, from_disk)
 
 
 def _has_failed(program: Future) -> bool:
@@ -132,6 +214,7 @@ class _Run:
         self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], pieces: list[tuple[Piece, Future]]
     ):
         self._live, self._n_values = live, len(graph.value_sigs)
+        self.pieces = [(piece.nodes, program) for piece, program in pieces]
         given = set(donate)
         kept = [i for i in range(len(graph.leaf_sigs)) if i not in given]
         # where a leaf stands among those given: last first, so that a reference to one is its index from the end

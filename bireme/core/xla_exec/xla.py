@@ -19,7 +19,7 @@ from bireme.core.base import shutdown
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
-from bireme.core.xla_exec import kernel_choice, lowering, matmul_backend, program_files, split_step
+from bireme.core.xla_exec import compile_cache, kernel_choice, lowering, matmul_backend, program_files, split_step
 from bireme.core.xla_exec.program_names import Names
 
 # Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")`
@@ -95,6 +95,8 @@ class Xla:
 
 def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
     """What `Xla.prepare` gives, if an earlier process has written it down; else None."""
+    if compile_cache.is_empty():  # the first name of a process takes 40 ms
+        return None
     name = Names(device).graph(graph, live, donate)
     return program_files.load(name, device, _args(graph, donate), len(live))
 
@@ -179,14 +181,19 @@ def _program(
     if found is not None:
         return found
     with between():
-        made = lowered(fn, args, donated, device)
+        made = lower(trace(fn, args, donated, device), device)
     return compiled(*made, device, args, results, name, at_end)
 
 
-def lowered(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, short: bool = False) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the options to compile it with; `short`: a small one."""
+def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any:
+    """A function traced for arguments of these shapes, for `lower`."""
     with x64(), jax.default_device(device.jax):
-        traced = jax.jit(fn, donate_argnums=donated).trace(*args)
+        return jax.jit(fn, donate_argnums=donated).trace(*args)
+
+
+def lower(traced: Any, device: Device, short: bool = False) -> tuple[Any, dict]:
+    """What was traced, lowered, and the options to compile it with; `short`: a small one."""
+    with x64(), jax.default_device(device.jax):
         return traced.lower(), _options(device, short, traced.jaxpr)
 
 

@@ -17,6 +17,7 @@ from jax import lax
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Tensor
+from bireme.core.numpy_exec.add_rows import add_rows as add_rows_to
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor.tensor import read
 
@@ -48,15 +49,21 @@ def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = F
     if how == "set":
         out.reshape(before, n, after)[:, index] = part.reshape(before, index.size, after) if part.ndim else part
         return out
+    part = part.astype(out.dtype, copy=False)
+    if (
+        how == "add"
+        and before == 1
+        and part.ndim
+        and add_rows_to(out.reshape(n, after), index, part.reshape(-1, after))
+    ):
+        return out
     # one index for each element: NumPy takes several times as long for indices of rows
     places = index * after if after > 1 else index
     if after > 1:
         places = (places[:, None] + np.arange(after)).reshape(-1)
     if before > 1:
         places = (np.arange(0, out.size, n * after)[:, None] + places).reshape(-1)
-    _UFUNCS[how].at(
-        out.reshape(-1), places, part.astype(out.dtype, copy=False).reshape(-1) if part.ndim else part.astype(out.dtype)
-    )
+    _UFUNCS[how].at(out.reshape(-1), places, part.reshape(-1) if part.ndim else part)
     return out
 
 

@@ -14,6 +14,7 @@ from scipy import special
 from bireme.core.base import errors, registry
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.numpy_exec.erf import erf as erf_numpy
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import elementwise, same, sum_to
@@ -21,7 +22,7 @@ from bireme.ops._shared.broadcast import elementwise, same, sum_to
 _HALF_ROOT_PI = 0.886226925452758
 
 
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erf)
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=erf_numpy)
 def erf(x: Tensor) -> Tensor:
     """Elementwise error function.
 

@@ -13,6 +13,8 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.op import Axis, DTypeArg, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import masks
+from bireme.core.numpy_exec.erf import erf
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import assign_inplace
@@ -48,7 +50,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 relu.infer(same)
-relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=True)
+relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=lambda g, out: masks.kept(g, out > 0))
 
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
@@ -103,7 +105,26 @@ def _gelu_numpy(x, approximate):
         t *= x
         t *= 0.5
         return t
-    return x * 0.5 * (1 + special.erf(x * np.asarray(_HALF_ROOT, x.dtype)))
+    t = erf(x * np.asarray(_HALF_ROOT, x.dtype))
+    t += 1
+    t *= x
+    t *= 0.5
+    return t
+
+
+def _gelu_grad_numpy(g, x, approximate):
+    if approximate:
+        return g * _gelu_slope(x, True, np.tanh, erf, np.exp)
+    t, e = erf(x * np.asarray(_HALF_ROOT, x.dtype)), x * x
+    e *= -0.5
+    e = np.exp(e)
+    e *= x
+    e *= _ROOT_2_PI
+    t += 1
+    t += e
+    t *= g
+    t *= 0.5
+    return t
 
 
 @op(dtypes=FLOAT, numpy=_gelu_numpy, alias={"x": "input"})
@@ -160,7 +181,7 @@ def _(x, approximate):
     return (wide * _gate(wide)).astype(x.dtype)
 
 
-@gelu.grad(numpy=lambda g, x, approximate: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
+@gelu.grad(numpy=_gelu_grad_numpy)
 def _gelu_grad(g, x, approximate):
     return g * _gelu_slope(widen(x), approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
 
@@ -177,9 +198,19 @@ def _(g, x, approximate):
     return g * slope.astype(x.dtype)
 
 
-@op(internal="silu", dtypes=FLOAT | COMPLEX, alias={"x": "input"},
-    numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)),
-    kernels="swish")  # fmt: skip
+def _silu_grad_numpy(g, x):
+    s = 1 / (1 + np.exp(-x))
+    slope = 1 - s
+    slope *= x
+    slope += 1
+    slope *= s
+    return g * np.conj(slope)
+
+
+# the exponential overflows to the limit
+@op(
+    internal="silu", dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x / (1 + np.exp(-x)), kernels="swish"
+)
 def silu_of(x: Tensor) -> Tensor:
     """`x * sigmoid(x)`; use `silu`."""
     return x * (_sigmoid(x) if jnp.iscomplexobj(x) else lax.logistic(x))
@@ -195,7 +226,7 @@ def _sigmoid(x):
     return jnp.where(below, e, 1) / (1 + e)
 
 
-@silu_of.grad(numpy=True)
+@silu_of.grad(numpy=_silu_grad_numpy)
 def _(g, x):
     s = _sigmoid(x)
     return g * conj_of(s * (1 + x * (1 - s)))

@@ -160,8 +160,8 @@ class _Steps:
         self.n, self.shared = key.shape[1], self.h // key.shape[2]
         self.kind = query.dtype
         self.wide = np.dtype(np.float32) if self.kind.itemsize < 4 else self.kind
-        self.q, self.k, self.v = self.split(query, self.shared), self.split(key, 1), self.split(value, 1)
         self.scale = np.asarray(1 / math.sqrt(max(d, 1)) if scale is None else scale, self.wide)
+        self.q, self.k, self.v = self.split(query, self.shared) * self.scale, self.split(key, 1), self.split(value, 1)
         self.mask = mask if mask is None else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
         self.bounds, self.drop, self.shift, self.softcap = bounds, drop, shift, softcap
         self.size = _block(self.b, self.h, self.rows, self.n)
@@ -182,7 +182,7 @@ class _Steps:
 
     def weights(self, rows):
         """Weights, the factors that dropout leaves, logarithms of the denominators, and tanh of the capped scores."""
-        s = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale
+        s = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2))
         bent = None
         least = np.asarray(-np.inf, self.wide)
         row = np.arange(self.rows)[rows, None]
@@ -205,12 +205,14 @@ class _Steps:
             s = np.where(row + self.shift >= np.arange(self.n), s, least)
         top = s.max(-1, keepdims=True)
         top[top == -np.inf] = 0
-        e = np.exp(s - top)
+        s -= top
+        e = np.exp(s, out=s)
         total = e.sum(-1, keepdims=True)
         with np.errstate(divide="ignore"):
             lse = (top + np.log(total))[..., 0]
         total[total == 0] = 1
-        return e / total, self.left(rows, s.shape), lse, bent
+        e /= total
+        return e, self.left(rows, s.shape), lse, bent
 
     def left(self, rows, shape):
         if self.drop is None:
@@ -266,7 +268,8 @@ def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scal
         dv += blas.matmul(np.swapaxes(p if left is None else p * left, -1, -2), now).sum(2, keepdims=True)
         ds = blas.matmul(now, np.swapaxes(steps.v, -1, -2))
         ds = ds if left is None else ds * left
-        ds = p * (ds - (ds * p).sum(-1, keepdims=True))
+        ds -= np.einsum("...k,...k->...", ds, p)[..., None]
+        ds *= p
         if of_logs is not None:
             ds += p * of_logs[..., rows, :]
         if dm is not None:
@@ -276,7 +279,7 @@ def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scal
         if bent is not None:
             ds *= 1 - bent * bent
         dq[..., rows, :] = blas.matmul(ds, steps.k) * steps.scale
-        dk += blas.matmul(np.swapaxes(ds, -1, -2), steps.q[..., rows, :] * steps.scale).sum(2, keepdims=True)
+        dk += blas.matmul(np.swapaxes(ds, -1, -2), steps.q[..., rows, :]).sum(2, keepdims=True)
     dk, dv = [a if len(key) == steps.b else a.sum(0, keepdims=True) for a in (dk, dv)]
     of_mask = [] if mask is None else [None if dm is None else dm.reshape(mask.shape).astype(mask.dtype)]
     return steps.joined(dq), steps.joined(dk), steps.joined(dv), *of_mask, *rest

@@ -214,12 +214,12 @@ def _flops(x, weight, bias=None):
 
 
 def _effort(x, weight, stride):
-    """The interpreter writes out all windows and reads them again; the rest takes 100 us, however few they are."""
-    return 200_000 + 3 * x.size * math.prod(weight.shape[2:]) // math.prod(stride)
+    """The interpreter writes out all windows and reads them again; the rest takes 20 us, however few they are."""
+    return 40_000 + 3 * x.size * math.prod(weight.shape[2:]) // math.prod(stride)
 
 
 def _transposed_effort(x, weight):
-    return 200_000 + 3 * x.size * math.prod(weight.shape[2:])
+    return 40_000 + 3 * x.size * math.prod(weight.shape[2:])
 
 
 # ---------------------------------------------------------------- the operators

@@ -16,6 +16,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Padding, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import Sig, sig_of
+from bireme.core.numpy_exec import convolution, masks
 from bireme.core.numpy_exec.convolution import taps
 from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
@@ -97,14 +98,27 @@ def _largest(x, at: Windows):
     return x, tap
 
 
+def _first_numpy(parts, best):
+    tap = np.full(best.shape, len(parts) - 1, np.uint8)
+    for place in range(len(parts) - 2, -1, -1):
+        tap[(parts[place] == best) | (parts[place] != parts[place])] = place
+    return tap
+
+
 def _largest_numpy(x, at: Windows):
     """The same by NumPy: small windows element by element, else with views of all windows, axis by axis."""
     if math.prod(at.size) <= _UNROLLED:
-        parts = [x[:, *i] for i in taps(at.size, at.stride, (1,) * len(at.size), at.out)]
-        best = functools.reduce(np.maximum, parts)
-        tap = np.full(best.shape, len(parts) - 1, tap_type(at.size))
-        for place in range(len(parts) - 2, -1, -1):
-            tap[(parts[place] == best) | (parts[place] != parts[place])] = place
+        # copies of a whole batch at a time: the rest then goes over runs of memory
+        runs = convolution.wide(x)
+        parts = [runs[:, *i].copy().view(x.dtype) for i in taps(at.size, at.stride, (1,) * len(at.size), at.out)]
+        best, tap = parts[0], np.zeros(parts[0].shape, np.uint8)
+        for place, part in enumerate(parts[1:], 1):
+            more = (part > best).view(np.uint8)
+            more *= np.uint8(place)
+            np.maximum(tap, more, out=tap)
+            best = np.maximum(best, part)
+        if np.isnan(best).any():  # the first of them
+            tap = _first_numpy(parts, best)
         return best, tap
     tap, step = np.zeros(x.shape, tap_type(at.size)), 1
     for i in range(len(at.size) - 1, -1, -1):
@@ -126,12 +140,16 @@ def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return [np.zeros(at.shape(x.shape, last), kind) for kind in (x.dtype, tap_type(at.size))]
-    image = move(x, last)
+    inner, outer = convolution.inside(x.ndim, last)
+    image = x.transpose(inner)
     if not at.within:
         cut = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
-        grow = [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)]
-        image = np.pad(image[:, *cut], grow, constant_values=np.finfo(x.dtype).min)
-    return [back(r, last) for r in _largest_numpy(image, at)]
+        sizes = [(o - 1) * s + k for o, s, k in zip(at.out, at.stride, at.size)]
+        grown = np.full((image.shape[0], *sizes, image.shape[-1]), np.finfo(x.dtype).min, x.dtype)
+        seen = image[:, *cut]
+        grown[:, *[slice(a, a + n) for a, n in zip(at.before, seen.shape[1:-1])]] = seen
+        image = grown
+    return [r.transpose(outer) for r in _largest_numpy(image, at)]
 
 
 @op(internal="max_pool", dtypes=FLOAT, numpy=_max_pool_numpy, selects=True, kernels="pool2d max_pool2d_with_index")
@@ -157,7 +175,7 @@ def _(x, kernel_size, stride, padding, ceil_mode, data_format):
 
 @max_pool_of.effort
 def _(x, kernel_size, stride):
-    return 5 * x.size // math.prod(stride) * math.prod(kernel_size)  # a few passes for each element of the window
+    return x.size // math.prod(stride) * math.prod(kernel_size)  # a few passes, of bytes too, for each element of it
 
 
 @max_pool_of.grad(numpy=lambda g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs: _max_grad_numpy(
@@ -231,15 +249,15 @@ def scattered(g, places, dims):
 def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     last = data_format[-1] == "C"
     at = windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
-    g, tap = move(g, last), move(tap, last)
-    full = np.zeros(
-        (g.shape[0], *[max(0, m + a + b) for m, (a, b, _) in zip(at.dims, at.config)], g.shape[-1]), g.dtype
-    )
-    for i, place in enumerate(taps(at.size, at.stride, (1,) * len(at.size), at.out)):
-        full[:, *place] += np.where(tap == i, g, 0)
-    cut = full[:, *[slice(a, a + m) for m, (a, _, _) in zip(at.dims, at.config)]]
-    short = [(0, 0), *[(0, m - k) for m, k in zip(at.dims, cut.shape[1:-1])], (0, 0)]
-    return back(np.pad(cut, short), last)
+    inner, outer = convolution.inside(g.ndim, last)
+    g, tap = g.transpose(inner), tap.transpose(inner)
+    full = convolution.apart(g.shape[0], at.dims, at.stride, g.shape[-1], g.dtype)
+    bounds, ones = [(0, n) for n in at.out], (1,) * len(at.out)
+    for (_, *given), taken in convolution.shares(at.size, at.stride, ones, at.before, at.dims, bounds):
+        place, where = given[: len(ones)], (slice(None), *given[len(ones) :])
+        index = functools.reduce(lambda flat, pair: flat * pair[1] + pair[0], zip(place, at.size), 0)
+        full[taken] += masks.kept(g[where], tap[where] == index)
+    return convolution.together(full, at.dims, at.stride).transpose(outer)
 
 
 @op(internal=True, differentiable=False, numpy=True, kernels="max_pool2d_with_index", amp="low")

@@ -16,6 +16,7 @@ from bireme.ops._shared.barrier import tie
 from bireme.ops._shared.compiler_hints import fresh, in_rows
 from bireme.ops._shared.precision import widen
 from bireme.ops.linalg.norms import norm
+from bireme.ops.nn import normalization_numpy
 from bireme.ops.optimizer.updates import unless_invalid
 
 
@@ -241,7 +242,8 @@ def _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon
     return [y.astype(x.dtype), *kept]
 
 
-@op(internal="batch_norm", dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32", "momentum": "float32"})
+@op(internal="batch_norm", dtypes=FLOAT, numpy=normalization_numpy.batch_norm,
+    numbers={"epsilon": "float32", "momentum": "float32"})  # fmt: skip
 def batch_norm_of(
     x: Tensor,
     running_mean: Tensor,
@@ -264,7 +266,7 @@ def _(x, running_mean, running_var, weight, bias, momentum, epsilon, axis):
 batch_norm_of.infer(lambda x, running_mean, running_var: [x, running_mean, running_var])
 
 
-@batch_norm_of.grad(numpy=True)
+@batch_norm_of.grad(numpy=normalization_numpy.batch_norm_grad)
 def _(g, x, weight, bias, momentum, epsilon, axis, sigs):
     return _batch_grads(g, x, weight, bias, momentum, epsilon, axis, sigs)
 
@@ -392,7 +394,7 @@ def _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=False):
     return y.reshape(x.shape).astype(x.dtype)
 
 
-@op(internal="group_norm", dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high",
+@op(internal="group_norm", dtypes=FLOAT, numpy=normalization_numpy.group_norm, numbers={"epsilon": "float32"}, amp="high",
     kernels="instance_norm")  # fmt: skip
 def group_norm_of(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int
@@ -409,7 +411,7 @@ def _(x, weight, bias, epsilon, groups, axis):
     return _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=True)
 
 
-@group_norm_of.grad(numpy=True)
+@group_norm_of.grad(numpy=normalization_numpy.group_norm_grad)
 def _(g, x, weight, bias, epsilon, groups, axis):
     return _group_grads(g, x, weight, bias, epsilon, groups, axis)
 

@@ -11,6 +11,8 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import masks
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
 from bireme.ops.manipulation import reshape
 from bireme.ops.math import logic
@@ -119,6 +121,7 @@ def _(scale, alpha):
 # ---------------------------------------------------------------- limits: the slope is 0 where the limit is reached
 
 
+@dual(lambda g, x, low, high: masks.kept(g, (x > low) & (x < high)))
 def _inside(g, x, low, high):
     return jnp.where((x > low) & (x < high), g, jnp.zeros_like(g))
 

@@ -233,6 +233,8 @@ def backward(
 
 def sequence_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
     """What `sequence_of` returns."""
+    if _plain_gru(x, lengths, mode):
+        return _gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)
     sizes, _, given, states, inside = _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major)
     kept: dict[int, Kept] = {}
     outs, last = _walk(sizes, given, states, inside, _stepper(sizes, weight_hh, bias_hh, None), masked, kept)
@@ -247,9 +249,83 @@ def sequence_backward(
     g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked
 ):
     """The gradients of `sequence_of`, one for each operand that was given."""
+    if _plain_gru(x, lengths, mode):
+        return _gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)
     count = 1 if c is None else 2
     operands = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, lengths)
     return backward(g[: 1 + count], *operands, mode, reverse, time_major, masked, of_kept=g[1 + count :])
+
+
+# ---------------------------------------------------------------- a GRU over whole sequences: few calls in a step
+
+
+def _plain_gru(x, lengths, mode):
+    """Whether all rows have the same length, and products take what is carried."""
+    return mode == "GRU" and lengths is None and x.dtype.itemsize >= 4 and x.size > 0
+
+
+def _gru_gates(given, own):
+    """Reset and update gates side by side, and the candidates, of one step or of all."""
+    n = own.shape[-1] // 3
+    both = given[..., : 2 * n] + own[..., : 2 * n]
+    both *= 0.5
+    np.tanh(both, out=both)
+    both *= 0.5
+    both += 0.5
+    new = both[..., :n] * own[..., 2 * n :]
+    new += given[..., 2 * n :]
+    return both, np.tanh(new, out=new)
+
+
+def _gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
+    sizes, _, given, (h,), _ = _prepared(x, h, None, weight_ih, bias_ih, None, "GRU", reverse, time_major)
+    turned, n = np.ascontiguousarray(weight_hh.T), h.shape[1]
+    own = np.empty_like(given)
+    before = np.empty((*given.shape[:2], n), sizes.wide)
+    outs = np.empty_like(before)
+    for t in sizes.order:
+        before[t] = h
+        np.matmul(h, turned, out=own[t])
+        if bias_hh is not None:
+            own[t] += bias_hh
+        both, new = _gru_gates(given[t], own[t])
+        h = np.subtract(h, new, out=outs[t])
+        h *= both[:, n:]
+        h += new
+    return outs if time_major else np.swapaxes(outs, 0, 1), h, before, own
+
+
+def _gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
+    sizes, seen, given, _, _ = _prepared(x, h, None, weight_ih, bias_ih, None, "GRU", reverse, time_major)
+    *_, before, own = out
+    more, dh, of_before, of_own = g
+    more = more if time_major else np.swapaxes(more, 0, 1)
+    n, (steps, batch) = h.shape[1], given.shape[:2]
+    both, new = _gru_gates(given, own)
+    r, z = both[..., :n], both[..., n:]
+    # what the gradient of a state is multiplied with to become that of the candidate, and that of its part of the gates
+    of_new = (1 - z) * (1 - new * new)
+    slopes = np.empty((steps, batch, 3, n), given.dtype)
+    np.multiply(of_new, r, out=slopes[:, :, 2])
+    np.multiply(slopes[:, :, 2] * (1 - r), own[..., 2 * n :], out=slopes[:, :, 0])
+    np.multiply((before - new) * z, 1 - z, out=slopes[:, :, 1])
+    grads, of_hidden = np.empty((steps, batch, n), given.dtype), np.empty_like(slopes)
+    for t in reversed(sizes.order):
+        grads[t] = dh = dh + more[t]
+        np.multiply(dh[:, None], slopes[t], out=of_hidden[t])
+        of_gates = of_hidden[t].reshape(batch, 3 * n)
+        of_gates += of_own[t]
+        dh = dh * z[t]
+        dh += of_gates @ weight_hh
+        dh += of_before[t]
+    mine = of_hidden.reshape(len(seen), 3 * n)
+    flat = (grads[:, :, None] * slopes).reshape(len(seen), 3, n)
+    np.multiply(grads, of_new, out=flat[:, 2].reshape(steps, batch, n))
+    flat = flat.reshape(len(seen), 3 * n)
+    dx = blas.matmul(flat, weight_ih).reshape(steps, batch, seen.shape[-1])
+    found = [dx if time_major else np.swapaxes(dx, 0, 1), dh]
+    found += [blas.matmul(flat.T, seen), blas.matmul(mine.T, before.reshape(len(seen), n))]
+    return (*found, *[part.sum(0) for part, bias in ((flat, bias_ih), (mine, bias_hh)) if bias is not None])
 
 
 # ---------------------------------------------------------------- an LSTM over whole sequences, which keeps what its
@@ -258,15 +334,28 @@ def sequence_backward(
 
 def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """What `lstm_of` returns."""
-    sizes, _, given, states, _ = _prepared(x, h, c, weight_ih, bias_ih, None, "LSTM", reverse, time_major)
-    step = _stepper(sizes, weight_hh, bias_hh, None)
-    gates, cells = np.empty_like(given), np.empty((*given.shape[:2], h.shape[1]), sizes.wide)
+    sizes, _, given, (h, c), _ = _prepared(x, h, c, weight_ih, bias_ih, None, "LSTM", reverse, time_major)
+    n = h.shape[1]
+    # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2: with halves of what three gates are made of, one tanh makes all four
+    half, shift = np.full((2, 4 * n), 0.5, sizes.wide)
+    half[2 * n : 3 * n], shift[2 * n : 3 * n] = 1, 0
+    turned = weight_hh.T.astype(sizes.wide) * half
+    given += 0 if bias_hh is None else np.asarray(bias_hh, sizes.wide)
+    given *= half
+    gates, cells = np.empty_like(given), np.empty((*given.shape[:2], n), sizes.wide)
     outs = np.empty_like(cells)
     for t in sizes.order:
-        states, parts = step(states, given[t])
-        gates[t], (outs[t], cells[t]) = parts[0], states
+        now = np.matmul(sizes.low(h), turned, out=gates[t])
+        now += given[t]
+        np.tanh(now, out=now)
+        now *= half
+        now += shift
+        c = np.multiply(now[:, n : 2 * n], c, out=cells[t])
+        c += now[:, :n] * now[:, 2 * n : 3 * n]
+        h = np.tanh(c, out=outs[t])
+        h *= now[:, 3 * n :]
     outs = outs if time_major else np.swapaxes(outs, 0, 1)
-    return outs.astype(sizes.kind), *[s.astype(sizes.kind) for s in states], gates, cells
+    return outs.astype(sizes.kind), h.astype(sizes.kind), c.astype(sizes.kind), gates, cells
 
 
 def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
@@ -292,8 +381,11 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
     dh, dc = dh.astype(wide), dc.astype(wide)
     for k in order:
         dh = dh + more[k]
-        dc = dc + more_cells[k] + dh * of_h[k]
-        dz[k] = np.concatenate([dc, dc, dc, dh], -1) * own[k] + extra[k]
+        dc = dc + more_cells[k]
+        dc += dh * of_h[k]
+        np.concatenate([dc, dc, dc, dh], -1, out=dz[k])
+        dz[k] *= own[k]
+        dz[k] += extra[k]
         dh, dc = (dz[k] if kind == wide else dz[k].astype(kind).astype(wide)) @ weight, dc * f[k]
     flat, seen = dz.reshape(-1, 4 * n), np.ascontiguousarray(x.reshape(-1, x.shape[-1]), wide)
     dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(x.shape)

@@ -14,6 +14,7 @@ from bireme.core.numpy_exec.rebinding import traced_once
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import wrap
 from bireme.ops.math.logic import logical_or
+from bireme.ops.optimizer import updates_numpy
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
@@ -35,24 +36,39 @@ def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) ->
 sgd_update.infer(lambda params: params)
 
 
-@op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(
+    internal=True,
+    each=("decays",),
+    differentiable=False,
+    numbers=_NUMBERS,
+    name_arg=False,
+    numpy=updates_numpy.momentum,
+)
 def momentum_update(
     params: list[Tensor],
     grads: list[Tensor],
     velocities: list[Tensor],
     lr: Tensor | float,
     mu: Tensor | float,
+    weight_decay: Tensor | float,
+    *,
     use_nesterov: bool,
+    decays: Attr,
 ) -> list[Tensor]:
-    """Parameters and velocities after a step with momentum."""
-    found = [_with_momentum(p, g, v, lr, mu, use_nesterov=use_nesterov) for p, g, v in zip(params, grads, velocities)]
+    """Parameters and velocities after a step with momentum; `weight_decay` is added to the gradients that decay."""
+    found = [
+        _with_momentum(p, g, v, lr, mu, weight_decay, use_nesterov=use_nesterov, decay=bool(decay))
+        for p, g, v, decay in zip(params, grads, velocities, decays)
+    ]
     return [p for p, _ in found] + [v for _, v in found]
 
 
 @traced_once
-def _with_momentum(p, g, v, lr, mu, *, use_nesterov):
+def _with_momentum(p, g, v, lr, mu, weight_decay, *, use_nesterov, decay):
     wide = wide_of(p)
     rate, factor, g = lr.astype(wide.dtype), mu.astype(wide.dtype), g.astype(wide.dtype)
+    if decay:
+        g = g + weight_decay.astype(wide.dtype) * wide
     v = factor * v + g
     return (wide - rate * (g + factor * v if use_nesterov else v)).astype(p.dtype), v
 

@@ -19,7 +19,7 @@ ROUNDS = 10
 FACTOR, WEYL, LOW = 0xD256D193, 0x9E3779B9, 0xFFFFFFFF
 FEW = 256  # counters that Python's own integers take less time for than NumPy's calls
 BLOCK = 1 << 15  # counters at a time: three arrays of them stay in a cache
-MANY = 1 << 17  # counters that all cores make together: a few milliseconds of one
+MANY = 1 << 14  # counters that all cores make together: half a millisecond of one
 
 _FACTOR, _LOW, _HALF = [np.array(n, np.uint64) for n in (FACTOR, LOW, 32)]
 
@@ -89,7 +89,7 @@ def _few(key: int, high: int, n: int) -> np.ndarray:
 def _many(key: int, high: int, n: int) -> np.ndarray:
     out = np.empty(n, np.uint64)
     cores = blas.cores() if n >= MANY else 1
-    size = -(-n // (cores * BLOCK)) * BLOCK
+    size = -(-n // cores)
     makers = [functools.partial(_fill, out[start : start + size], start, key, high) for start in range(0, n, size)]
     blas.share(makers) if len(makers) > 1 else makers[0]()
     return out

@@ -13,9 +13,10 @@ def _sgd(params, grads, lr):
     return [p - lr * g for p, g in zip(params, grads, strict=True)]
 
 
-def _momentum(params, grads, velocities, lr, mu, nesterov):
+def _momentum(params, grads, velocities, lr, mu, wd, *, use_nesterov, decays):
+    grads = [g + wd * p if decay else g for p, g, decay in zip(params, grads, decays, strict=True)]
     kept = [mu * v + g for g, v in zip(grads, velocities, strict=True)]
-    return [p - lr * (g + mu * v if nesterov else v) for p, g, v in zip(params, grads, kept, strict=True)] + kept
+    return [p - lr * (g + mu * v if use_nesterov else v) for p, g, v in zip(params, grads, kept, strict=True)] + kept
 
 
 def _adam(params, grads, m1, m2, p1, p2, lr, b1, b2, eps, wd, *, decoupled, lr_ratios, decays, **_):
@@ -185,9 +186,9 @@ TABLE = [
     Row("sgd_update", [call([floats(2, 3), floats(4)], [floats(2, 3, seed=1), floats(4, seed=1)], 0.25), call([floats()], [floats(seed=1)], 0.5),
         call([Z], [Z], 0.5)], _sgd, dtypes=FLOAT, unchecked=ALL - FLOAT, grad=0),
     Row("momentum_update", [call([floats(2, 3), floats(4)], [floats(2, 3, seed=1), floats(4, seed=1)], [floats(2, 3, seed=2), floats(4, seed=2)],
-        0.25, 0.5, n) for n in (False, True)]
-        + [call([floats()], [floats(seed=1)], [floats(seed=2)], 0.5, 0.5, True), call([Z], [Z], [Z], 0.5, 0.5, False)], _momentum, dtypes=NONE,
-        grad=0),
+        0.25, 0.5, 0.5, use_nesterov=n, decays=(n, True)) for n in (False, True)]
+        + [call([floats()], [floats(seed=1)], [floats(seed=2)], 0.5, 0.5, 0.0, use_nesterov=True, decays=(False,)),
+        call([Z], [Z], [Z], 0.5, 0.5, 0.5, use_nesterov=False, decays=(True,))], _momentum, dtypes=NONE, grad=0),
     Row("adam_update", [_state(2, False, (0, 1)), _state(2, True, (1, 0)), _state(1, False, (0,)), call([Z], [Z], [Z], [Z], np.array(0.9),
         np.array(0.9), 0.1, 0.9, 0.9, 1e-8, 0.0, decoupled=False, lr_ratios=(1,), decays=(0,))],
         _adam, dtypes=NONE, grad=0, loose=F32_NUMBERS),

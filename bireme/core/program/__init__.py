@@ -1,0 +1,1 @@
+"""Programs: public calls that are recorded before there are values, and made when there are."""

@@ -1,0 +1,281 @@
+"""Building programs: while it goes on, public calls are recorded instead of being made.
+
+What a call would give is found by making it on examples: tensors without values, of two sets of sizes for those that are
+unknown. Nothing is computed. A size that differs between both is unknown in the result too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors, random_state
+from bireme.core.declare import precision
+from bireme.core.graph import segment
+from bireme.core.graph.graph import sig_of
+from bireme.core.program.program import SIZES, Operation, Program, mapped, samples_of
+from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable
+from bireme.core.record.capture import capture
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.grad_mode import state as grad_state
+from bireme.core.tensor.tensor import Tensor, wrap
+
+SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
+
+
+class Builder:
+    """What public calls are recorded into; it stands where a composite's calls are traced (`segment.local.trace`)."""
+
+    builds = True
+    spoiled = False
+
+    @property
+    def program(self) -> Program:
+        return programs.main
+
+    def build(self, made: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Record the call of an operator or composite."""
+        kwargs = {k: x for k, x in kwargs.items() if k != "name" or "name" in made.signature.own_names}
+        return self.append(Operation(made.public, made.told, args, kwargs, errors.position()))
+
+    def build_inplace(self, call: Any, made: Any, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Record a call that changes its first argument: a variable stands for the result from then on."""
+        x, *rest = args
+        if not isinstance(x, Variable):
+            # a buffer: it is changed whenever the program runs
+            return self.append(Operation(call, name, args, kwargs, errors.position()))
+        new = self.build(made, (x, *rest), kwargs)
+        x._become(new.symbol)
+        return x
+
+    def append(self, operation: Operation) -> Any:
+        """Record a call; its variables."""
+        program = self.program
+        operation.args, operation.kwargs = mapped(_symbol, (operation.args, operation.kwargs))
+        operation.policy, operation.grad = precision.state.policy, grad_state.grad
+        found = self._examples(operation)
+        stops = not operation.grad or all(
+            x.stop_gradient for x in operation.reads if isinstance(x, (Symbol, Tensor)) and _differentiable(x)
+        )
+
+        def variable(*samples: Any) -> Any:
+            if not isinstance(samples[0], Sample):
+                return samples[0]
+            stop = stops or samples[0].sig.dtype.kind not in "fc"
+            return program._add(Symbol(program._unused_name(operation.type), samples, stop))
+
+        operation.results = together(variable, found)
+        program._append(operation)
+        return mapped(lambda x: program._var(x) if isinstance(x, Symbol) else x, operation.results)
+
+    # ------------------------------------------------------------ examples
+
+    def _examples(self, operation: Operation) -> list[Any]:
+        """What the call gives for each set of sizes; where it refuses the present ones, the program is tried with others."""
+        program, first = self.program, None
+        while True:
+            try:
+                return examples(operation)
+            except errors.TELLING as e:
+                first = first or e
+                if program.pair + 1 >= len(SIZES) or not any(
+                    s.fixed and UNKNOWN in s.fixed for s in program.symbols.values()
+                ):
+                    raise first from None
+                program.pair += 1
+                _again(program)
+
+
+def _again(program: Program) -> None:
+    """Find the examples of all symbols anew, for other sizes."""
+    for symbol in program.symbols.values():
+        if symbol.fixed is not None:
+            symbol.samples = samples_of(symbol.fixed, symbol.dtype, program.pair)
+    for operation in program.operations:
+
+        def renew(symbol: Any, *samples: Any) -> Any:
+            if isinstance(symbol, Symbol):
+                symbol.samples = samples
+            return symbol
+
+        together(renew, [operation.results, *examples(operation)])
+
+
+def examples(operation: Operation) -> list[Any]:
+    """What a call gives for each set of sizes: the two that it has to take, and few, if it takes these."""
+    found = [example(operation, which) for which in range(2)]
+    try:
+        few = example(operation, 2)
+        together(_alike, [found[0], few])
+        return [*found, few]
+    except errors.TELLING:
+        return [*found, found[0]]
+
+
+def _alike(one: Any, other: Any) -> None:
+    """Raise where examples cannot be of one variable."""
+    if isinstance(one, Sample) and (not isinstance(other, Sample) or one.sig.ndim != other.sig.ndim):
+        raise errors.failure("the number of dimensions depends on an unknown size")
+
+
+def together(fn: Any, trees: list[Any]) -> Any:
+    """Several structures that are alike as one, each leaf made from theirs."""
+    first = trees[0]
+    nested = [isinstance(tree, (list, tuple)) for tree in trees]
+    if any(nested) and not (all(nested) and len({len(tree) for tree in trees}) == 1):
+        raise errors.failure("the number of results depends on a size that is unknown while a program is built")
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*[together(fn, list(each)) for each in zip(*trees, strict=True)])
+    if isinstance(first, (list, tuple)):
+        return type(first)([together(fn, list(each)) for each in zip(*trees, strict=True)])
+    if isinstance(first, dict):
+        return {key: together(fn, [tree[key] for tree in trees]) for key in first}
+    return fn(*trees)
+
+
+def example(operation: Operation, which: int) -> Any:
+    """What a call gives for one set of sizes: Samples in the structure of its result."""
+    with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
+        try:
+            return _without_values(operation, which)
+        except _Unreadable:
+            return _by_example(operation, which)
+
+
+class _Unreadable(Exception):
+    """A call looks at values that are not there."""
+
+
+def _without_values(operation: Operation, which: int) -> Any:
+    with capture() as captured:
+
+        def standing_in(x: Any) -> Any:
+            sample = _sample(x, which)
+            if sample is None:
+                return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+            if sample.array is not None:
+                return Tensor(sample.array, sample.sig.dtype)
+            return wrap(captured.input(sample.sig.shape, sample.sig.dtype))
+
+        args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+        try:
+            made = operation.call(*args, **kwargs)
+        except RuntimeError as e:
+            if "graph being captured" in str(e):
+                raise _Unreadable from None
+            raise
+        return mapped(_sampled, made)
+
+
+def _by_example(operation: Operation, which: int) -> Any:
+    """What a call gives whose result depends on values: of zeros, ones and numbers that count up; the first size of a
+    result, and any that differs, is unknown.
+    """
+    found: list[Any] = []
+    refused = None
+    for fill in (np.zeros, np.ones, _counting):
+
+        def filled(x: Any, fill: Any = fill) -> Any:
+            sample = _sample(x, which)
+            if sample is None:
+                return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+            array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
+            return Tensor(array, sample.sig.dtype)
+
+        args, kwargs = mapped(filled, (operation.args, operation.kwargs))
+        try:
+            made = operation.call(*args, **kwargs)
+        except errors.TELLING as e:
+            refused = e
+        else:
+            found.append(mapped(lambda t: Sample(t._value.sig) if isinstance(t, Tensor) else t, made))
+    if not found:
+        assert refused is not None
+        raise refused
+
+    def differing(*each: Any) -> Any:
+        if not isinstance(each[0], Sample):
+            return each[0]
+        sizes = list(zip(*[sample.sig.shape for sample in each], strict=True))
+        known = [i > 0 and len(set(n)) == 1 for i, n in enumerate(sizes)]
+        return Sample(
+            sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype)
+        )
+
+    return together(differing, found)
+
+
+UNLIKE = (3, 5, 2)  # sizes of examples whose size is unknown whatever those of the inputs are
+
+
+def _counting(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    return (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
+
+
+def _sample(x: Any, which: int) -> Sample | None:
+    """An example of an argument; None for what is no tensor."""
+    if isinstance(x, Symbol):
+        return x.samples[which]
+    if isinstance(x, Tensor):
+        sig = x._value.sig
+        known = sig.dtype.kind in "ib" and sig.size <= SMALL and x._value.array is not None
+        return Sample(sig, np.asarray(x._value.array) if known else None)
+    return None
+
+
+def _sampled(t: Any) -> Any:
+    if not isinstance(t, Tensor):
+        return t
+    v = t._value
+    known = v.array is not None and v.sig.dtype.kind in "ib" and v.sig.size <= SMALL
+    return Sample(v.sig, np.asarray(v.array) if known else None)
+
+
+def _symbol(x: Any) -> Any:
+    return x.symbol if isinstance(x, Variable) else x
+
+
+def _differentiable(x: Any) -> bool:
+    return x.dtype.kind in "fc"
+
+
+# ------------------------------------------------------------ where calls go
+
+
+def current() -> Builder | None:
+    """What public calls of this thread are recorded into; None where they are made."""
+    trace = segment.local.trace
+    return trace if isinstance(trace, Builder) else None
+
+
+class _Programs:
+    """The programs that are built: what is computed, and how parameters start."""
+
+    def __init__(self) -> None:
+        self.main, self.startup = Program(), Program()
+
+
+programs = _Programs()
+
+
+def begin() -> None:
+    """Record public calls of this thread from now on."""
+    segment.local.trace = Builder()
+
+
+def end() -> None:
+    """Make public calls again."""
+    segment.local.trace = None
+
+
+@contextlib.contextmanager
+def suspended() -> Iterator[None]:
+    """Make public calls, as ever."""
+    before, segment.local.trace = segment.local.trace, None
+    try:
+        yield
+    finally:
+        segment.local.trace = before

@@ -1,0 +1,412 @@
+"""Program: operations in the order in which they were called, with the names of what they make."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import WeakValueDictionary
+
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.graph.graph import sig_of
+from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
+
+# What unknown sizes are taken for: images can be halved five times, sequences are no longer than most tables of positions.
+# Where a call refuses both, the next are tried.
+SIZES = ((96, 192), (480, 960), (5040, 10080), (2, 4), (7, 14), (1, 2), (1, 1))
+FEW = 2  # and a size that is less than most: which dimension is the smaller one may depend on it
+
+
+def samples_of(shape: tuple[int, ...], dtype: Any, pair: int) -> tuple[Sample, ...]:
+    """Examples of an input of this shape, by which pair of `SIZES`."""
+    sizes = (*SIZES[pair], FEW) if UNKNOWN in shape else (1, 1, 1)
+    return tuple([Sample(sig_of(tuple([n if m == UNKNOWN else m for m in shape]), dtype)) for n in sizes])
+
+
+KNOWN: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # parameters and buffers of all programs, by name
+
+
+class Operation:
+    """One public call: what is called, with which arguments, what comes of it, and under which settings.
+
+    In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves.
+    """
+
+    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role")
+
+    def __init__(self, call: Callable, type: str, args: tuple, kwargs: dict[str, Any], pos: Any = None):
+        self.call, self.type, self.args, self.kwargs, self.pos = call, type, args, kwargs, pos
+        self.results: Any = None
+        self.policy: Any = None
+        self.grad = True
+        self.role = "forward"  # "backward" and "update" are left out of a program for tests
+
+    @property
+    def reads(self) -> list[Any]:
+        """Symbols and tensors among its arguments, those that sizes come from too."""
+        return [
+            found for x in leaves((self.args, self.kwargs)) for found in (symbols_of(x) if isinstance(x, Dim) else [x])
+            if isinstance(found, (Symbol, Tensor))
+        ]  # fmt: skip
+
+    @property
+    def makes(self) -> list[Symbol]:
+        """Symbols that it gives a value."""
+        return [x for x in leaves(self.results) if isinstance(x, Symbol)]
+
+    def copy(self) -> Operation:
+        """The same call, to be changed."""
+        made = Operation(self.call, self.type, self.args, dict(self.kwargs), self.pos)
+        made.results, made.policy, made.grad, made.role = self.results, self.policy, self.grad, self.role
+        return made
+
+
+def leaves(x: Any) -> Iterator[Any]:
+    """What stands in nested lists, tuples and dicts."""
+    if isinstance(x, (list, tuple)):
+        for y in x:
+            yield from leaves(y)
+    elif isinstance(x, dict):
+        for y in x.values():
+            yield from leaves(y)
+    elif isinstance(x, slice):
+        yield from leaves((x.start, x.stop, x.step))
+    else:
+        yield x
+
+
+def mapped(fn: Callable[[Any], Any], x: Any) -> Any:
+    """The same structure with each leaf replaced."""
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*[mapped(fn, y) for y in x])
+    if isinstance(x, (list, tuple)):
+        return type(x)([mapped(fn, y) for y in x])
+    if isinstance(x, dict):
+        return {key: mapped(fn, y) for key, y in x.items()}
+    if isinstance(x, slice):
+        return slice(*mapped(fn, (x.start, x.stop, x.step)))
+    return fn(x)
+
+
+def symbols_of(dim: Dim) -> list[Symbol]:
+    """The symbols that a size is found from."""
+    kind, *rest = dim.how
+    if kind == "size":
+        return [rest[0]]
+    return [symbol for x in rest if isinstance(x, Dim) for symbol in symbols_of(x)]
+
+
+class Program:
+    """Operations that were recorded in static mode, to be run by an ``Executor``.
+
+    Examples:
+        >>> bireme.enable_static()
+        >>> program = bireme.static.Program()
+        >>> with bireme.static.program_guard(program):
+        ...     x = bireme.static.data("x", [None, 2])
+        ...     y = x * 2
+        >>> [v.name for v in program.list_vars()] == [x.name, y.name]
+        True
+        >>> bireme.disable_static()
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.symbols: dict[str, Symbol] = {}
+        self.tensors: dict[str, Tensor] = {}  # parameters and buffers that operations read, by name
+        self.random_seed = 0
+        self.device = devices.current()
+        self.version = 0  # of its operations: what was prepared for a run holds for one
+        self.pair = 0  # which sizes it is tried with, see `building.SIZES`
+        self._serial = 0
+        self.id = next(Program._numbers)
+
+    # ------------------------------------------------------------ building
+
+    def _unused_name(self, stem: str) -> str:
+        """A name that nothing in it has."""
+        while True:
+            name, self._serial = f"{stem}_{self._serial}.tmp_0", self._serial + 1
+            if name not in self.symbols:
+                return name
+
+    def _declared(self, name: str | None, shape: Any, dtype: Any) -> Symbol:
+        """A new symbol of this shape, whose unknown sizes are -1 or None."""
+        sizes = tuple([UNKNOWN if n is None or n < 0 else int(n) for n in shape])
+        kind = dtypes.of(dtype, "Variable(dtype)")
+        symbol = Symbol(name or self._unused_name("variable"), samples_of(sizes, kind, self.pair))
+        symbol.fixed = sizes
+        return self._add(symbol)
+
+    def _add(self, symbol: Symbol) -> Symbol:
+        """Take in a symbol under its name."""
+        self.symbols[symbol.name] = symbol
+        return symbol
+
+    def _rename(self, symbol: Symbol, name: str) -> None:
+        """Give a symbol another name."""
+        if not isinstance(name, str):
+            raise errors.bad("name", "a str", name, kind=errors.ArgumentTypeError)
+        self.symbols.pop(symbol.name, None)
+        symbol.name = name
+        self.symbols[name] = symbol
+
+    def _append(self, operation: Operation) -> None:
+        """Add a call at the end."""
+        for x in operation.reads:
+            if isinstance(x, Tensor) and (x.persistable or isinstance(x, Parameter)):
+                self.tensors[x.name] = KNOWN[x.name] = x
+        self.operations.append(operation)
+        self.version += 1
+
+    # ------------------------------------------------------------ looking at it
+
+    def _var(self, symbol: Symbol) -> Variable:
+        """The variable of a symbol."""
+        return Variable.of(symbol, self)
+
+    def list_vars(self) -> list[Tensor]:
+        """Return its variables and parameters.
+
+        Returns:
+            A list of variables, in the order in which they were made, and of parameters and buffers.
+
+        Examples:
+            >>> bireme.static.Program().list_vars()
+            []
+        """
+        return [*map(self._var, self.symbols.values()), *self.tensors.values()]
+
+    def all_parameters(self) -> list[Parameter]:
+        """Return the parameters that its operations read.
+
+        Returns:
+            A list of parameters.
+
+        Examples:
+            >>> bireme.static.Program().all_parameters()
+            []
+        """
+        return [t for t in self.tensors.values() if isinstance(t, Parameter)]
+
+    def global_block(self) -> Program:
+        """Return the block of its operations: the program itself, since blocks inside it belong to their operations.
+
+        Returns:
+            The program.
+
+        Examples:
+            >>> program = bireme.static.Program()
+            >>> program.global_block() is program
+            True
+        """
+        return self
+
+    @property
+    def ops(self) -> list[Operation]:
+        """Its operations, in order."""
+        return self.operations
+
+    current_block = global_block
+
+    def block(self, index: int) -> Program:
+        """Return a block by its index; there is one.
+
+        Args:
+            index: 0.
+
+        Returns:
+            The program.
+
+        Examples:
+            >>> program = bireme.static.Program()
+            >>> program.block(0) is program
+            True
+        """
+        if index != 0:
+            raise errors.bad("block(index)", "0, since blocks inside it belong to their operations", index)
+        return self
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of blocks: 1."""
+        return 1
+
+    @property
+    def blocks(self) -> list[Program]:
+        """Its blocks: the program itself."""
+        return [self]
+
+    def var(self, name: str) -> Tensor:
+        """Return a variable or parameter by its name.
+
+        Args:
+            name: The name.
+
+        Returns:
+            The variable or parameter.
+
+        Raises:
+            ValueError: If there is none.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> with bireme.static.program_guard(bireme.static.Program()):
+            ...     x = bireme.static.data("x", [2])
+            ...     bireme.static.default_main_program().global_block().var("x").shape
+            [2]
+            >>> bireme.disable_static()
+        """
+        if name in self.symbols:
+            return self._var(self.symbols[name])
+        if name in self.tensors:
+            return self.tensors[name]
+        raise errors.bad("var(name)", "the name of a variable of the program", name)
+
+    def has_var(self, name: str) -> bool:
+        """Return whether there is a variable or parameter of a name.
+
+        Args:
+            name: The name.
+
+        Returns:
+            A bool.
+
+        Examples:
+            >>> bireme.static.Program().has_var("x")
+            False
+        """
+        return name in self.symbols or name in self.tensors
+
+    def create_var(self, **kwargs: Any) -> Variable:
+        """Return a new variable, to be given a value by ``py_func`` and the like.
+
+        Args:
+            **kwargs: ``name``, ``shape``, ``dtype``, ``persistable``, ``stop_gradient``, as for ``Variable``.
+
+        Returns:
+            A ``Variable``.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> bireme.static.Program().create_var(name="y", shape=[-1, 2], dtype="float32").shape
+            [-1, 2]
+            >>> bireme.disable_static()
+        """
+        return Variable(self, **kwargs)
+
+    def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Tensor]:
+        """Return the parameters and buffers that its operations read.
+
+        Args:
+            mode: ``"param"`` for parameters that are trained, ``"opt"`` for the others, ``"all"`` for both. Default:
+                ``"all"``.
+            scope: Has no effect.
+
+        Returns:
+            A dict of tensors by name.
+
+        Examples:
+            >>> bireme.static.Program().state_dict()
+            {}
+        """
+        if mode not in ("all", "param", "opt"):
+            raise errors.bad("state_dict(mode)", "'all', 'param' or 'opt'", mode)
+        return {
+            name: t
+            for name, t in self.tensors.items()
+            if mode == "all" or (mode == "param") == isinstance(t, Parameter)
+        }
+
+    def set_state_dict(self, state_dict: dict[str, Any], scope: Any, copy_tensor: bool = False) -> None:
+        """Set parameters and buffers.
+
+        Args:
+            state_dict: Values by name; names that the program does not have are left out.
+            scope: Scope whose tensors are set.
+            copy_tensor: Has no effect: values are never shared.
+
+        Examples:
+            >>> bireme.static.Program().set_state_dict({}, bireme.static.global_scope())
+        """
+        for name, value in state_dict.items():
+            if name in self.tensors:
+                scope.tensor(self.tensors[name]).set_value(value)
+
+    def clone(self, for_test: bool = False) -> Program:
+        """Return a copy that shares parameters.
+
+        Args:
+            for_test: Leave out gradients and updates, and let dropout and normalization do what they do in evaluation.
+                Default: False.
+
+        Returns:
+            A program.
+
+        Examples:
+            >>> bireme.static.Program().clone().list_vars()
+            []
+        """
+        made = Program()
+        made.symbols, made.tensors = dict(self.symbols), dict(self.tensors)
+        made.random_seed, made.device, made.pair, made._serial = self.random_seed, self.device, self.pair, self._serial
+        kept = [o for o in self.operations if not for_test or o.role == "forward"]
+        made.operations = [_for_test(o.copy()) if for_test else o.copy() for o in kept]
+        return made
+
+    def __repr__(self) -> str:
+        lines = [f"{{ // {len(self.operations)} operations"]
+        for symbol in self.symbols.values():
+            if symbol.is_data:
+                lines.append(f"    input {self._var(symbol)}")
+        for p in self.tensors.values():
+            lines.append(f"    persist {p.name} : shape={p.shape}, dtype={p.dtype.name}")
+        for o in self.operations:
+            made = ", ".join([s.name for s in o.makes])
+            given = [_told(x) for x in leaves(o.args)] + [f"{k}={_told_all(v)}" for k, v in o.kwargs.items()]
+            lines.append(f"    {made} = {o.type}({', '.join(given)})  // {errors.location(o.pos)}")
+        return "\n".join([*lines, "}"])
+
+    __str__ = __repr__
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """Return the program as text.
+
+        Args:
+            throw_on_error: Has no effect.
+            with_details: Has no effect: everything is shown.
+
+        Returns:
+            A str.
+
+        Examples:
+            >>> bireme.static.Program().to_string(True)
+            '{ // 0 operations\\n}'
+        """
+        return repr(self)
+
+
+def _for_test(operation: Operation) -> Operation:
+    """A call as it is made in evaluation: by its argument `training` or `is_test`."""
+    sign = getattr(getattr(operation.call, "op", None), "signature", None)
+    if sign is not None and "training" in sign.positional:
+        at = sign.positional.index("training")
+        if at < len(operation.args):
+            operation.args = (*operation.args[:at], False, *operation.args[at + 1 :])
+        else:
+            operation.kwargs["training"] = False
+    return operation
+
+
+def _told(x: Any) -> str:
+    return x.name if isinstance(x, (Symbol, Tensor)) else repr(x)
+
+
+def _told_all(x: Any) -> str:
+    return repr(mapped(lambda y: y.name if isinstance(y, (Symbol, Tensor)) else y, x))

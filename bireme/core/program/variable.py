@@ -1,0 +1,270 @@
+"""Variables: tensors of a program that is being built. They have a type and a shape, of which some sizes may be unknown,
+and no values.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.base.dtype import DType
+from bireme.core.graph.graph import Sig, Value
+from bireme.core.tensor.tensor import Tensor
+
+UNKNOWN = -1
+
+
+class Symbol:
+    """What a variable stands for: an input of a program or a result of one of its operations.
+
+    `samples` are examples of it, one for each set of sizes that the program is tried with: a Sig, and its values where
+    they are known, as those of shapes are. Sizes that differ between examples are unknown.
+    """
+
+    __slots__ = ("name", "samples", "stop_gradient", "persistable", "is_data", "fixed")
+
+    def __init__(self, name: str, samples: tuple[Sample, ...], stop_gradient: bool = True):
+        self.name, self.samples, self.stop_gradient = name, samples, stop_gradient
+        self.persistable = self.is_data = False
+        self.fixed: tuple[int, ...] | None = None  # the shape as it was declared
+
+    @property
+    def shape(self) -> list[int]:
+        """Its sizes, those that are unknown as `Dim`s."""
+        if self.fixed is not None:
+            return [Dim(("size", self, i)) if n == UNKNOWN else n for i, n in enumerate(self.fixed)]
+        sizes = zip(*[sample.sig.shape for sample in self.samples], strict=True)
+        return [each[0] if len(set(each)) == 1 else Dim(("size", self, i)) for i, each in enumerate(sizes)]
+
+    @property
+    def dtype(self) -> DType:
+        return self.samples[0].sig.dtype
+
+
+class Sample:
+    """An example of a value: its Sig, and the array where it is known."""
+
+    __slots__ = ("sig", "array")
+
+    def __init__(self, sig: Sig, array: np.ndarray | None = None):
+        self.sig, self.array = sig, array
+
+
+class Dim(int):
+    """A size that is unknown while a program is built: -1 for who looks at it, and how to find it when the program runs.
+
+    Arithmetic gives further sizes of this kind, so that `x.shape[0] * 2` may be an argument of a later call.
+    """
+
+    how: tuple
+
+    def __new__(cls, how: tuple) -> Dim:
+        made = int.__new__(cls, UNKNOWN)
+        made.how = how
+        return made
+
+    def find(self, size: Callable[[Symbol, int], int]) -> int:
+        """The number, given how to find the size of a symbol along an axis."""
+        kind, *rest = self.how
+        if kind == "size":
+            return size(*rest)
+        return kind(*[x.find(size) if isinstance(x, Dim) else x for x in rest])
+
+    def __neg__(self) -> Dim:
+        return Dim((operator.neg, self))
+
+    def __truediv__(self, other: Any) -> Any:
+        raise errors.bad("/", "// for a size that is unknown while a program is built", described="/", kind=TypeError)
+
+    __rtruediv__ = __truediv__
+
+
+def _arithmetic(name: str, compute: Callable) -> None:
+    def forward(self: Dim, other: Any) -> Any:
+        return Dim((compute, self, other)) if isinstance(other, int) else NotImplemented
+
+    def reverse(self: Dim, other: Any) -> Any:
+        return Dim((compute, other, self)) if isinstance(other, int) else NotImplemented
+
+    setattr(Dim, f"__{name}__", forward)
+    setattr(Dim, f"__r{name}__", reverse)
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    _arithmetic(_name, getattr(operator, _name))
+
+
+class Variable(Tensor):
+    """A tensor of a program: it has a shape, whose unknown sizes are -1, a dtype and a name, and no values.
+
+    ``static.data`` makes one for an input, and every function that is called with one makes them for its results. The
+    values are there when an ``Executor`` runs the program.
+
+    Args:
+        block: The program that it belongs to.
+        type: Has no effect.
+        name: Name. Default: None, a generated one.
+        shape: Sizes, -1 for one that is unknown. Default: None, no dimensions.
+        dtype: Data type. Default: None, float32.
+        lod_level: Has no effect.
+        capacity: Has no effect.
+        persistable: Set the attribute ``persistable``. Default: None, False.
+        error_clip: Has no effect.
+        stop_gradient: Whether no gradient is computed for it. Default: False.
+        is_data: Whether it is an input. Default: False.
+        need_check_feed: Has no effect.
+        belong_to_optimizer: Has no effect.
+        **kwargs: Have no effect.
+
+    Examples:
+        >>> bireme.enable_static()
+        >>> with bireme.static.program_guard(bireme.static.Program()):
+        ...     x = bireme.static.data("x", [None, 4])
+        ...     (x + 1).shape
+        [-1, 4]
+        >>> bireme.disable_static()
+    """
+
+    __slots__ = ("symbol", "program")
+
+    symbol: Symbol
+    program: Any
+
+    def __init__(
+        self,
+        block: Any,
+        type: Any = None,
+        name: str | None = None,
+        shape: Any = None,
+        dtype: Any = None,
+        lod_level: Any = None,
+        capacity: Any = None,
+        persistable: bool | None = None,
+        error_clip: Any = None,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+        need_check_feed: bool = False,
+        belong_to_optimizer: bool = False,
+        **kwargs: Any,
+    ):
+        self._stand_for(block._declared(name, shape or (), dtype or "float32"), block)
+        self.symbol.persistable, self.symbol.is_data = bool(persistable), is_data
+        self.stop_gradient = stop_gradient
+
+    @classmethod
+    def of(cls, symbol: Symbol, program: Any) -> Variable:
+        """Return the variable of a symbol.
+
+        Args:
+            symbol: The symbol.
+            program: Its program.
+
+        Returns:
+            A ``Variable``.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> x = bireme.static.data("x_of", [2])
+            >>> bireme.static.Variable.of(x.symbol, x.program).name
+            'x_of'
+            >>> bireme.disable_static()
+        """
+        made = cls.__new__(cls)
+        made._stand_for(symbol, program)
+        return made
+
+    def _stand_for(self, symbol: Symbol, program: Any) -> None:
+        self.program = program
+        self._become(symbol)
+        self._edge = self._view = None
+
+    def _become(self, symbol: Symbol) -> None:
+        """Stand for another value from now on, as an operation in place makes it."""
+        self.symbol = symbol
+        self._value = Value(symbol.samples[0].sig, None, self.program.device)
+        self._value.marks = -1
+        self._stop_gradient = symbol.stop_gradient
+
+    @property
+    def shape(self) -> list[int]:
+        """Shape, as a list of ints; -1 where a size is unknown."""
+        return self.symbol.shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements; -1 where a size is unknown."""
+        found = 1
+        for n in self.shape:
+            found = n * found  # an unknown one stays one
+        return found
+
+    @property
+    def name(self) -> str:
+        """Name, unique in its program."""
+        return self.symbol.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.program._rename(self.symbol, name)
+
+    @property
+    def stop_gradient(self) -> bool:
+        """Whether no gradient is computed for it."""
+        return self.symbol.stop_gradient
+
+    @stop_gradient.setter
+    def stop_gradient(self, wanted: bool) -> None:
+        if not isinstance(wanted, bool):
+            raise errors.bad("stop_gradient", "True or False", wanted, kind=errors.ArgumentTypeError)
+        self.symbol.stop_gradient = self._stop_gradient = wanted
+
+    @property
+    def persistable(self) -> bool:
+        """Whether its value outlives a run."""
+        return self.symbol.persistable
+
+    @persistable.setter
+    def persistable(self, wanted: bool) -> None:
+        self.symbol.persistable = wanted
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is an input of its program."""
+        return self.symbol.is_data
+
+    @property
+    def block(self) -> Any:
+        """The block of its program that it belongs to."""
+        return self.program.global_block()
+
+    def _array(self) -> Any:
+        raise _no_values("a value")
+
+    def _host(self) -> np.ndarray:
+        raise _no_values("a value")
+
+    def __bool__(self) -> bool:
+        raise _no_values("a condition", "static.nn.cond and static.nn.while_loop take variables as conditions")
+
+    def __len__(self) -> int:
+        n = self.shape[0]
+        if isinstance(n, Dim):
+            raise _no_values("a length", "x.shape[0] can be used in later calls")
+        return n
+
+    def __repr__(self) -> str:
+        grad = f"stop_gradient={self.stop_gradient}"
+        return f"var {self.name} : shape={[int(n) for n in self.shape]}, dtype={self.dtype.name}, {grad}"
+
+    __str__ = __repr__
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _no_values(what: str, hint: str = "fetch it: Executor.run(program, feed, fetch_list=[x])") -> Exception:
+    return errors.failure(f"{what} is not known while a program is built", hint=hint)

@@ -1,0 +1,161 @@
+"""Executor: runs programs, with values for their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
+from bireme.core.graph.graph import Unmade
+from bireme.core.program import building, running
+from bireme.core.program.program import Program
+from bireme.core.program.variable import UNKNOWN, Symbol, Variable
+from bireme.core.tensor.tensor import Tensor
+from bireme.static import scopes
+
+
+class Executor(Guarded):
+    """Runs programs.
+
+    Args:
+        place: Device. Default: None, the current one.
+
+    Examples:
+        >>> bireme.enable_static()
+        >>> with bireme.static.program_guard(bireme.static.Program()):
+        ...     x = bireme.static.data("x", [None, 2])
+        ...     y = x * 2
+        ...     bireme.static.Executor().run(feed={"x": [[1.0, 2.0]]}, fetch_list=[y])
+        [array([[2., 4.]], dtype=float32)]
+        >>> bireme.disable_static()
+    """
+
+    def __init__(self, place: Any = None):
+        self.place = place
+        self._plans: dict[tuple, running.Plan] = {}
+
+    def run(
+        self,
+        program: Any = None,
+        feed: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
+        fetch_list: Sequence[Any] | None = None,
+        feed_var_name: str = "feed",
+        fetch_var_name: str = "fetch",
+        scope: Any = None,
+        return_numpy: bool = True,
+        use_program_cache: bool = False,
+        use_prune: bool = False,
+    ) -> list[Any]:
+        """Run a program: only what the results need, and what changes parameters and buffers.
+
+        Args:
+            program: The program. Default: None, the default main program.
+            feed: Values of its inputs by name. Default: None, none.
+            fetch_list: Variables, parameters or names whose values are wanted. Default: None, none.
+            feed_var_name: Has no effect.
+            fetch_var_name: Has no effect.
+            scope: Scope that parameters are looked up in. Default: None, the current one.
+            return_numpy: Return arrays instead of tensors. Default: True.
+            use_program_cache: Has no effect: what was compiled is always used again.
+            use_prune: Has no effect: what nobody needs is never computed.
+
+        Returns:
+            A list of the values, in the order of ``fetch_list``.
+
+        Raises:
+            ValueError: If an input that is needed is missing, or does not have its shape or type.
+
+        Examples:
+            >>> bireme.static.Executor().run(bireme.static.Program())
+            []
+        """
+        program = building.programs.main if program is None else getattr(program, "program", program)
+        if not isinstance(program, Program):
+            raise errors.bad("run(program)", "a Program", program, kind=errors.ArgumentTypeError)
+        fetched = [_wanted(x, program) for x in _flat(fetch_list)]
+        symbols = [x for x in fetched if isinstance(x, Symbol)]
+        plan = self._plan(program, symbols)
+        given = feed[0] if isinstance(feed, (list, tuple)) and feed else feed or {}
+        if not isinstance(given, dict):
+            raise errors.bad("run(feed)", "a dict of names and values", feed, kind=errors.ArgumentTypeError)
+        with building.suspended():
+            env = {symbol: _fed(symbol, given[name]) for name, symbol in _inputs(given, program)}
+        for symbol in plan.inputs:
+            if symbol not in env:
+                raise errors.bad("run(feed)", f"a value for the input {symbol.name!r}", list(given))
+        where = scopes.global_scope() if scope is None else scope
+        running.run(plan, env, lambda t: _made(where.tensor(t), plan))
+        with building.suspended():
+            found = [env[x] if isinstance(x, Symbol) else where.tensor(x) for x in fetched]
+            return [t.numpy() if return_numpy else t for t in found]
+
+    def _plan(self, program: Program, fetched: list[Symbol]) -> running.Plan:
+        key = (program.id, *map(id, fetched))
+        found = self._plans.get(key)
+        if found is None or found.version != program.version:
+            found = self._plans[key] = running.Plan(program, fetched)
+        return found
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close.
+
+        Examples:
+            >>> bireme.static.Executor().close()
+        """
+
+
+def _flat(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    if isinstance(given, (list, tuple)):
+        return [y for x in given for y in _flat(x)]
+    return [given]
+
+
+def _wanted(x: Any, program: Program) -> Any:
+    """What is to be fetched: a symbol of the program or a tensor."""
+    if isinstance(x, str):
+        found = program.symbols.get(x, program.tensors.get(x))
+        if found is None:
+            raise errors.bad("run(fetch_list)", "names of variables of the program", x)
+        return found
+    if isinstance(x, Variable):
+        return x.symbol
+    if isinstance(x, Tensor):
+        return x
+    raise errors.bad("run(fetch_list)", "variables or names", x, kind=errors.ArgumentTypeError)
+
+
+def _inputs(given: dict[str, Any], program: Program) -> list[tuple[str, Symbol]]:
+    found = []
+    for name in given:
+        symbol = program.symbols.get(name)
+        if symbol is not None:  # a value for a program that this one was made from is no mistake
+            found.append((name, symbol))
+    return found
+
+
+def _made(t: Tensor, plan: running.Plan) -> Tensor:
+    """A parameter that has values, unless it is this program that gives them."""
+    if t._value.__class__ is Unmade and not plan.initializes:
+        raise errors.failure(
+            f"the parameter {t.name} has no values yet",
+            hint="run the startup program first: executor.run(static.default_startup_program())",
+        )
+    return t
+
+
+def _fed(symbol: Symbol, value: Any) -> Tensor:
+    """A value for an input, which has to fit it."""
+    array = value if isinstance(value, Tensor) else np.asarray(value)
+    fixed = symbol.fixed or tuple(symbol.shape)
+    where = f"run(feed[{symbol.name!r}])"
+    if len(array.shape) != len(fixed) or any(m not in (UNKNOWN, n) for m, n in zip(fixed, array.shape, strict=True)):
+        expected = f"shape {[int(n) for n in fixed]}"
+        raise errors.bad(where, expected, described=f"shape {list(array.shape)}", kind=errors.ShapeError)
+    made = Tensor(array, symbol.dtype)
+    made._stop_gradient = symbol.stop_gradient
+    return made

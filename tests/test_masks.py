@@ -1,0 +1,49 @@
+"""Elements by a mask, and what uses it in the interpreter."""
+
+import dis
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme.core.graph import cost
+from bireme.core.numpy_exec import masks
+from bireme.nn import functional as F
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
+def test_what_is_not_kept_is_zero_whatever_it_was(dtype):
+    x = np.array([[1, -2], [3, 4]], dtype)
+    mask = np.array([[True, False], [False, True]])
+    assert masks.kept(x, mask).tolist() == [[1, 0], [0, 4]]
+    assert masks.kept(x.T, mask.T).tolist() == [[1, 0], [0, 4]]
+    assert masks.kept(x[0, 0], mask[0, 1]) == 0
+    if dtype != np.int32:
+        odd = np.array([np.nan, np.inf, -np.inf, np.nan], dtype)
+        assert masks.kept(odd, np.array([False, False, False, True]))[:3].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4])
+def test_the_first_of_equals_is_the_maximum_and_so_is_the_first_that_is_no_number(batch):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (batch, 2, 7, 8)).astype("float32")
+    x[0, 0, 2, 3] = x[0, 0, 3, 3] = np.nan
+    t = bireme.to_tensor(x, stop_gradient=False)
+    out, places = F.max_pool2d(t, 3, 2, 1, return_mask=True)
+    grown = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    for (n, c, i, j), place in np.ndenumerate(places.numpy()):
+        window = grown[n, c, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3].ravel()
+        best = np.flatnonzero(np.isnan(window))[0] if np.isnan(window).any() else np.argmax(window)
+        assert place == (2 * i - 1 + best // 3) * 8 + 2 * j - 1 + best % 3
+    out.sum().backward()
+    want = np.zeros((batch, 2, 56), "float32")
+    for (n, c, _, _), place in np.ndenumerate(places.numpy()):
+        want[n, c, place] += 1
+    assert t.grad.numpy().tolist() == want.reshape(x.shape).tolist()
+
+
+def test_steps_in_bytecode_are_those_that_dis_tells():
+    def counted(code):
+        return sum([step.opname in cost._NAMES for step in dis.get_instructions(code)])
+
+    assert cost.bytecode_steps(masks.kept) == counted(masks.kept.__code__)

@@ -1,0 +1,436 @@
+"""Static mode: programs give the numbers of dynamic code, for any sizes, and run through the same engine."""
+
+import copy
+import importlib
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn, static
+from bireme.core.tensor.tensor import Tensor
+from tests.table import test_layer_table, test_table
+
+
+@pytest.fixture(autouse=True)
+def dynamic():
+    yield
+    bireme.disable_static()
+
+
+@pytest.fixture
+def built():
+    """Static mode, with a program and a startup program of its own."""
+    main, startup = static.Program(), static.Program()
+    bireme.enable_static()
+    with static.program_guard(main, startup):
+        yield main, startup
+
+
+def flat(x):
+    if isinstance(x, (list, tuple)):
+        return [z for y in x for z in flat(y)]
+    return [x] if isinstance(x, Tensor) else []
+
+
+def arrays_of(sample):
+    return [np.asarray(a.astype("float32") if a.dtype == np.float64 else a) for a in sample.leaves()]
+
+
+def inputs_of(arrays, unknown):
+    """Variables for arrays; along the first axis of size like the first array's the size is unknown, on request."""
+    first = arrays[0].shape[0] if arrays and arrays[0].ndim else None
+
+    def sizes(a):
+        return [None if unknown and i == 0 and n == first else n for i, n in enumerate(a.shape)]
+
+    return [static.data(f"x{i}", sizes(a), str(a.dtype)) for i, a in enumerate(arrays)]
+
+
+# ---------------------------------------------------------------- every operator, every layer
+
+
+def in_the_sample(name):
+    return zlib.crc32(name.encode()) % 4 == 0
+
+
+def as_program(row, sample, unknown):
+    arrays = arrays_of(sample)
+    bireme.seed(3)
+    args, kwargs = sample.fill([bireme.to_tensor(a) for a in arrays])
+    want = [t.numpy() for t in flat(row.fn(*args, **kwargs))]
+    program = static.Program()
+    bireme.enable_static()
+    with static.program_guard(program, static.Program()):
+        args, kwargs = sample.fill(inputs_of(arrays, unknown))
+        outs = flat(row.fn(*args, **kwargs))
+    bireme.seed(3)
+    got = static.Executor().run(program, {f"x{i}": a for i, a in enumerate(arrays)}, outs)
+    bireme.disable_static()
+    for out, g, w in zip(outs, got, want, strict=True):
+        np.testing.assert_array_equal(g, w)
+        assert g.dtype == w.dtype == np.dtype(out.dtype.np)
+        shape = [int(n) for n in out.shape]
+        assert len(shape) == g.ndim and all(m in (-1, n) for m, n in zip(shape, g.shape, strict=True)), shape
+
+
+@pytest.mark.parametrize("part", test_table.PARTS, ids=lambda part: part.__name__.removeprefix("tests.table."))
+def test_operators(part, full):
+    """Each operator of the table gives the very numbers of dynamic mode."""
+    for row in part.TABLE:
+        if full or in_the_sample(row.name):
+            for sample in row.plain(2 if full else 1):
+                try:
+                    as_program(row, sample, unknown=False)
+                except AssertionError as e:
+                    raise AssertionError(f"{row.name}({sample}): {e}") from e
+
+
+BATCHED = [
+    "add",
+    "exp",
+    "matmul",
+    "sum",
+    "mean",
+    "softmax",
+    "concat",
+    "stack",
+    "transpose",
+    "gather",
+    "where",
+    "cumsum",
+    "argmax",
+    "sort",
+    "topk",
+    "layer_norm",
+    "one_hot",
+    "pad",
+    "linear",
+    "conv2d",
+    "max_pool2d",
+    "batch_norm_of",
+    "embedding",
+    "cross_entropy",
+    "dropout",
+    "index_select",
+    "flip",
+    "roll",
+    "tile",
+    "nonzero",
+]
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_operators_with_a_size_that_is_unknown(name):
+    rows = [row for row in test_table.TABLE if row.name == name]
+    for row in rows:
+        as_program(row, row.plain(1)[0], unknown=True)
+
+
+@pytest.mark.parametrize("row", test_layer_table.LAYERS, ids=lambda row: row.name)
+def test_layers(row):
+    """Values, gradients of the parameters and buffers afterwards are those of dynamic mode."""
+    for sample in [s for s in row.samples() if all(a.size for a in s.leaves())][:1]:
+        arrays = arrays_of(sample)
+        layer = row.build()
+        twin = copy.deepcopy(layer)
+        args, kwargs = sample.fill([bireme.to_tensor(a) for a in arrays])
+        bireme.seed(11)
+        outs = flat(twin(*args, **kwargs))
+        want, wanted = numbers_of(outs, twin, bireme.grad)
+        program = static.Program()
+        bireme.enable_static()
+        with static.program_guard(program, static.Program()):
+            args, kwargs = sample.fill(inputs_of(arrays, unknown=False))
+            outs = flat(layer(*args, **kwargs))
+            variables, found = numbers_of(outs, layer, lambda ys, xs, **_: static.gradients(ys, xs))
+        assert [g is None for g in found] == [g is None for g in wanted]
+        bireme.seed(11)
+        fetched = [*variables, *[g for g in found if g is not None]]
+        got = static.Executor().run(program, {f"x{i}": a for i, a in enumerate(arrays)}, fetched)
+        bireme.disable_static()
+        for g, w in zip(got, [*want, *[g for g in wanted if g is not None]], strict=True):
+            np.testing.assert_allclose(g, w.numpy(), rtol=2e-5, atol=1e-6)
+        for mine, theirs in zip(layer.buffers(), twin.buffers(), strict=True):
+            np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=1e-6)
+
+
+def numbers_of(outs, layer, grad):
+    """Results of a layer, and the gradients of its parameters."""
+    params = [p for p in layer.parameters() if not p.stop_gradient]
+    smooth = [t for t in outs if t.dtype.kind == "f" and not t.stop_gradient]
+    return outs, grad([(t * t).mean() for t in smooth], params, allow_unused=True) if params and smooth else []
+
+
+# ---------------------------------------------------------------- training
+
+
+def network():
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1D(8), nn.ReLU(), nn.Dropout(0.0), nn.Linear(8, 3))
+
+
+def batches(*sizes):
+    rng = np.random.RandomState(0)
+    return [(rng.standard_normal((n, 4)).astype("float32"), rng.randint(0, 3, (n, 1))) for n in sizes]
+
+
+@pytest.mark.parametrize("rule", ["SGD", "Momentum", "AdamW"])
+def test_a_training_has_the_losses_of_dynamic_mode(rule, built):
+    main, startup = built
+    x, label = static.data("x", [None, 4]), static.data("label", [None, 1], "int64")
+    net = network()
+    out = net(x)
+    loss = nn.functional.cross_entropy(out, label)
+    test = main.clone(for_test=True)
+    _, pairs = getattr(bireme.optimizer, rule)(0.1).minimize(loss)
+    assert [p.name for p, _ in pairs] == [p.name for p in net.parameters() if not p.stop_gradient]
+    assert [g.name for _, g in pairs] == [f"{p.name}@GRAD" for p, _ in pairs]
+    exe = static.Executor()
+    exe.run(startup)
+    bireme.disable_static()
+    twin = network()
+    twin.set_state_dict(net.state_dict())
+    opt = getattr(bireme.optimizer, rule)(0.1, parameters=twin.parameters())
+    for x, label in batches(5, 5, 7, 5, 7):
+        bireme.enable_static()
+        (got,) = exe.run(main, {"x": x, "label": label}, [loss])
+        bireme.disable_static()
+        want = nn.functional.cross_entropy(twin(bireme.to_tensor(x)), bireme.to_tensor(label))
+        want.backward()
+        opt.step()
+        opt.clear_grad()
+        np.testing.assert_allclose(got, want.item(), rtol=1e-5)
+    for mine, theirs in zip(net.state_dict().values(), twin.state_dict().values(), strict=True):
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=1e-4, atol=1e-6)
+    twin.eval()
+    (got,) = exe.run(test, {"x": x}, [out])
+    np.testing.assert_allclose(got, twin(bireme.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_same_sizes_are_never_compiled_again(built):
+    main, startup = built
+    x, label = static.data("x", [None, 4]), static.data("label", [None, 1], "int64")
+    loss = nn.functional.cross_entropy(network()(x), label)
+    rate = bireme.optimizer.lr.StepDecay(0.1, 1)
+    bireme.optimizer.Adam(rate).minimize(loss)
+    exe = static.Executor()
+    exe.run(startup)
+    ((x, label),) = batches(6)
+    for _ in range(4):
+        exe.run(main, {"x": x, "label": label}, [loss])
+        rate.step()
+    with bireme.debug.no_recompile():
+        for _ in range(3):
+            exe.run(main, {"x": x, "label": label}, [loss])
+            rate.step()
+
+
+def test_a_fetch_runs_only_what_it_needs(built):
+    main, _ = built
+    x, y = static.data("x", [2]), static.data("y", [2])
+    double = x * 2
+    static.nn.cond(y.sum() > 0, lambda: y, lambda: y)
+    assert static.Executor().run(main, {"x": np.ones(2, "float32")}, [double])[0].tolist() == [2, 2]
+    with pytest.raises(ValueError, match=r"run\(feed\): expected a value for the input 'x', got \[\]"):
+        static.Executor().run(main, {}, [double])
+
+
+def test_a_startup_program_starts_again(built):
+    main, startup = built
+    w = static.create_parameter([2], "float32", default_initializer=nn.initializer.Constant(3.0))
+    out = w * 1.0
+    exe = static.Executor()
+    with pytest.raises(RuntimeError, match="has no values yet"):
+        exe.run(main, {}, [out])
+    exe.run(startup)
+    static.global_scope().find_var(w.name).get_tensor().set(np.array([1.0, 2.0], "float32"))
+    assert exe.run(main, {}, [out, w])[0].tolist() == [1, 2]
+    exe.run(startup)
+    assert exe.run(main, {}, [w.name])[0].tolist() == [3, 3]
+
+
+def test_scopes_do_not_share_parameters(built):
+    main, startup = built
+    x = static.data("x", [None, 2])
+    loss = (nn.Linear(2, 1)(x) ** 2).mean()
+    bireme.optimizer.SGD(0.05).minimize(loss)
+    exe, one, two = static.Executor(), static.Scope(), static.Scope()
+    feed = {"x": np.ones((3, 2), "float32")}
+    seen = []
+    for scope in (one, two):
+        with static.scope_guard(scope):
+            bireme.seed(0)
+            exe.run(startup)
+            seen.append([float(exe.run(main, feed, [loss])[0]) for _ in range(3)])
+    assert seen[0] == seen[1] and seen[0][2] < seen[0][0]
+
+
+def test_gradients_of_gradients(built):
+    main, _ = built
+    x = static.data("x", [3])
+    x.stop_gradient = False
+    (first,) = static.gradients(x**3, x)
+    (second,) = static.gradients(first, x)
+    got = static.Executor().run(main, {"x": np.array([1, 2, 3], "float32")}, [first, second])
+    assert [g.tolist() for g in got] == [[3, 12, 27], [6, 12, 18]]
+    assert static.gradients(x * 2, static.data("other", [3])) == [None]
+
+
+# ---------------------------------------------------------------- variables
+
+
+def test_sizes_that_are_unknown_can_be_counted_with(built):
+    main, _ = built
+    x = static.data("x", [-1, 6])
+    n = x.shape[0]
+    assert n == -1 and isinstance(n, int)
+    y = bireme.reshape(x, [n * 2, 3])
+    z = bireme.zeros([n + 1, y.shape[0] // 2])
+    assert [y.shape, z.shape] == [[-1, 3], [-1, -1]]
+    got = static.Executor().run(main, {"x": np.zeros((4, 6), "float32")}, [y, z])
+    assert [g.shape for g in got] == [(8, 3), (5, 4)]
+    with pytest.raises(TypeError, match="// for a size that is unknown"):
+        n / 2
+
+
+def test_what_depends_on_the_smaller_of_two_sizes_is_unknown(built):
+    x = static.data("x", [None, 4])
+    assert bireme.linalg.svdvals(x).shape == [-1]
+    assert bireme.nonzero(x).shape == [-1, 2]
+
+
+def test_operations_in_place(built):
+    main, _ = built
+    x = static.data("x", [3])
+    y = x + 1
+    before = y
+    y += 1
+    y[0] = 10.0
+    y.scale_(2.0)
+    assert y is not x
+    got = static.Executor().run(main, {"x": np.zeros(3, "float32")}, [x, y])
+    assert [g.tolist() for g in got] == [[0, 0, 0], [20, 4, 4]]
+    assert before is not None
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda x: x.numpy(), lambda x: x.item(), lambda x: float(x), lambda x: bool(x), lambda x: x.tolist()]
+)
+def test_a_variable_has_no_values(ask, built):
+    with pytest.raises(RuntimeError, match="is not known while a program is built"):
+        ask(static.data("x", [1]))
+
+
+def test_variables_belong_to_static_mode(built):
+    x = static.data("x", [2])
+    bireme.disable_static()
+    with pytest.raises(RuntimeError, match="static mode"):
+        x[0]
+    with pytest.raises(RuntimeError, match=r"call bireme.enable_static\(\) first"):
+        static.data("y", [2])
+
+
+def test_a_wrong_feed_is_refused(built):
+    main, _ = built
+    x = static.data("x", [None, 2])
+    y = x + 1
+    with pytest.raises(ValueError, match=r"run\(feed\['x'\]\): expected shape \[-1, 2\], got shape \[2, 3\]"):
+        static.Executor().run(main, {"x": np.zeros((2, 3), "float32")}, [y])
+    with pytest.raises(ValueError, match="names of variables"):
+        static.Executor().run(main, {}, ["nothing"])
+
+
+def test_an_error_at_run_names_the_line_of_the_program(built):
+    main, _ = built
+    x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
+    z = x + y
+    with pytest.raises(ValueError) as caught:
+        static.Executor().run(main, {"x": np.zeros((2, 2), "float32"), "y": np.zeros((3, 2), "float32")}, [z])
+    assert any("in add of the program, called at test_static.py:" in note for note in caught.value.__notes__)
+
+
+def test_a_wrong_call_is_refused_where_it_is_built(built):
+    x = static.data("x", [None, 3])
+    with pytest.raises(ValueError, match=r"matmul"):
+        bireme.matmul(x, static.data("y", [4, 5]))
+
+
+def test_a_program_can_be_read(built):
+    main, _ = built
+    x = static.data("x", [None, 2])
+    bireme.exp(x)
+    text = str(main)
+    assert "input var x : shape=[-1, 2], dtype=float32" in text
+    assert "= exp(x)  // test_static.py:" in text
+
+
+# ---------------------------------------------------------------- control flow
+
+
+def test_branches_and_loops(built):
+    main, startup = built
+    x = static.data("x", [None, 3])
+    x.stop_gradient = False
+    w = static.create_parameter([3], "float32", default_initializer=nn.initializer.Constant(2.0))
+    y = static.nn.cond(x.sum() > 0, lambda: x * w, lambda: x - w)
+    i, n = bireme.zeros([1], "int64"), bireme.full([1], 3, "int64")
+    powers = static.nn.while_loop(lambda i, a: (i < n).all(), lambda i, a: [i + 1, a * w], [i, x + 0.0])
+    grown = static.nn.while_loop(
+        lambda i, a: (i < n).all(), lambda i, a: [i + 1, bireme.concat([a, y[:1]])], [i, bireme.zeros([1, 3])]
+    )
+    z = static.nn.switch_case(bireme.full([1], 1, "int64"), {0: lambda: y, 1: lambda: y * 10}, lambda: y * 0)
+    c = static.nn.case([(x.mean() > 100, lambda: x + 0), (x.mean() > 0, lambda: x + 1)], lambda: x + 2)
+    grads = static.gradients([(z * z).sum() + powers[1].sum()], [w, x])
+    assert [v.shape for v in (y, grown[1], z, c, *grads)] == [[-1, 3], [-1, 3], [-1, 3], [-1, 3], [3], [-1, 3]]
+    exe = static.Executor()
+    exe.run(startup)
+    for sign in (1, -1):
+        feed = np.arange(6, dtype="float32").reshape(2, 3) * sign
+        got = exe.run(main, {"x": feed}, [y, powers[1], grown[1], c, *grads])
+        a = bireme.core.program.building
+        with a.suspended():
+            t, v = bireme.to_tensor(feed, stop_gradient=False), bireme.to_tensor([2.0] * 3, stop_gradient=False)
+            want = t * v if sign > 0 else t - v
+            loss = ((want * 10) ** 2).sum() + (t * v * v * v).sum()
+            gradients = bireme.grad(loss, [v, t])
+            rows = bireme.concat([bireme.zeros([1, 3]), want[:1], want[:1], want[:1]])
+            told = [want, t * v**3, rows, t + (1 if sign > 0 else 2), *gradients]
+            for g, w_ in zip(got, told, strict=True):
+                np.testing.assert_allclose(g, w_.numpy(), rtol=1e-5)
+
+
+def test_branches_must_be_alike(built):
+    x = static.data("x", [2])
+    with pytest.raises(ValueError, match="branches"):
+        static.nn.cond(x.sum() > 0, lambda: (x, x), lambda: x)
+    with pytest.raises(ValueError, match="branches that give alike tensors"):
+        static.nn.cond(x.sum() > 0, lambda: x, lambda: x.astype("int32"))
+    with pytest.raises(TypeError, match=r"cond\(pred\): expected a Tensor of bool"):
+        static.nn.cond(x.sum(), lambda: x, lambda: x)
+
+
+def test_layers_of_static_nn(built):
+    main, startup = built
+    image = static.data("image", [None, 3, 8, 8])
+    h = static.nn.conv2d(image, 4, 3, padding=1, act="relu")
+    h = static.nn.batch_norm(h)
+    h = static.nn.group_norm(h, 2)
+    h = static.nn.prelu(h, "channel")
+    out = static.nn.layer_norm(static.nn.fc(h, 10, activation="tanh"))
+    words = static.nn.embedding(static.data("words", [None, 5], "int64"), [7, 3])
+    assert [out.shape, words.shape] == [[-1, 10], [-1, 5, 3]]
+    assert len(main.all_parameters()) == 14
+    exe = static.Executor()
+    exe.run(startup)
+    feed = {"image": np.linspace(0, 1, 384, dtype="float32").reshape(2, 3, 8, 8), "words": np.zeros((4, 5), "int64")}
+    assert [a.shape for a in exe.run(main, feed, [out, words])] == [(2, 10), (4, 5, 3)]
+
+
+def test_every_name_is_listed():
+    """The page of the site shows what a module lists."""
+    for module in (static, static.nn):
+        folder = Path(module.__file__).parent
+        assert set(module.__all__) <= set(dir(module)) and folder.is_dir()
+        importlib.import_module(module.__name__)
