@@ -457,7 +457,9 @@ class Optimizer(States):
 
     def _static_gradients(self, builder: Any, loss: Tensor, parameters: Any, no_grad_set: Any) -> Pairs:
         """Add the gradients of a loss to the program that is being built."""
-        wanted = gradients.parameters(builder, "minimize", loss, parameters or self._parameter_list or None, no_grad_set)
+        wanted = gradients.parameters(
+            builder, "minimize", loss, parameters or self._parameter_list or None, no_grad_set
+        )
         return list(zip(wanted, gradients.pull(builder, [loss], wanted, [None]), strict=True))
 
     def _static_update(self, builder: Any, pairs: Pairs) -> list:

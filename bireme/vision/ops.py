@@ -118,6 +118,22 @@ class RoIAlign(_RegionPool):
     """
 
     def forward(self, x: Tensor, boxes: Tensor, boxes_num: Tensor, aligned: bool = True) -> Tensor:
+        """Pool the regions.
+
+        Args:
+            x: Feature maps of shape ``[N, C, H, W]``.
+            boxes: Regions ``(x1, y1, x2, y2)`` of shape ``[n, 4]``, those of the first image first.
+            boxes_num: Number of regions in each image, of shape ``[N]``.
+            aligned: Whether pixels have their centers at halves. Default: True.
+
+        Returns:
+            Tensor of shape ``[n, C, bins down, bins across]``.
+
+        Examples:
+            >>> x, boxes = bireme.ones([1, 4, 4, 4]), bireme.to_tensor([[0.0, 0.0, 4.0, 4.0]])
+            >>> bireme.vision.ops.RoIAlign(2).forward(x, boxes, bireme.to_tensor([1])).shape
+            [1, 4, 2, 2]
+        """
         return roi_align(x, boxes, boxes_num, self._output_size, self._spatial_scale, aligned=aligned)
 
 
@@ -139,6 +155,21 @@ class RoIPool(_RegionPool):
     """
 
     def forward(self, x: Tensor, boxes: Tensor, boxes_num: Tensor) -> Tensor:
+        """Pool the regions.
+
+        Args:
+            x: Feature maps of shape ``[N, C, H, W]``.
+            boxes: Regions ``(x1, y1, x2, y2)`` of shape ``[n, 4]``, those of the first image first.
+            boxes_num: Number of regions in each image, of shape ``[N]``.
+
+        Returns:
+            Tensor of shape ``[n, C, bins down, bins across]``.
+
+        Examples:
+            >>> x, boxes = bireme.ones([1, 4, 4, 4]), bireme.to_tensor([[0.0, 0.0, 4.0, 4.0]])
+            >>> bireme.vision.ops.RoIPool(2).forward(x, boxes, bireme.to_tensor([1])).shape
+            [1, 4, 2, 2]
+        """
         return roi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
 
 
@@ -160,6 +191,21 @@ class PSRoIPool(_RegionPool):
     """
 
     def forward(self, x: Tensor, boxes: Tensor, boxes_num: Tensor) -> Tensor:
+        """Pool the regions.
+
+        Args:
+            x: Feature maps of shape ``[N, C * h * w, H, W]``.
+            boxes: Regions ``(x1, y1, x2, y2)`` of shape ``[n, 4]``, those of the first image first.
+            boxes_num: Number of regions in each image, of shape ``[N]``.
+
+        Returns:
+            Tensor of shape ``[n, C, bins down, bins across]``.
+
+        Examples:
+            >>> x, boxes = bireme.ones([1, 4, 4, 4]), bireme.to_tensor([[0.0, 0.0, 4.0, 4.0]])
+            >>> bireme.vision.ops.PSRoIPool(2).forward(x, boxes, bireme.to_tensor([1])).shape
+            [1, 1, 2, 2]
+        """
         return psroi_pool(x, boxes, boxes_num, self._output_size, self._spatial_scale)
 
 
@@ -220,6 +266,21 @@ class DeformConv2D(nn.Layer):
         self.bias = self.create_parameter([out_channels], bias_attr, is_bias=True)
 
     def forward(self, x: Tensor, offset: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Convolve at the shifted positions.
+
+        Args:
+            x: Images of shape ``[N, in_channels, H, W]``.
+            offset: Offsets of shape ``[N, 2 * deformable_groups * kH * kW, H_out, W_out]``.
+            mask: Factors of shape ``[N, deformable_groups * kH * kW, H_out, W_out]``. Default: None, 1.
+
+        Returns:
+            Tensor of shape ``[N, out_channels, H_out, W_out]``.
+
+        Examples:
+            >>> layer = bireme.vision.ops.DeformConv2D(1, 2, 1)
+            >>> layer.forward(bireme.ones([1, 1, 2, 2]), bireme.zeros([1, 2, 2, 2])).shape
+            [1, 2, 2, 2]
+        """
         return deform_conv2d(
             x,
             offset,
