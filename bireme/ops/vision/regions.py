@@ -6,6 +6,7 @@ sample of every bin at once, and the loop runs as often as the largest bin needs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_derivatives import linear_call
+from scipy import sparse
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
@@ -35,8 +37,9 @@ def _add(total, index, values):
 
 
 def _add_numpy(total, index, values):
-    np.add.at(total, index, values)
-    return total
+    flat = np.ravel_multi_index([p.reshape(-1) for p in np.broadcast_arrays(*index)], total.shape)
+    found = np.bincount(flat, values.reshape(-1), total.size)  # which is faster than np.add.at by far
+    return total + found.reshape(total.shape).astype(total.dtype)
 
 
 def _images(boxes_num, n):
@@ -141,13 +144,27 @@ def _both_ways(values, shape, given, more, taps, back):
     return linear_call(*ways, given, values)
 
 
-_summed_numpy, _spread_numpy = on_numpy(_summed), on_numpy(_spread)
+_taps_numpy = on_numpy(_taps)
 
 
 def _both_ways_numpy(values, shape, given, more, taps, back):
-    if back:
-        return _spread_numpy(values, shape, *given, more, taps, _loop_numpy, _add_numpy)
-    return _summed_numpy(values, *given, more, taps, _loop_numpy)
+    """The same as a product with a sparse matrix, one row for each bin: one pass, and none over single elements."""
+    image, ys, xs = given
+    bins = (*ys[0].shape, xs[0].shape[1])
+    columns, weights = [], []
+    for k in range(int(ys[-1] * xs[-1])):
+        for row, column, weight in _taps_numpy(ys, xs, k, shape[1:3], taps):
+            place = np.broadcast_arrays(image[:, None, None], row, column, *more)
+            columns.append(np.ravel_multi_index([p.reshape(-1) for p in place], shape[:-1]))
+            weights.append(np.broadcast_to(weight, bins).reshape(-1))
+    count, channels = math.prod(bins), shape[-1]
+    if not columns:
+        return np.zeros(shape if back else (*bins, channels), values.dtype)
+    rows = np.tile(np.arange(count), len(columns))
+    entries = np.concatenate(weights).astype(values.dtype, copy=False), (rows, np.concatenate(columns))
+    matrix = sparse.csr_array(entries, shape=(count, math.prod(shape[:-1])))
+    flat = values.reshape(-1, channels)
+    return (matrix.T @ flat).reshape(shape) if back else (matrix @ flat).reshape(*bins, channels)
 
 
 def _last(shape):
@@ -201,8 +218,12 @@ def _(g, boxes, boxes_num, bins, spatial_scale, sampling_ratio, aligned, sigs):
 
 
 roi_align_of.infer(lambda x, boxes, bins: sig_of((boxes.shape[0], x.shape[1], *bins), x.dtype))
-roi_align_of.effort(lambda x, boxes, bins, sampling_ratio: 16 * max(sampling_ratio, 2) ** 2 * boxes.shape[0]
-                    * bins[0] * bins[1] * x.shape[1])  # fmt: skip
+
+
+@roi_align_of.effort
+def _(x, boxes, bins, sampling_ratio):
+    samples = (sampling_ratio if sampling_ratio > 0 else 3) ** 2
+    return 4 * samples * boxes.shape[0] * bins[0] * bins[1] * x.shape[1]
 
 
 # ---------------------------------------------------------------- roi_pool
@@ -346,7 +367,7 @@ def _(g, boxes, boxes_num, bins, spatial_scale, sigs):
 
 
 psroi_pool_of.infer(lambda x, boxes, bins: sig_of((boxes.shape[0], x.shape[1] // (bins[0] * bins[1]), *bins), x.dtype))
-psroi_pool_of.effort(lambda x, boxes, bins: 64 * boxes.shape[0] * x.shape[1])
+psroi_pool_of.effort(lambda x, boxes, bins: 16 * boxes.shape[0] * x.shape[1])
 
 
 # ---------------------------------------------------------------- the functions

@@ -20,21 +20,29 @@ class Overlap:
 
     def __init__(self, threshold: np.floating, offset: int = 0):
         self.threshold, self.offset = threshold, offset
+        self._crowded = False
 
     def shared(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Areas of the intersections of boxes, coordinates first; none where boxes are apart."""
-        zero = a.dtype.type(0)
-        width = np.minimum(a[2], b[2]) - np.maximum(a[0], b[0])
-        height = np.minimum(a[3], b[3]) - np.maximum(a[1], b[1])
+        zero, other = a.dtype.type(0), np.maximum(a[0], b[0])
+        width = np.minimum(a[2], b[2])
+        width -= other
+        height = np.minimum(a[3], b[3])
+        height -= np.maximum(a[1], b[1], out=other)
         if self.offset:
             apart = (width < 0) | (height < 0)
             return np.where(apart, zero, (width + self.offset) * (height + self.offset))
-        return np.maximum(width, zero) * np.maximum(height, zero)
+        width = np.maximum(width, zero, out=width)
+        width *= np.maximum(height, zero, out=height)
+        return width
 
     def over(self, shared: np.ndarray, both: np.ndarray) -> np.ndarray:
-        """Whether intersections are too large a share, by the sums of both areas; not where there is no area."""
+        """Whether intersections are too large a share, by the sums of both areas; not where there is no area. It reuses
+        both arrays.
+        """
+        both -= shared
         with np.errstate(all="ignore"):
-            return shared / (both - shared) > self.threshold
+            return np.divide(shared, both, out=shared) > self.threshold
 
     def pairs(self, a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Indices of overlapping boxes in `a` and `b`, both `[4, n]` in ascending order of x0."""
@@ -51,14 +59,17 @@ class Overlap:
             yield i + first, j + low
 
     def _tile(self, a, b, area_a, area_b, everything):
-        x0, y0, x1, y1 = a[:, :, None]
-        if not everything:
+        if not (everything or self._crowded):
+            x0, y0, x1, y1 = a[:, :, None]
             meet, other = b[0] <= x1, b[2] >= x0
             meet &= other
             meet &= np.less_equal(b[1], y1, out=other)
             meet &= np.greater_equal(b[3], y0, out=other)
             flat = np.flatnonzero(meet)
-            if 6 * flat.size < meet.size:
+            self._crowded = (
+                6 * flat.size > meet.size
+            )  # then all pairs at once are faster, here and most likely further on
+            if not self._crowded:
                 i, j = np.divmod(flat, meet.shape[1])
                 hit = self.over(self.shared(a[:, i], b[:, j]), area_a[i] + area_b[j])
                 return i[hit], j[hit]
