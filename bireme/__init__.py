@@ -347,6 +347,7 @@ __all__ += [  # written by `make api`
     "where_", "zeros", "zeros_like",
 ]  # fmt: skip
 
-locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat])
+locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat,
+        vision.ops])  # fmt: skip
 compat.absent.explain()
 host_memory.freeze_imports()

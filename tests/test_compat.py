@@ -168,7 +168,7 @@ def test_what_is_missing_says_so():
         attempt("paddle.jit")
         attempt("paddle.static.ExponentialMovingAverage")
         attempt("import paddle.jit")
-        attempt("import paddle.vision.datasets.folder")
+        attempt("import paddle.incubate.asp.utils")
         attempt("from paddle import jit")
         attempt("paddle.nn.Linaer")
         attempt("paddle.zork")
@@ -183,7 +183,7 @@ def test_what_is_missing_says_so():
         "AttributeError | bireme has no paddle.jit yet",
         "AttributeError | bireme has no paddle.static.ExponentialMovingAverage yet",
         "ModuleNotFoundError | bireme has no paddle.jit yet",
-        "ModuleNotFoundError | bireme has no paddle.vision.datasets yet",
+        "ModuleNotFoundError | bireme has no paddle.incubate.asp yet",
         "ModuleNotFoundError | bireme has no paddle.jit yet",
         "AttributeError | module 'paddle.nn' has no attribute 'Linaer'",
         "  hint: did you mean Linear or Layer?",

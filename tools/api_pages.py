@@ -28,11 +28,13 @@ MOST = 90  # names on one page: a module with more is divided as its source is
 PARTS = {
     "Tensors and functions": "bireme linalg fft signal special autograd incubate.autograd distribution "
     "distribution.transform distribution.constraint distribution.variable",
-    "Layers": "nn nn.functional nn.initializer nn.utils regularizer incubate.nn incubate.nn.functional vision.models",
+    "Layers": "nn nn.functional nn.initializer nn.utils regularizer incubate.nn incubate.nn.functional vision.models "
+    "vision.ops",
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
     "incubate.optimizer incubate.optimizer.functional incubate",
     "Programs": "static static.nn",
-    "Data and files": "io files vision.transforms vision utils utils.dlpack utils.download utils.unique_name reader",
+    "Data and files": "io files vision.transforms vision.datasets vision "
+    "utils utils.dlpack utils.download utils.unique_name reader",
     "Engine and devices": "debug errors extension device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"

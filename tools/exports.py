@@ -18,7 +18,18 @@ from bireme.core.declare.public import EXPORTS, PUBLIC
 from tools import api_snapshot
 
 # modules that offer operators, under `bireme`; each has the two statements that are rewritten
-MODULES = ("", "compat", "fft", "incubate", "incubate.nn.functional", "linalg", "nn.functional", "signal", "special")
+MODULES = (
+    "",
+    "compat",
+    "fft",
+    "incubate",
+    "incubate.nn.functional",
+    "linalg",
+    "nn.functional",
+    "signal",
+    "special",
+    "vision.ops",
+)
 
 
 def names_of(module: str) -> dict[str, str]:

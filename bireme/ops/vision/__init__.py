@@ -1,0 +1,1 @@
+"""Operators of detection: regions of images, boxes and their suppression, deformable convolution, YOLO."""
