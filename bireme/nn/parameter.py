@@ -48,6 +48,9 @@ def make_parameter(
     init = choose(attr.initializer, default_initializer, is_bias)
     samples = isinstance(init, Initializer) and init.only_samples()
     builder = building.current()
+    if builder is not None and builder.captures:
+        with building.suspended():
+            return make_parameter(where, owner, shape, attr, dtype, is_bias, default_initializer, device)
     later = _state.lazy > 0 or builder is not None
     if later:
         place = devices.current() if device is None else devices.parse(device, f"{where}(device)")

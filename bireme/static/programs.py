@@ -26,7 +26,8 @@ def default_main_program() -> Program:
         >>> isinstance(bireme.static.default_main_program(), bireme.static.Program)
         True
     """
-    return building.programs.main
+    builder = building.current()
+    return building.programs.main if builder is None else builder.program
 
 
 def default_startup_program() -> Program:
@@ -92,7 +93,8 @@ def data(name: str, shape: Sequence[int | None], dtype: DTypeLike | None = None,
         [-1, 1, 28, 28]
         >>> bireme.disable_static()
     """
-    if building.current() is None:
+    builder = building.current()
+    if builder is None:
         raise errors.failure("data() declares an input of a program", hint="call bireme.enable_static() first")
     if not isinstance(name, str):
         raise errors.bad("data(name)", "a str", name, kind=errors.ArgumentTypeError)
@@ -101,7 +103,7 @@ def data(name: str, shape: Sequence[int | None], dtype: DTypeLike | None = None,
     for n in shape:
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer))):
             raise errors.bad("data(shape)", "integers, or None where the size may change", list(shape))
-    program = building.programs.main
+    program = builder.program
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, "data(dtype)")
     symbol = program._declared(name, shape, kind)
     symbol.is_data = True

@@ -32,9 +32,13 @@ class Builder:
     builds = True
     spoiled = False
 
+    def __init__(self, program: Program | None = None):
+        self._program = program  # None: the default main program, whichever that is
+        self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
+
     @property
     def program(self) -> Program:
-        return programs.main
+        return self._program or programs.main
 
     def build(self, made: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Record the call of an operator or composite."""
@@ -267,6 +271,16 @@ def begin() -> None:
 def end() -> None:
     """Make public calls again."""
     segment.local.trace = None
+
+
+@contextlib.contextmanager
+def into(program: Program) -> Iterator[Builder]:
+    """Record public calls of this thread into a program, whatever the mode is."""
+    before, segment.local.trace = segment.local.trace, Builder(program)
+    try:
+        yield segment.local.trace
+    finally:
+        segment.local.trace = before
 
 
 @contextlib.contextmanager
