@@ -111,4 +111,4 @@ def _run(func: Callable, args: tuple, queue: Any) -> None:
         func(*args)
     except BaseException:
         queue.put(traceback.format_exc())
-        raise
+        raise SystemExit(1) from None  # the parent tells the error

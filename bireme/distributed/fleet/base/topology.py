@@ -153,7 +153,7 @@ class CommunicateTopology:
     def _along(self, names: list[str]) -> list[list[int]]:
         found: dict[tuple, list[int]] = {}
         for rank, point in self._rank2coord.items():
-            fixed = tuple(at for at, name in zip(point, self._parallel_names) if name not in names)
+            fixed = tuple(at for at, name in zip(list(point), self._parallel_names) if name not in names)
             found.setdefault(fixed, []).append(rank)
         return list(found.values())
 
