@@ -643,6 +643,14 @@ def test_launch_and_spawn(script):
     assert lines[1:] == ["10", "True"]
 
 
+def test_a_program_for_paddle_is_launched(script):
+    program = script.with_name("program.py")
+    program.write_text("import paddle, sys\nprint(sys.argv[1:], paddle.distributed.init_parallel_env().nranks)\n")
+    command = [sys.executable, "-m", "bireme.compat", "-m", "paddle.distributed.launch", str(program), "a"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert (done.stdout, done.stderr) == ("['a'] 1\n", "")
+
+
 def test_the_launcher_checks_its_command_line(script):
     from bireme.distributed.launch import main
 

@@ -109,6 +109,6 @@ def _run(func: Callable, args: tuple, queue: Any) -> None:
     os.environ.update(world.environment())
     try:
         func(*args)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever it is, the parent tells it
         queue.put(traceback.format_exc())
         raise SystemExit(1) from None  # the parent tells the error

@@ -151,10 +151,10 @@ class CommunicateTopology:
         return self._along(list(fused_axis))
 
     def _along(self, names: list[str]) -> list[list[int]]:
+        fixed = [i for i, name in enumerate(self._parallel_names) if name not in names]
         found: dict[tuple, list[int]] = {}
         for rank, point in self._rank2coord.items():
-            fixed = tuple(at for at, name in zip(list(point), self._parallel_names) if name not in names)
-            found.setdefault(fixed, []).append(rank)
+            found.setdefault(tuple(point[i] for i in fixed), []).append(rank)
         return list(found.values())
 
     def get_rank_from_stage(self, global_rank: int, **kwargs: int) -> int:
