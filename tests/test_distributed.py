@@ -598,6 +598,94 @@ def test_split_stands_in_programs():
         dist.split(bireme.ones([2, 4]), (4, 3), "linear")
 
 
+def test_placements():
+    assert (
+        repr([dist.Shard(0), dist.Replicate(), dist.Partial()])
+        == "[Shard(dim=0), Replicate(), Partial(reduce_type=SUM)]"
+    )
+    assert repr(dist.Partial(dist.ReduceType.kRedAvg)) == "Partial(reduce_type=AVG)"
+    assert dist.Shard(1) == dist.Shard(1) != dist.Shard(0)
+    assert hash(dist.Shard(1)) == hash(dist.Shard(1))
+    assert dist.Partial() == dist.Partial() != dist.Replicate()
+    assert (dist.Shard(0).is_shard(), dist.Shard(0).is_shard(1), dist.Replicate().is_replicated()) == (
+        True,
+        False,
+        True,
+    )
+    assert [int(kind) for kind in dist.ReduceType] == [0, 1, 2, 3, 4, 5, 6]
+    with pytest.raises(TypeError, match="dim"):
+        dist.Shard("a")
+
+
+def test_meshes_of_one_process():
+    mesh = dist.ProcessMesh([0], dim_names=["x"])
+    assert (mesh.shape, mesh.ndim, mesh.process_ids, mesh.dim_names, mesh.size) == ([1], 1, [0], ["x"], 1)
+    assert repr(mesh) == "shape [1], process_ids [0], dim_names ['x']"
+    assert mesh == dist.ProcessMesh([0], dim_names=["y"])
+    assert hash(mesh) == hash(dist.ProcessMesh([0]))
+    assert (mesh.get_dim_size("x"), mesh.get_rank_by_dim_and_process_id("x", 0), mesh.contains(0)) == (1, 0, True)
+    two = dist.ProcessMesh([[0]])
+    assert two.dim_names == ["d0", "d1"]
+    assert two.get_mesh_with_dim("d1").dim_names == ["d1", "d0"]
+    assert two.get_mesh_with_dim("d1", 0).dim_names == ["d0"]
+    assert (two.get_submesh_with_dim("d1").dim_names, two[0].dim_names) == (["d1"], ["d1"])
+    for bad in (lambda: dist.ProcessMesh([0], dim_names=["x", "y"]), dist.ProcessMesh, lambda: dist.ProcessMesh([-1]),
+                lambda: mesh.get_dim_size("z")):  # fmt: skip
+        with pytest.raises(AssertionError):
+            bad()
+    for many in (lambda: dist.ProcessMesh([0, 1]), lambda: fleet.auto.create_mesh([("dp", 2)])):
+        with pytest.raises(NotImplementedError, match="not there yet"):
+            many()
+
+
+def test_tensors_on_a_mesh():
+    mesh = dist.ProcessMesh([0], dim_names=["x"])
+    plain = bireme.ones([2, 2])
+    assert (plain.is_dist(), plain.placements, plain.process_mesh) == (False, None, None)
+    x = dist.shard_tensor(plain, mesh, [dist.Shard(0)], stop_gradient=False)
+    assert (x.is_dist(), x.placements, x.process_mesh, x is plain) == (True, [dist.Shard(0)], mesh, False)
+    assert (x.stop_gradient, plain.stop_gradient, x._local_value().tolist()) == (False, True, [[1, 1], [1, 1]])
+    y = dist.reshard(x * 2, mesh, [dist.Replicate()])
+    assert y.placements == [dist.Replicate()]
+    y.sum().backward()
+    assert x.grad.tolist() == [[2, 2], [2, 2]]
+    assert not dist.unshard_dtensor(x).is_dist()
+    assert dist.shard_tensor(plain, dist.ProcessMesh([[0]]), [dist.Shard(0)]).placements == [
+        dist.Shard(0),
+        dist.Replicate(),
+    ]
+    assert dist.shard_tensor([1, 2], mesh, [], dtype="float64").dtype == bireme.float64
+    for placements in ([dist.Shard(5)], [dist.Shard(0), dist.Shard(0)], [0], None):
+        with pytest.raises(ValueError, match="placements"):
+            dist.shard_tensor(plain, mesh, placements)
+
+
+def test_layers_on_a_mesh():
+    mesh = dist.ProcessMesh([0], dim_names=["x"])
+
+    def place(name, layer, mesh):
+        if hasattr(layer, "weight"):
+            layer.weight = dist.shard_tensor(layer.weight, mesh, [dist.Shard(1)])
+
+    layer = nn.Linear(2, 2)
+    assert dist.shard_layer(layer, mesh, place) is layer
+    assert (layer.weight.placements, layer.bias.placements) == ([dist.Shard(1)], [dist.Replicate()])
+    assert list(layer.state_dict()) == ["weight", "bias"]
+    doubled = dist.shard_layer(nn.Linear(2, 2), mesh, None, lambda i, m: (i[0] * 2,), lambda o, m: o * 0)
+    assert doubled(bireme.ones([1, 2])).tolist() == [[0, 0]]
+    optimizer = bireme.optimizer.SGD(0.1, parameters=layer.parameters())
+    assert dist.shard_optimizer(optimizer, dist.ShardingStage1("x", mesh), gradient_accumulation_steps=2) is optimizer
+    for step in range(2):
+        layer(dist.shard_tensor(bireme.ones([1, 2]), mesh, [dist.Replicate()])).sum().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        np.testing.assert_allclose(layer.bias.numpy(), [-0.1 * (step + 1)] * 2, rtol=1e-6)
+    data = bireme.io.DataLoader(bireme.io.TensorDataset([bireme.ones([4, 2]), bireme.zeros([4, 1])]), batch_size=2)
+    loader = dist.shard_dataloader(data, meshes=[mesh], shard_dims="x")
+    assert len(loader) == 2
+    assert [[t.placements for t in batch] for batch in loader] == [[[dist.Shard(0)]] * 2] * 2
+
+
 SCRIPT = """
 import os, sys
 import bireme.distributed as dist

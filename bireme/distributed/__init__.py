@@ -1,6 +1,21 @@
 """Training on several devices and machines. One process is there; more are not yet."""
 
 from bireme.distributed import fleet
+from bireme.distributed.auto_parallel.api import (
+    ShardingStage1,
+    ShardingStage2,
+    ShardingStage3,
+    dtensor_from_fn,
+    reshard,
+    shard_dataloader,
+    shard_layer,
+    shard_optimizer,
+    shard_scaler,
+    shard_tensor,
+    unshard_dtensor,
+)
+from bireme.distributed.auto_parallel.placement_type import Partial, Placement, ReduceType, Replicate, Shard
+from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, get_mesh, set_mesh
 from bireme.distributed.collective import is_available, new_group, restart_process_group, shutdown_process_group
 from bireme.distributed.communication import stream as stream
 from bireme.distributed.communication.group import (
@@ -49,10 +64,13 @@ from bireme.distributed.sharding import group_sharded as group_sharded
 from bireme.distributed.spawn import spawn
 
 __all__ = [
-    "P2POp", "ParallelEnv", "ParallelMode", "ReduceOp", "all_gather", "all_gather_object", "all_reduce", "alltoall",
-    "alltoall_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list", "destroy_process_group",
-    "fleet", "gather", "get_backend", "get_group", "get_rank", "get_world_size", "init_parallel_env", "irecv",
-    "is_available", "is_initialized", "isend", "launch", "new_group", "recv", "recv_object_list", "reduce",
-    "reduce_scatter", "restart_process_group", "scatter", "scatter_object_list", "send", "send_object_list",
-    "shutdown_process_group", "spawn", "split", "stream", "wait",
+    "P2POp", "ParallelEnv", "ParallelMode", "Partial", "Placement", "ProcessMesh", "ReduceOp", "ReduceType",
+    "Replicate", "Shard", "ShardingStage1", "ShardingStage2", "ShardingStage3", "all_gather", "all_gather_object",
+    "all_reduce", "alltoall", "alltoall_single", "barrier", "batch_isend_irecv", "broadcast",
+    "broadcast_object_list", "destroy_process_group", "dtensor_from_fn", "fleet", "gather", "get_backend",
+    "get_group", "get_mesh", "get_rank", "get_world_size", "init_parallel_env", "irecv", "is_available",
+    "is_initialized", "isend", "launch", "new_group", "recv", "recv_object_list", "reduce", "reduce_scatter",
+    "reshard", "restart_process_group", "scatter", "scatter_object_list", "send", "send_object_list", "set_mesh",
+    "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shutdown_process_group",
+    "spawn", "split", "stream", "unshard_dtensor", "wait",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Fleet: how a model is trained at scale. The functions are the methods of one object, `fleet.fleet`."""
 
+from bireme.distributed import auto_parallel as auto
 from bireme.distributed.fleet import base as base
 from bireme.distributed.fleet import layers as layers
 from bireme.distributed.fleet import meta_optimizers as meta_optimizers
@@ -37,7 +38,7 @@ minimize = fleet.minimize
 
 __all__ = [
     "CommunicateTopology", "DistributedStrategy", "Fleet", "HybridCommunicateGroup", "PaddleCloudRoleMaker", "Role",
-    "UserDefinedRoleMaker", "UtilBase", "barrier_worker", "distributed_model", "distributed_optimizer",
+    "UserDefinedRoleMaker", "UtilBase", "auto", "barrier_worker", "distributed_model", "distributed_optimizer",
     "distributed_scaler", "fleet", "get_hybrid_communicate_group", "init", "is_first_worker", "is_server",
     "is_worker", "util", "utils", "worker_endpoints", "worker_index", "worker_num",
 ]  # fmt: skip
