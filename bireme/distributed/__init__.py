@@ -1,6 +1,8 @@
 """Training on several devices and machines. One process is there; more are not yet."""
 
 from bireme.distributed import fleet
+from bireme.distributed import sharding as sharding
+from bireme.distributed import utils as utils
 from bireme.distributed.auto_parallel.api import (
     ShardingStage1,
     ShardingStage2,
@@ -60,7 +62,6 @@ from bireme.distributed.parallel import (
     get_world_size,
     init_parallel_env,
 )
-from bireme.distributed.sharding import group_sharded as group_sharded
 from bireme.distributed.spawn import spawn
 
 __all__ = [

@@ -118,9 +118,8 @@ def send_object_list(
         send_object_list(dst): expected the rank of another process, of which a group of one has none, got 1
     """
     _check_list("send_object_list(object_list)", object_list, 1)
-    raise no_peer(
-        "send_object_list(dst)", dst if dst_in_group is None else dst_in_group, member("send_object_list", group)
-    )
+    member("send_object_list", group)
+    raise no_peer("send_object_list(dst)", dst if dst_in_group is None else dst_in_group)
 
 
 def recv_object_list(
@@ -146,6 +145,5 @@ def recv_object_list(
         recv_object_list(src): expected the rank of another process, of which a group of one has none, got 1
     """
     _check_list("recv_object_list(object_list)", object_list, 1)
-    raise no_peer(
-        "recv_object_list(src)", src if src_in_group is None else src_in_group, member("recv_object_list", group)
-    )
+    member("recv_object_list", group)
+    raise no_peer("recv_object_list(src)", src if src_in_group is None else src_in_group)

@@ -424,7 +424,8 @@ def send(
         send(dst): expected the rank of another process, of which a group of one has none, got 1
     """
     check_tensor("send(tensor)", tensor)
-    raise no_peer("send(dst)", dst, begin("send", group, sync_op, use_calc_stream))
+    begin("send", group, sync_op, use_calc_stream)
+    raise no_peer("send(dst)", dst)
 
 
 def recv(
@@ -454,9 +455,10 @@ def recv(
         recv(src): expected the rank of another process, of which a group of one has none, got 1
     """
     check_tensor("recv(tensor)", tensor)
-    raise no_peer("recv(src)", src, begin("recv", group, sync_op, use_calc_stream))
+    begin("recv", group, sync_op, use_calc_stream)
+    raise no_peer("recv(src)", src)
 
 
-def no_peer(where: str, rank: Any, group: Group) -> Exception:
+def no_peer(where: str, rank: Any) -> Exception:
     """The error for a message to or from a process that a group of one does not have."""
     return errors.bad(where, "the rank of another process, of which a group of one has none", rank, kind=RuntimeError)

@@ -16,8 +16,6 @@ from bireme.distributed.world import ParallelMode
 
 __all__ = ["CommunicateTopology", "HybridCommunicateGroup", "ParallelMode"]
 
-AXES = ("data", "pipe", "sharding", "sep", "context", "model")
-
 # the last one that was made; programs read it by this name
 _HYBRID_PARALLEL_GROUP: HybridCommunicateGroup | None = None
 
@@ -191,8 +189,6 @@ class HybridCommunicateGroup:
         for name in topology.get_hybrid_group_names():
             world.only_one(f"HybridCommunicateGroup({name})", topology.get_dim(name))
         self._topo, self.nranks, self.global_rank = topology, 1, 0
-        names = topology.get_hybrid_group_names()
-        self._has_sep = topology.get_dim("sep") > 1 if "sep" in names else False
         self._groups = {name: groups.add([0]) for name in ("pipe", "data", "model", "sharding")}
         self._check_group = groups.add([0])
         self._dp_degree = self._mp_degree = self._pp_degree = self._sharding_degree = self._sep_degree = 1

@@ -91,8 +91,7 @@ class PipelineLayer(Layer):
     """A model as a list of layers, which are called one after the other.
 
     Args:
-        layers: Layers, functions, and descriptions of layers. A tuple that one returns is unpacked for the next
-            function, and given whole to the next layer.
+        layers: Layers, functions, and descriptions of layers. A tuple that one returns is given whole to the next.
         num_stages: Number of stages. Default: None, the pipe axis of ``topology``.
         topology: Topology of the processes. Default: None.
         loss_fn: Function of output and label, for ``PipelineParallel``. Default: None.
