@@ -693,20 +693,16 @@ import bireme.distributed as dist
 def work(path):
     with open(path, "w") as file:
         file.write(os.environ["PADDLE_TRAINERS_NUM"] + str(dist.get_rank()))
-
-def fail():
     raise ValueError("from inside")
 
 if __name__ == "__main__":
     names = ("PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_LOCAL_RANK", "PADDLE_NNODES", "PADDLE_LOG_DIR")
     print(sys.argv[1:], [os.environ.get(name) for name in names])
     if "spawn" in sys.argv:
-        dist.spawn(work, args=(sys.argv[-1],), nprocs=1)
-        print(open(sys.argv[-1]).read())
         try:
-            dist.spawn(fail)
+            dist.spawn(work, args=(sys.argv[-1],), nprocs=1)
         except RuntimeError as e:
-            print("ValueError: from inside" in str(e))
+            print(open(sys.argv[-1]).read(), "ValueError: from inside" in str(e))
 """
 
 
@@ -728,7 +724,21 @@ def test_launch_and_spawn(script):
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"['spawn', '{out}'] ['0', '1', '0', '1', '")
-    assert lines[1:] == ["10", "True"]
+    assert lines[1:] == ["10 True"]
+
+
+def test_joining_what_was_spawned():
+    class Process:
+        def __init__(self, exitcode):
+            self.exitcode = exitcode
+
+        def join(self, timeout=None):
+            assert timeout == 5
+
+    def join(exitcode):
+        return sys.modules["bireme.distributed.spawn"].MultiprocessContext([Process(exitcode)], [None]).join(5)
+
+    assert (join(0), join(None)) == (True, False)
 
 
 def test_a_program_for_paddle_is_launched(script):
