@@ -7,6 +7,7 @@ unknown. Nothing is computed. A size that differs between both is unknown in the
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -177,12 +178,15 @@ def _without_values(operation: Operation, which: int) -> Any:
 
 
 def _by_example(operation: Operation, which: int) -> Any:
-    """What a call gives whose result depends on values: of zeros, ones and numbers that count up; the first size of a
-    result, and any that differs, is unknown.
+    """What a call gives whose result depends on values: of zeros, ones and numbers that count up, or where it takes none
+    of these, of counts that add up to the rows that there are; the first size of a result, and any that differs, is unknown.
     """
     found: list[Any] = []
     refused = None
-    for fill in (np.zeros, np.ones, _counting):
+    rows = max([s.sig.shape[0] for x in operation.reads if (s := _sample(x, which)) and s.sig.ndim > 1], default=1)
+    for fill in (np.zeros, np.ones, _counting, functools.partial(_parts, rows)):
+        if found and fill not in (np.ones, _counting):
+            break
 
         def filled(x: Any, fill: Any = fill) -> Any:
             sample = _sample(x, which)
@@ -219,6 +223,13 @@ UNLIKE = (3, 5, 2)  # sizes of examples whose size is unknown whatever those of 
 
 def _counting(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
+
+
+def _parts(rows: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Counts whose sum is the number of rows."""
+    if np.dtype(dtype).kind not in "iu" or len(shape) != 1 or not shape[0]:
+        return np.ones(shape, dtype)
+    return np.array([rows // shape[0] + (i < rows % shape[0]) for i in range(shape[0])], dtype)
 
 
 def _sample(x: Any, which: int) -> Sample | None:
