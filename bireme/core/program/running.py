@@ -75,7 +75,7 @@ def make(
     def keep(symbol: Any, made: Any) -> None:
         if isinstance(symbol, Symbol):
             env[symbol] = made
-            if symbol.stop_gradient and not made._stop_gradient:
+            if symbol.stop_gradient and isinstance(made, Tensor) and not made._stop_gradient:
                 env[symbol] = made.detach()
 
     for at, operation in enumerate(operations):
