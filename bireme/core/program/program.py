@@ -397,15 +397,15 @@ class Program:
         return repr(self)
 
 
-def _for_test(operation: Operation) -> Operation:
-    """A call as it is made in evaluation: by its argument `training` or `is_test`."""
+def _for_test(operation: Operation, training: bool = False) -> Operation:
+    """A call as it is made in evaluation, or in training: by its argument `training`."""
     sign = getattr(getattr(operation.call, "op", None), "signature", None)
     if sign is not None and "training" in sign.positional:
         at = sign.positional.index("training")
         if at < len(operation.args):
-            operation.args = (*operation.args[:at], False, *operation.args[at + 1 :])
+            operation.args = (*operation.args[:at], training, *operation.args[at + 1 :])
         else:
-            operation.kwargs["training"] = False
+            operation.kwargs["training"] = training
     return operation
 
 
