@@ -292,23 +292,11 @@ class _Reader:
         made = Model(program, inputs, results, names)
         if len(names) != len(made.outputs):
             raise FileFormatError("as many names as outputs were expected")
-        self.check(program.operations, set(inputs), made.outputs)
+        try:
+            made.check()
+        except RuntimeError as e:
+            raise FileFormatError(str(e).splitlines()[0]) from None
         return made
-
-    def check(self, operations: list[Operation], known: set[Symbol], results: list[Any]) -> None:
-        """Every value is made before it is read."""
-        known = set(known)
-        for o in operations:
-            blocks = o.call.labelled() if isinstance(o.call, (Branch, Loop)) else []
-            for _, block in blocks:
-                self.check(block.operations, known | set(block.inputs), block.results)
-            for x in o.reads:
-                if isinstance(x, Symbol) and x not in known:
-                    raise FileFormatError(f"the value {x.name[:60]!r} is read before it is made")
-            known.update(o.makes)
-        for x in results:
-            if isinstance(x, Symbol) and x not in known:
-                raise FileFormatError(f"the value {x.name[:60]!r} is never made")
 
     def symbol(self, name: str, given: Any) -> Symbol:
         given = _of(given, dict, "a value")

@@ -62,7 +62,9 @@ def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | N
         else:
             made = conversion.to_call(fn)(*given, **named)
         symbols = mapped(symbol_of, made)
-    return Model(program, inputs, symbols)
+    made_model = Model(program, inputs, symbols)
+    made_model.check()
+    return made_model
 
 
 def _names(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Iterator[str]:
@@ -96,8 +98,6 @@ def _kept(layer: Layer | None, builder: building.Builder) -> Iterator[None]:
             now = own._buffers.get(name)
             if isinstance(now, Variable) and t is not None:
                 t.persistable = True
-                with building.suspended():
-                    pass
                 update(builder, _set_buffer, "set_buffer", [t], [now])
     finally:
         for own, name, t in buffers:

@@ -177,6 +177,7 @@ def _compiled(fn: types.FunctionType) -> types.CodeType | None:
     if node is None:
         return None
     made = _function(node, fn)
+    made.name = "__function"  # the name that it has is another one's here: its own, where it calls itself
     arguments = [ast.arg(n) for n in dict.fromkeys([*code.co_freevars, rewriting.HELPER])]
     body = [made, ast.Return(ast.Name(made.name, ast.Load()))]
     factory = rewriting.define("__factory", ast.arguments([], arguments, None, [], [], None, []), body)
@@ -186,7 +187,7 @@ def _compiled(fn: types.FunctionType) -> types.CodeType | None:
     found = _code_named(_code_named(whole, "__factory"), made.name)
     if _printed:
         print(ast.unparse(made))
-    return found
+    return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
 _FUTURE = 0x1FF0000  # flags of `from __future__` imports, as annotations

@@ -142,15 +142,12 @@ class _Jumps:
 
     def __init__(self) -> None:
         self.serial = 0
-        self.returns = False
 
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The body of a function, with at most one `return`, its last statement."""
-        if not any(isinstance(n, ast.Return) for st in body[:-1] for n in _own(st)) and not (
-            body and not isinstance(body[-1], ast.Return) and any(isinstance(n, ast.Return) for n in _own(body[-1]))
-        ):
-            return self.block(body, None)[0] if any(_has_loop(st) for st in body) else body
-        self.returns = True
+        inner = body[:-1] if isinstance(body[-1], ast.Return) else body
+        if not any(isinstance(n, ast.Return) for st in inner for n in _own(st)):
+            return [*self.block(inner, None)[0], *body[len(inner) :]]
         made, _ = self.block(body, None)
         first, last = body[0], body[-1]
         start = [
@@ -269,10 +266,6 @@ def _own(node: ast.AST) -> Iterable[ast.AST]:
             yield from _own(child)
 
 
-def _has_loop(node: ast.AST) -> bool:
-    return any(isinstance(n, (ast.For, ast.While)) for n in _own(node))
-
-
 def _jumps_at(st: ast.stmt) -> Iterable[bool]:
     """Whether a statement leaves the block that it stands in, for each jump in it."""
 
@@ -303,6 +296,8 @@ class _Scope:
         self.caught = {h.name for st in body for h in _own(st) if isinstance(h, ast.ExceptHandler) and h.name}
         self.local = {n for n in found.names if n not in found.declared} | set(self.arguments)
         self.nonlocal_ = found.declared - self.globals
+        inner = [n for st in body for n in ast.walk(st) if isinstance(n, ast.Nonlocal)]
+        self.shared = {n: None for x in inner for n in x.names if n in self.local}  # any call may change them
 
 
 class Rewriter(ast.NodeTransformer):
@@ -368,7 +363,7 @@ class Rewriter(ast.NodeTransformer):
         self.serial += 1
         stem = f"__{self.serial}"
         found = stored(nodes)
-        names = [n for n in found.names | found.changed if n not in self.scope.caught]
+        names = [n for n in found.names | found.changed | self.scope.shared if n not in self.scope.caught]
         names = [n for n in names if n in self.scope.local | self.scope.globals | self.scope.nonlocal_]
         self.carried.update(dict.fromkeys(names))
         declarations: list[ast.stmt] = []

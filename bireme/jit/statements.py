@@ -109,6 +109,9 @@ def compare(first: Any, *steps: Any) -> Any:
         left, first = first, right
         if kind in ORDERING and (isinstance(left, Dim) or isinstance(right, Dim)):
             left, right = _variable(left), _variable(right)
+        for side in (left, right):
+            if isinstance(side, Undefined):
+                side._refuse()
         held = OPERATORS[kind](left, right)
         found = held if found is True else and_(lambda: found, lambda: held)  # noqa: B023
         if not _symbolic(found) and not isinstance(found, bireme.Tensor) and len(steps) > 2 and not found:
@@ -149,6 +152,8 @@ def set_attribute(owner: Any, name: str, value: Any) -> None:
 
 def result(returned: Any, value: Any) -> Any:
     """What a function returns: None where no `return` was met."""
+    if isinstance(value, Undefined) and value.reason is not None:
+        raise value.reason
     return None if isinstance(value, Undefined) else value
 
 
@@ -168,7 +173,7 @@ def if_(test: Any, then: Callable, other: Callable, get: Callable, set_: Callabl
         return run
 
     try:
-        made = control_flow.branch(_builder(), "if", _truth(test), [part(then), part(other)])
+        made = control_flow.branch(_builder(), "if", _truth(test), [part(then), part(other)], lenient=True)
     except BaseException:
         set_(before)
         raise
@@ -203,7 +208,7 @@ def _loop(where: str, test: Callable, body: Callable, get: Callable, set_: Calla
         return get()
 
     try:
-        made = control_flow.loop(_builder(), where, asked, taken, before)
+        made = control_flow.loop(_builder(), where, asked, taken, before, lenient=True)
     except BaseException:
         set_(before)
         raise

@@ -153,6 +153,8 @@ def together(fn: Any, trees: list[Any]) -> Any:
 
 def example(operation: Operation, which: int) -> Any:
     """What a call gives for one set of sizes: Samples in the structure of its result."""
+    if getattr(operation.call, "acts", False):
+        return None
     with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
         try:
             return _without_values(operation, which)
@@ -225,11 +227,13 @@ def _by_example(operation: Operation, which: int) -> Any:
         assert refused is not None
         raise refused
 
+    certain = getattr(operation.call, "sizes_known", False)
+
     def differing(*each: Any) -> Any:
         if not isinstance(each[0], Sample) or each[0].items is not None:
             return each[0]
         sizes = list(zip(*[sample.sig.shape for sample in each], strict=True))
-        known = [i > 0 and len(set(n)) == 1 for i, n in enumerate(sizes)]
+        known = [(i > 0 or certain) and len(set(n)) == 1 for i, n in enumerate(sizes)]
         return Sample(
             sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype)
         )

@@ -16,10 +16,17 @@ from bireme.core.tensor.tensor import Tensor
 CALLS: dict[str, Callable] = {}  # by the names that files know them by
 
 
-def recordable(call: Callable) -> Callable:
-    """Let a call be saved with a program, under its name."""
+def recordable(call: Any) -> Callable:
+    """Let a call be saved with a program, under its name. Sizes of what it gives do not depend on values."""
     CALLS[call.__name__] = call
+    call.sizes_known = True
     return call
+
+
+def acting(call: Any) -> Callable:
+    """The same for a call that is made for what it does: it gives nothing, and is never tried on examples."""
+    call.acts = True
+    return recordable(call)
 
 
 @recordable
@@ -84,13 +91,13 @@ def size_of(n: int) -> Tensor:
     return Tensor(np.asarray(n, np.int64))
 
 
-@recordable
+@acting
 def print_values(*given: Any, **kwargs: Any) -> None:
     """Print tensors and other things whenever the program runs."""
     print(*given, **kwargs)
 
 
-@recordable
+@acting
 def assert_true(condition: Any, *message: Any) -> None:
     """Raise an AssertionError where a condition does not hold."""
     if not bool(condition):

@@ -6,6 +6,7 @@ What a block gives is a list of values; whatever structure they stand in belongs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,14 +25,16 @@ PASSES = 12  # recordings of the body of a loop until it is known what changes i
 
 
 class Undefined:
-    """What a name stands for that no statement has given a value yet."""
+    """What a name stands for that no statement has given a value yet, or that has no one value for a reason."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "reason")
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, reason: Exception | None = None):
+        self.name, self.reason = name, reason
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        if self.reason is not None:
+            raise self.reason
         raise UnboundLocalError(f"local variable {self.name!r} is used before it has a value")
 
     __getattr__ = __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
@@ -127,14 +130,24 @@ class Recorded:
         return self.fresh.get(id(x), symbol_of(x))
 
 
-def branch(builder: Builder, where: str, pred: Tensor, bodies: list[Callable], keys: list[int] | None = None) -> Any:
-    """Add the choice of one of several functions to the program; their results have to be alike."""
+def branch(
+    builder: Builder,
+    where: str,
+    pred: Tensor,
+    bodies: list[Callable],
+    keys: list[int] | None = None,
+    lenient: bool = False,
+) -> Any:
+    """Add the choice of one of several functions to the program; their results have to be alike.
+
+    If `lenient`, the results are lists, in which what is not alike is no error until it is used.
+    """
     program = builder.program
     parts = [Recorded(builder, body) for body in bodies]
     changed = list({id(x): x for part in parts for x, _ in part.changed}.values())
     trees = [[part.made_symbols, [part.value(x) for x in changed]] for part in parts]
     joined: list[_Joined] = []
-    structure = _join(where, trees, joined)
+    structure = _join_each(where, trees, joined) if lenient else _join(where, trees, joined)
     blocks = [
         part.block((), [leaf.of(program, part.operations, which) for leaf in joined])
         for which, part in enumerate(parts)
@@ -167,6 +180,9 @@ class _Joined:
 def _join(where: str, trees: list[Any], joined: list[_Joined]) -> Any:
     """One structure of several that are alike; leaves that differ are `_Joined`."""
     there = [x for x in trees if not isinstance(x, Undefined)]
+    for x in trees:
+        if isinstance(x, Undefined) and x.reason is not None:
+            return x
     if not there:
         return trees[0]
     first = there[0]
@@ -197,15 +213,30 @@ def _join(where: str, trees: list[Any], joined: list[_Joined]) -> Any:
     return leaf
 
 
+def _join_each(where: str, trees: list[Any], joined: list[_Joined]) -> Any:
+    made = []
+    for i in range(len(trees[0][0])):
+        before = len(joined)
+        try:
+            made.append(_join(where, [tree[0][i] for tree in trees], joined))
+        except errors.TELLING as e:
+            del joined[before:]
+            made.append(Undefined(where, e))
+    return [made, _join(where, [tree[1] for tree in trees], joined)]
+
+
 def _at(tree: Any, key: Any) -> Any:
     return tree if isinstance(tree, Undefined) else tree[key]
 
 
-def loop(builder: Builder, where: str, test: Callable, step: Callable, start: list[Any]) -> list[Any]:
+def loop(
+    builder: Builder, where: str, test: Callable, step: Callable, start: list[Any], lenient: bool = False
+) -> list[Any]:
     """Add a loop to the program: `step` gives new values for `start` as long as `test` holds for them.
 
     Values are structures. Which of their leaves change is found by recording: those that `step` gives back as they are
-    stay as they are, numbers that change become tensors, lists that grow become one value each.
+    stay as they are, numbers that change become tensors, lists that grow become one value each. If `lenient`, what is no
+    tensor and changes is no error until it is used after the loop, or by the next round.
     """
     program = builder.program
     entries = [mapped(symbol_of, x) for x in start]
@@ -230,14 +261,23 @@ def loop(builder: Builder, where: str, test: Callable, step: Callable, start: li
         if len(made) != len(start):
             raise errors.bad(f"{where}(body)", f"{len(start)} results, as there are loop_vars", len(made))
         settled = _Settled(where, program, carried, inputs)
+        for n, x in enumerate(extra):
+            settled.note(("inplace", n), x.symbol, taken.fresh.get(id(x), inputs["inplace", n]))
         for x, symbol in taken.changed:
             if not any(x is other for other in extra):
                 extra.append(x)
                 settled.note(("inplace", len(extra) - 1), x.symbol, symbol)
-        for n, x in enumerate(extra):
-            settled.note(("inplace", n), x.symbol, taken.fresh.get(id(x), inputs.get(("inplace", n), x.symbol)))
         for i, (x, y) in enumerate(zip(given, made, strict=True)):
-            entries[i] = settled.compare((i,), entries[i], x, y)
+            if isinstance(entries[i], Undefined) and entries[i].reason is not None:
+                continue
+            try:
+                entries[i] = settled.compare((i,), entries[i], x, y)
+            except errors.TELLING as e:
+                if not lenient:
+                    raise
+                entries[i], settled.grown = Undefined(where, e), True
+                for path in [path for path in carried if path[0] == i]:
+                    del carried[path]
         if not settled.grown:
             break
     else:
@@ -462,8 +502,14 @@ def _list_samples(lists: list[Any]) -> tuple[Sample, ...]:
 def _widened(one: tuple[Sample, ...], other: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """Examples of what may be either: a size that differs is unknown."""
     shapes = [(a.sig.shape, b.sig.shape) for a, b in zip(one, other, strict=True)]
-    known = [all(a[i] == b[i] for a, b in shapes) for i in range(len(shapes[0][0]))]
+    sizes = []
+    for axis in range(len(shapes[0][0])):
+        pairs = [(a[axis], b[axis]) for a, b in shapes]
+        if all(a == b for a, b in pairs):
+            sizes.append([a for a, _ in pairs])
+        else:  # the one of both that is unknown already; of two such the one that can be divided better
+            either = [list(each) for each in zip(*pairs, strict=True) if len(set(each)) > 1]
+            sizes.append(max(either, key=lambda each: math.gcd(*each[:2]), default=list(UNLIKE)))
     return tuple([
-        Sample(sig_of(tuple([n if k else UNLIKE[w] for n, k in zip(sample.sig.shape, known, strict=True)]), sample.sig.dtype))
-        for w, sample in enumerate(one)
+        Sample(sig_of(tuple([each[which] for each in sizes]), sample.sig.dtype)) for which, sample in enumerate(one)
     ])  # fmt: skip

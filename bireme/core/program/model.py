@@ -8,7 +8,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.program import running
 from bireme.core.program.building import suspended
-from bireme.core.program.program import Program, leaves, mapped, symbols_of
+from bireme.core.program.program import Operation, Program, leaves, mapped, symbols_of
 from bireme.core.program.variable import Dim, Symbol, symbol_of
 from bireme.core.tensor.tensor import Tensor
 
@@ -54,3 +54,22 @@ class Model:
             return env[x] if isinstance(x, Symbol) else x
 
         return mapped(result, self.results)
+
+    def check(self) -> None:
+        """Raise where a value is read that was not made before, in the block that reads it or around it."""
+        _check(self.plan().operations, set(self.inputs), self.outputs)
+
+
+def _check(operations: list[Operation], known: set[Symbol], results: Sequence[Any]) -> None:
+    known = set(known)
+    for operation in operations:
+        blocks = getattr(operation.call, "labelled", None)
+        for _, block in blocks() if blocks is not None else ():
+            _check(block.operations, known | set(block.inputs), block.results)
+        for x in operation.reads:
+            if isinstance(x, Symbol) and x not in known:
+                raise errors.failure(f"{operation.type} reads {x.name}, which is not made before it", pos=operation.pos)
+        known.update(operation.makes)
+    for x in results:
+        if isinstance(x, Symbol) and x not in known:
+            raise errors.failure(f"{x.name} is made in a branch or a loop only, and used outside of it")
