@@ -462,7 +462,7 @@ def for_enumerate(x):
 @case([UP, DOWN], [t(5.0, 4.0), t(1.0, 2.0)], sizes=True)
 def for_zip(x, y):
     s = bireme.zeros([])
-    for a, b in zip(x, y):
+    for a, b in zip(x, y):  # noqa: B905
         s = s + a * b
     return s
 
@@ -505,7 +505,7 @@ def for_else(x):
 @case([UP, t(3, dtype="int64")], [DOWN, t(2, dtype="int64")])
 def loop_variable_after(x, n):
     i = 0
-    for i in range(n):
+    for i in range(n):  # noqa: B007
         x = x + 1
     return x + i
 
@@ -817,7 +817,7 @@ def int_and_float(x):
 @case(*THREE)
 def prints(x):
     if x.sum() > 0:
-        print("sum", x.sum())
+        print("sum", x.sum())  # noqa: T201
     return x
 
 
@@ -880,7 +880,7 @@ def inplace_method(x):
 @case([UP, t(3, dtype="int64")], [DOWN, t(2, dtype="int64")])
 def inplace_in_held_list(x, n):
     held = [x * 1]
-    for i in range(n):
+    for _ in range(n):
         held[0].add_(bireme.ones([3]))
     return held[0]
 

@@ -48,11 +48,12 @@ SIZES = ("add", "sub", "mul", "floordiv", "mod", "neg")
 @functools.cache
 def _methods() -> dict[int, str]:
     """Methods of Tensor that programs record, by identity."""
-    found = {}
-    for name in (*methods.RECORDED, "__getitem__"):
-        method = getattr(Tensor, name)
-        found[id(method.fget if isinstance(method, property) else method)] = name
-    return found
+    return {id(_method(name)): name for name in (*methods.RECORDED, "__getitem__")}
+
+
+def _method(name: str) -> Any:
+    method = getattr(Tensor, name)
+    return method.fget if isinstance(method, property) else method
 
 
 def name_of(call: Any) -> str | None:
@@ -81,8 +82,7 @@ def call_of(name: Any) -> Callable:
             if found is not None and hasattr(found, "op"):
                 return found
         elif kind == "Tensor" and rest in _methods().values():
-            method = getattr(Tensor, rest)
-            return method.fget if isinstance(method, property) else method
+            return _method(rest)
         elif kind == "changed" and (rest in methods.IN_PLACE or rest == "__setitem__"):
             return methods.changed(rest)
         elif kind == "program" and rest in calls.CALLS:
@@ -302,7 +302,9 @@ class _Reader:
         given = _of(given, dict, "a value")
         kind = None if given.get("dtype") is None else _dtype(given["dtype"])
         shape = None if given.get("shape") is None else self.shape(given["shape"], kind)
-        shapes = [self.shape(x, kind) for x in _of(given["examples"], list, "examples")] if "examples" in given else None
+        shapes = (
+            [self.shape(x, kind) for x in _of(given["examples"], list, "examples")] if "examples" in given else None
+        )
         if shapes is None:
             if shape is None:
                 raise FileFormatError(f"the value {name[:60]!r} has no shape")

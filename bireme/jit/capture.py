@@ -12,6 +12,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.program import building
+from bireme.core.program.control_flow import Undefined
 from bireme.core.program.gradients import update
 from bireme.core.program.model import Model
 from bireme.core.program.program import Program, leaves, mapped
@@ -61,6 +62,9 @@ def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | N
                 made = conversion.to_call(fn)(*given, **named)
         else:
             made = conversion.to_call(fn)(*given, **named)
+        for x in leaves(made):
+            if isinstance(x, Undefined):
+                x._refuse()
         symbols = mapped(symbol_of, made)
     made_model = Model(program, inputs, symbols)
     made_model.check()

@@ -7,9 +7,7 @@ import contextlib
 import functools
 import inspect
 import linecache
-import os
 import sys
-import sysconfig
 import threading
 import types
 import weakref
@@ -64,10 +62,6 @@ def not_to_static(func: Callable | None = None) -> Any:
 
 # ------------------------------------------------------------ whether
 
-_LIBRARIES = tuple(
-    os.path.join(sysconfig.get_paths()[key], "") for key in ("stdlib", "platstdlib")
-)  # what Python brings along, unless it was installed there
-
 
 def _left_alone(fn: types.FunctionType) -> bool:
     """Whether a function belongs to Bireme, Python or a module that is to be ignored."""
@@ -75,7 +69,7 @@ def _left_alone(fn: types.FunctionType) -> bool:
         return True
     module = fn.__module__ or ""
     top = module.partition(".")[0]
-    if top in ("bireme", "numpy", "jax", "scipy") or top in sys.stdlib_module_names and top != "__main__":
+    if top in ("bireme", "numpy", "jax", "scipy") or (top in sys.stdlib_module_names and top != "__main__"):
         return True
     return any(module == name or module.startswith(name + ".") for name in _ignored)
 
@@ -97,7 +91,7 @@ def to_call(fn: Any) -> Any:
     plain = getattr(fn, "__bireme_original__", None)  # a function that was given to to_static
     if plain is not None:
         return to_call(plain)
-    method = getattr(type(fn), "__call__", None)
+    method = inspect.getattr_static(type(fn), "__call__", None)
     if isinstance(method, types.FunctionType) and not _left_alone(method):
         return types.MethodType(rewritten(method), fn)
     return fn
@@ -186,7 +180,7 @@ def _compiled(fn: types.FunctionType) -> types.CodeType | None:
     whole = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
     found = _code_named(_code_named(whole, "__factory"), made.name)
     if _printed:
-        print(ast.unparse(made))
+        print(ast.unparse(made))  # noqa: T201  # asked for by set_code_level
     return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 

@@ -223,9 +223,7 @@ class _Jumps:
         assert loop is not None
         return [at(assign(loop[0] if isinstance(st, ast.Break) else loop[1], ast.Constant(True)), st)]
 
-    def guarded(
-        self, body: list[ast.stmt], jumped: int, loop: tuple[str, str] | None, like: ast.AST
-    ) -> list[ast.stmt]:
+    def guarded(self, body: list[ast.stmt], jumped: int, loop: tuple[str, str] | None, like: ast.AST) -> list[ast.stmt]:
         """Statements that are left out after a jump."""
         if not body or jumped == NEVER:
             return body

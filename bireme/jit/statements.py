@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import bireme
@@ -266,7 +266,7 @@ class Sequence:
         if isinstance(x, Sequence):
             return x
         if isinstance(x, VariableList):
-            return Sequence(calls.recorded(calls.list_length, x), lambda i: x[i])
+            return Sequence(calls.recorded(calls.list_length, x), lambda i: calls.recorded(calls.list_item, x, i))
         if isinstance(x, Variable) and x.ndim and isinstance(x.shape[0], Dim):
             return Sequence(_variable(x.shape[0]), lambda i: x[i])
         return None
@@ -344,7 +344,7 @@ def _print(*given: Any, **kwargs: Any) -> None:
     if current() is not None and any(isinstance(x, (Variable, VariableList, Dim)) for x in leaves((given, kwargs))):
         calls.recorded(calls.print_values, *given, **kwargs)
     else:
-        print(*given, **kwargs)
+        print(*given, **kwargs)  # noqa: T201  # the user does
 
 
 def _extreme(python: Callable, tensors: Callable) -> Callable:
@@ -365,7 +365,7 @@ def _list(*given: Any) -> Any:
     return given[0] if given and isinstance(given[0], VariableList) else list(*given)
 
 
-def _sum(x: Iterable[Any], *start: Any) -> Any:
+def _sum(x: Any, *start: Any) -> Any:
     sequence = Sequence.of(x)
     if sequence is None:
         return sum(x, *start)

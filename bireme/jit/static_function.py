@@ -6,6 +6,7 @@ function, with branches and loops over tensors in it.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import textwrap
@@ -78,6 +79,8 @@ class StaticFunction:
         self._last: tuple | None = None
         self._tried = False
         self._bound: dict[int, Any] = {}
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__qualname__ = getattr(function, "__qualname__", self.__name__)
         functools.update_wrapper(self, function)
 
     # ---------------------------------------------------------- calls
@@ -132,7 +135,9 @@ class StaticFunction:
         key = self._key(given, named)
         found = self._models.get(key)
         if found is None:
-            model = capture.captured(self._function, given, named, self._owner if isinstance(self._owner, Layer) else None)
+            model = capture.captured(
+                self._function, given, named, self._owner if isinstance(self._owner, Layer) else None
+            )
             found = self._models[key] = ConcreteProgram(model, self._function)
         return found
 
@@ -172,17 +177,17 @@ class StaticFunction:
     ) -> ConcreteProgram:
         """The graph for inputs of given specs; by default those of ``to_static``, or of the last call."""
         if input_spec is not None:
-            args, kwargs = tuple(capture.checked_specs("input_spec", input_spec)), {}
-            given, named = mapped(capture.spec_of, (args, kwargs))
+            given = tuple(capture.checked_specs("input_spec", input_spec))
             owner = self._owner if isinstance(self._owner, Layer) else None
-            return ConcreteProgram(capture.captured(self._function, given, named, owner), self._function)
+            return ConcreteProgram(capture.captured(self._function, given, {}, owner), self._function)
         if self._input_spec is None and self._last is None:
             raise errors.failure(
                 f"{self.__name__} was not called yet, so the shapes of its inputs are not known",
                 hint="give input_spec to to_static, or call it once",
                 kind=errors.ArgumentError,
             )
-        return self._captured(*(self._last if self._input_spec is None else ((), {})))
+        args, kwargs = ((), {}) if self._last is None or self._input_spec is not None else self._last
+        return self._captured(args, kwargs)
 
     @property
     def program_cache(self) -> Any:
@@ -207,12 +212,10 @@ class StaticFunction:
     @property
     def code(self) -> str:
         """The function, as it is rewritten to be captured."""
-        fn = getattr(self._function, "__func__", self._function)
+        fn: Any = getattr(self._function, "__func__", self._function)
         node = conversion.node_of(fn.__code__)
         if node is None:
             return textwrap.dedent(inspect.getsource(fn))
-        import ast
-
         made = conversion._function(node, fn)
         return ast.unparse(ast.fix_missing_locations(made))
 

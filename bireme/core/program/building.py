@@ -35,7 +35,9 @@ class Builder:
 
     def __init__(self, program: Program | None = None):
         self._program = program  # None: the default main program, whichever that is
-        self.changed: list[dict[int, tuple[Any, Symbol]]] = []  # by each block that is recorded: variables, as they were
+        self.changed: list[
+            dict[int, tuple[Any, Symbol]]
+        ] = []  # by each block that is recorded: variables, as they were
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
     @property
@@ -198,8 +200,10 @@ def _by_example(operation: Operation, which: int) -> Any:
     """
     found: list[Any] = []
     refused = None
-    rows = max([s.sig.shape[0] for x in operation.reads 
-        if (s := _sample(x, which)) and s.items is None and s.sig.ndim > 1], default=1)
+    rows = max(
+        [s.sig.shape[0] for x in operation.reads if (s := _sample(x, which)) and s.items is None and s.sig.ndim > 1],
+        default=1,
+    )
     for fill in (np.zeros, np.ones, _counting, functools.partial(_parts, rows)):
         if found and fill not in (np.ones, _counting):
             break

@@ -94,7 +94,7 @@ def size_of(n: int) -> Tensor:
 @acting
 def print_values(*given: Any, **kwargs: Any) -> None:
     """Print tensors and other things whenever the program runs."""
-    print(*given, **kwargs)
+    print(*given, **kwargs)  # noqa: T201  # what the program does
 
 
 @acting
@@ -136,6 +136,5 @@ def _item(self: VariableList, index: Any) -> Any:
 def install() -> None:
     """Give VariableList the methods of a list."""
     changing = {"append": list_append, "extend": list_extend, "__setitem__": list_with, "pop": list_without}
-    for name, call in changing.items():
-        setattr(VariableList, name, _changing(call))
-    setattr(VariableList, "__getitem__", _item)
+    for name, method in {"__getitem__": _item, **{name: _changing(call) for name, call in changing.items()}}.items():
+        setattr(VariableList, name, method)

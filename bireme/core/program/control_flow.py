@@ -37,7 +37,9 @@ class Undefined:
             raise self.reason
         raise UnboundLocalError(f"local variable {self.name!r} is used before it has a value")
 
-    __getattr__ = __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
+    __getattr__ = __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __add__ = __radd__ = __mul__ = __rmul__ = (
+        _refuse
+    )
     __sub__ = __rsub__ = __truediv__ = __lt__ = __gt__ = __le__ = __ge__ = __neg__ = _refuse
 
 
@@ -251,9 +253,9 @@ def loop(
         for n, x in enumerate(extra):
             x._become(inputs.get(("inplace", n), x.symbol))
         try:
-            symbols = list(inputs.values())
-            asked = Recorded(builder, lambda: test(*_variables(program, given)), symbols)  # noqa: B023
-            taken = Recorded(builder, lambda: _listed(step(*_variables(program, given))), symbols)  # noqa: B023
+            own = list(inputs.values())
+            asked = Recorded(builder, lambda: test(*_variables(program, given)), own)  # noqa: B023
+            taken = Recorded(builder, lambda: _listed(step(*_variables(program, given))), own)  # noqa: B023
         finally:
             for x, old in were:
                 x._become(old)
@@ -403,15 +405,15 @@ def _is_value(x: Any) -> bool:
     return isinstance(x, (Symbol, Tensor, bool, int, float, np.number, np.bool_)) and not _is_list(x)
 
 
+_PLAIN = (str, bytes, bool, int, float, complex, frozenset, type(None))
+
+
 def _same(x: Any, y: Any) -> bool:
     if x is y:
         return True
     if isinstance(x, (Symbol, Tensor)) or isinstance(y, (Symbol, Tensor)):
         return False
-    try:
-        return type(x) is type(y) and bool(x == y)
-    except Exception:
-        return False
+    return type(x) is type(y) and isinstance(x, _PLAIN) and x == y
 
 
 def _stops(x: Any) -> bool:
@@ -470,9 +472,13 @@ def _common(where: str, values: list[Any], loop: bool = False) -> tuple[Sample, 
     for x in tensors[1:]:
         other = _samples(x)
         if other[0].sig.dtype is not found[0].sig.dtype or other[0].sig.ndim != found[0].sig.ndim:
-            told = [f"{s[0].sig.dtype.name} of {s[0].sig.ndim} dimensions" for s in (found, other)]
-            what = "a loop whose values keep dtype and number of dimensions" if loop else "branches that give alike tensors"
-            raise errors.bad(where, f"{what}, as {told[0]}", described=told[1])
+            described = [f"{s[0].sig.dtype.name} of {s[0].sig.ndim} dimensions" for s in (found, other)]
+            what = (
+                "a loop whose values keep dtype and number of dimensions"
+                if loop
+                else "branches that give alike tensors"
+            )
+            raise errors.bad(where, f"{what}, as {described[0]}", described=described[1])
         found = _widened(found, other)
     return tuple([Sample(sample.sig) for sample in found])
 
