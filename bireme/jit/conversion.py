@@ -56,7 +56,8 @@ def not_to_static(func: Callable | None = None) -> Any:
     """
     if func is None:
         return not_to_static
-    getattr(func, "__func__", func).__bireme_converted__ = True
+    plain: Any = getattr(func, "__func__", func)
+    plain.__bireme_converted__ = True
     return func
 
 
@@ -204,7 +205,7 @@ def _without_defaults(args: ast.arguments) -> ast.arguments:
     none = ast.Constant(None)
     bare = [[ast.arg(a.arg) for a in group] for group in (args.posonlyargs, args.args, args.kwonlyargs)]
     rest = [None if a is None else ast.arg(a.arg) for a in (args.vararg, args.kwarg)]
-    keywords = [None if d is None else none for d in args.kw_defaults]
+    keywords: list[ast.expr | None] = [None if d is None else none for d in args.kw_defaults]
     return ast.arguments(bare[0], bare[1], rest[0], bare[2], keywords, rest[1], [none for _ in args.defaults])
 
 

@@ -370,7 +370,8 @@ def _sum(x: Any, *start: Any) -> Any:
     if sequence is None:
         return sum(x, *start)
     if isinstance(x, VariableList):
-        return bireme.add_n(x) + (start[0] if start else 0)
+        held: Any = x
+        return bireme.add_n(held) + (start[0] if start else 0)
     return bireme.sum(x, 0) + (start[0] if start else 0)
 
 
