@@ -487,6 +487,8 @@ def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[s
         tensors = _tensors(graph.get("tensors"), arrays)
         reader = _Reader(graph, tensors)
         functions = _of(graph.get("functions"), dict, "functions")
+        if "forward" not in functions or not all(name.isidentifier() and name[0] != "_" for name in functions):
+            raise FileFormatError("its functions are not forward and others by their names")
         return {name: reader.model(given) for name, given in functions.items()}, tensors, graph
     except FileFormatError as e:
         raise errors.bad(where, "a program that jit.save wrote", described=str(e), kind=FileFormatError) from None

@@ -152,7 +152,7 @@ class TranslatedLayer(Layer):
             elif t.persistable:
                 self._buffers[name] = t
         for name in self._models:
-            if name != "forward":
+            if not hasattr(Layer, name):  # what a layer has is never hidden
                 self.__dict__[name] = _Function(self, name)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
