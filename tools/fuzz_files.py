@@ -72,8 +72,9 @@ FORMATS: dict[str, Format] = {"program": Format(_saved, _load_saved)}
 
 
 def _bytes_changed(data: bytes, rng: random.Random) -> bytes:
-    kind = rng.randrange(6)
-    at = rng.randrange(len(data)) if data else 0
+    if not data:
+        return rng.randbytes(rng.randrange(1, 40))
+    kind, at = rng.randrange(6), rng.randrange(len(data))
     if kind == 0:
         return data[:at]
     if kind == 1:

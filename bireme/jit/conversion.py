@@ -223,7 +223,6 @@ def _tree(filename: str, text: str) -> ast.Module | None:
 
 def node_of(code: types.CodeType) -> Any:
     """The node of a function in the source; None where there is none, or several that it may be."""
-    linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename))
     tree = _tree(code.co_filename, text) if text else None
     if tree is None:
