@@ -1,6 +1,8 @@
 """A world of one process: what programs written for several do when they run alone.
 
-Answers that are literals here are those of Paddle 3.2.2 on one process, unless a test says otherwise.
+Where Paddle 3.2.2 answers on one process (ranks, strategies, topologies, names of parameters, placements), the literals
+are its answers. Where it raises an error or returns None there (collectives, cross entropy over divided classes, layers
+for sequences, a pipeline's step), what is expected follows from the definition for one process.
 """
 
 import os
