@@ -7,6 +7,7 @@ unknown. Nothing is computed. A size that differs between both is unknown in the
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
-from bireme.core.graph.graph import sig_of
+from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.program.program import SIZES, Operation, Program, mapped, samples_of
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
@@ -145,10 +146,30 @@ def together(fn: Any, trees: list[Any]) -> Any:
 def example(operation: Operation, which: int) -> Any:
     """What a call gives for one set of sizes: Samples in the structure of its result."""
     with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
+        made = getattr(operation.call, "op", None)
+        if getattr(made, "result_rule", None) is not None:
+            return _by_rule(made, operation, which)
         try:
             return _without_values(operation, which)
         except _Unreadable:
             return _by_example(operation, which)
+
+
+def _by_rule(made: Any, operation: Operation, which: int) -> Any:
+    """What a call gives whose function says so itself."""
+
+    def standing_in(x: Any) -> Any:
+        sample = _sample(x, which)
+        if sample is None:
+            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+        return sample.sig
+
+    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    given = {**made.signature.bind(args, kwargs), "unknown": UNLIKE[which]}
+    wanted = inspect.signature(made.result_rule).parameters
+    return mapped(
+        lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted})
+    )
 
 
 class _Unreadable(Exception):
