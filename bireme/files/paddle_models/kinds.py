@@ -90,7 +90,7 @@ _same("x filter", "conv2d depthwise_conv2d conv3d conv3d_transpose")
 _same("x filter output_size:ints", "conv2d_transpose depthwise_conv2d_transpose")
 _same("x kernel_size:ints", "pool2d pool3d")
 _same(
-    "x out_size:ints size_tensor:list scale_tensor",
+    "x out_size:ints size_tensor:ints scale_tensor",
     "linear_interp bilinear_interp trilinear_interp bicubic_interp nearest_interp",
 )
 _same("x scale bias", "instance_norm")
