@@ -41,7 +41,7 @@ class Declared:
 class Graph:
     """A program: its main block, inputs, outputs (key and name) and parameters."""
 
-    __slots__ = ("block", "inputs", "outputs", "parameters", "legacy")
+    __slots__ = ("block", "inputs", "outputs", "parameters", "legacy", "unsaved")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Graph:
         outputs: list[tuple[Any, str]],
         parameters: list[Declared],
         legacy: bool,
+        unsaved: tuple = (),  # keys of values that are declared as parameters, and that no file has
     ):
         self.block, self.inputs, self.outputs, self.parameters = block, inputs, outputs, parameters
-        self.legacy = legacy
+        self.legacy, self.unsaved = legacy, unsaved

@@ -7,12 +7,16 @@ attributes by name. `:ints`, `:int` and `:number` mark operands that are numbers
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from bireme import _C_ops, tensor
+from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
+from bireme.core.program.building import current
+from bireme.core.program.program import Operation
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.paddle_models import sequences
 from bireme.nn import functional
@@ -60,6 +64,18 @@ def kind(names: str, spec: str, many: bool = False) -> Callable[[Callable], Call
     return declare
 
 
+def whole(call: Callable) -> Callable:
+    """A function that is recorded as one call: it does what variables cannot, and is made when there are values."""
+
+    @functools.wraps(call)
+    def record(*args: Any, **kwargs: Any) -> Any:
+        builder = current()
+        assert builder is not None
+        return builder.append(Operation(call, call.__name__.strip("_"), args, kwargs, errors.position()))
+
+    return record
+
+
 def _same(spec: str, names: str, many: bool = False) -> None:
     """Kinds that are the kernels of the same names."""
     for name in names.split():
@@ -68,11 +84,11 @@ def _same(spec: str, names: str, many: bool = False) -> None:
 
 _same("x", """
     abs acos acosh asin asinh atan atanh bitwise_not ceil celu channel_shuffle conj cos cosh cumprod det digamma elu erf
-    erfinv exp expm1 flatten flip floor fold gelu hardshrink hardsigmoid hardtanh i0 i0e i1 i1e imag inverse isfinite isinf
+    erfinv exp expm1 flatten flip floor fold gelu hardshrink hardsigmoid i0 i0e i1 i1e imag inverse isfinite isinf
     isnan leaky_relu lgamma log log10 log1p log2 log_softmax logical_not logit logsigmoid logcumsumexp maxout mode kthvalue
     nonzero numel pixel_shuffle pixel_unshuffle pow real reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh
     softmax softplus softshrink softsign sqrt square stanh tan tanh temporal_shift thresholded_relu trace transpose tril
-    triu trunc unfold diag diagonal angle as_complex as_real squared_l2_norm argsort
+    triu unfold diag diagonal angle as_complex as_real squared_l2_norm argsort
     is_empty frame l1_norm fft_c2c fft_r2c fft_c2r lp_pool2d fractional_max_pool2d
     fractional_max_pool3d max_pool2d_with_index max_pool3d_with_index repeat_interleave
     """)  # fmt: skip
@@ -121,10 +137,19 @@ _same("x label", "kldiv_loss")
 _same("input label", "huber_loss bce_loss log_loss")
 _same("x weight", "embedding")
 _same("sorted_sequence values", "searchsorted")
-_same("x y rtol:number atol:number", "isclose allclose")
 _same("x weights minlength:int", "bincount")
 _same("x indices output_size:ints", "unpool unpool3d")
 _same("inputs:list", "add_n")
+
+
+@kind("isclose", "x y rtol:number atol:number")
+def _isclose(x: Tensor, y: Tensor, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
+    return tensor.isclose(x, y, float(rtol), float(atol), equal_nan)
+
+
+@kind("allclose", "x y rtol:number atol:number")
+def _allclose(x: Tensor, y: Tensor, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
+    return tensor.allclose(x, y, float(rtol), float(atol), equal_nan)
 
 
 @kind("meshgrid", "inputs:list", many=True)
@@ -172,6 +197,16 @@ def _tanh_shrink(x: Tensor) -> Tensor:
 @kind("brelu", "x")
 def _brelu(x: Tensor, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
     return tensor.clip(x, t_min, t_max)
+
+
+@kind("hardtanh", "x")
+def _hardtanh(x: Tensor, t_min: float = -1.0, t_max: float = 1.0) -> Tensor:
+    return functional.hardtanh(x, t_min, t_max)
+
+
+@kind("trunc", "input")
+def _trunc(input: Tensor) -> Tensor:
+    return tensor.trunc(input)
 
 
 @kind("rrelu", "x")
@@ -431,12 +466,18 @@ def _write(
         index[axis] = start if axis in decrease_axes else slice(start, end, step)
     for axis in sorted(none_axes, reverse=True):
         values = tensor.squeeze(values, axis)
-    made = tensor.assign(x)
-    made[tuple(index)] = tensor.cast(values, x.dtype)
+    return _written(x, tuple(index), tensor.cast(values, x.dtype))
+
+
+@whole
+def _written(x: Tensor, index: tuple, values: Tensor) -> Tensor:
+    made = x.clone()  # type: ignore[attr-defined]  # a method of the operators
+    made[index] = values
     return made
 
 
 @kind("index_elementwise_get", "x index:list")
+@whole
 def _index_elementwise_get(x: Tensor, index: list[Tensor], **attributes: Any) -> Tensor:
     return x[tuple(index)]
 
@@ -516,8 +557,8 @@ def _bernoulli(x: Tensor) -> Tensor:
 
 
 @kind("sequence_mask", "x max_len:int")
-def _sequence_mask(x: Tensor, max_len: Any, out_dtype: str = "int64") -> Tensor:
-    return functional.sequence_mask(x, None if isinstance(max_len, int) and max_len < 0 else max_len, out_dtype)
+def _sequence_mask(x: Tensor, max_len: Any, out_dtype: str = "int64", dtype: str | None = None) -> Tensor:
+    return functional.sequence_mask(x, None if isinstance(max_len, int) and max_len < 0 else max_len, dtype or out_dtype)
 
 
 @kind("label_smooth", "label prior_dist")
@@ -548,6 +589,14 @@ def _cholesky(x: Tensor, upper: bool = False) -> Tensor:
 @kind("nan_to_num", "x")
 def _nan_to_num(x: Tensor, **attributes: Any) -> Tensor:
     return tensor.nan_to_num(x, **attributes)
+
+
+@kind("flatten2", "x")
+def _flatten2(x: Tensor, axis: int = 1) -> Tensor:
+    if axis == 0:
+        return tensor.reshape(x, [1, -1])
+    rest = tensor.flatten(x, axis) if axis < x.ndim else tensor.unsqueeze(x, [axis])
+    return tensor.flatten(rest, 0, axis - 1)
 
 
 @kind("fill_diagonal", "x")
@@ -748,6 +797,7 @@ def _deformable_conv(
 
 
 @kind("rnn", "x pre_state:list weight_list:list sequence_length dropout_state_in")
+@whole
 def _rnn(
     x: Tensor,
     pre_state: list[Tensor],

@@ -16,7 +16,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.program.building import suspended
 from bireme.core.program.variable import Dim
 from bireme.core.tensor.tensor import Tensor
-from bireme.ops.creation.tensors import to_tensor
+from bireme.ops import to_tensor
 
 MAX = 256  # elements of what is kept as numbers
 

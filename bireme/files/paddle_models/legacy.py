@@ -23,6 +23,13 @@ conv3d = conv3d: Input>x Filter>filter; ; Output
 conv2d_transpose = conv2d_transpose: Input>x Filter>filter; ; Output
 depthwise_conv2d_transpose = depthwise_conv2d_transpose: Input>x Filter>filter; ; Output
 conv3d_transpose = conv3d_transpose: Input>x Filter>filter; ; Output
+trunc = trunc: X>input; ; Out
+masked_fill = masked_fill: X>x Mask>mask Value>value; ; Out
+swiglu = swiglu: x>x y>y; ; out
+fractional_max_pool2d = fractional_max_pool2d: x>x; ; out mask
+fractional_max_pool3d = fractional_max_pool3d: x>x; ; out mask
+lp_pool2d = lp_pool2d: x>x; ; out
+deformable_conv_v1 = deformable_conv: Input>x Offset>offset Filter>filter; ; Output
 deformable_conv = deformable_conv: Input>x Offset>offset Filter>filter Mask>mask; ; Output
 pool2d = pool2d: X>x; ksize>kernel_size; Out
 pool3d = pool3d: X>x; ksize>kernel_size; Out
@@ -134,7 +141,7 @@ expand_as_v2 = expand_as: X>x Y>y; ; Out
 tile = tile: X>x RepeatTimes>repeat_times repeat_times_tensor>repeat_times; ; Out
 slice = slice: Input>input StartsTensor>starts EndsTensor>ends StartsTensorList>starts EndsTensorList>ends; ; Out
 strided_slice = strided_slice: Input>x StartsTensor>starts EndsTensor>ends StridesTensor>strides StartsTensorList>starts EndsTensorList>ends StridesTensorList>strides; decrease_axis> infer_flags>; Out
-set_value = set_value: Input>x ValueTensor>values StartsTensorList>starts EndsTensorList>ends StepsTensorList>steps; dtype> bool_values> fp32_values> int32_values> int64_values> fp64_values> fp16_values>; Out
+set_value = set_value: Input>x ValueTensor>values StartsTensorList>starts EndsTensorList>ends StepsTensorList>steps; dtype> shape>shape bool_values> fp32_values> int32_values> int64_values> fp64_values> fp16_values>; Out
 gather = gather: X>x Index>index Axis>axis; overwrite>; Out
 gather_nd = gather_nd: X>x Index>index; ; Out
 index_select = index_select: X>x Index>index; dim>axis; Out
@@ -185,7 +192,7 @@ histogram = histogram: X>input Weight>weight; ; Out
 grid_sampler = grid_sample: X>x Grid>grid; ; Output
 affine_grid = affine_grid: Theta>input OutputShape>output_shape; ; Output
 label_smooth = label_smooth: X>label PriorDist>prior_dist; ; Out
-sequence_mask = sequence_mask: X>x MaxLenTensor>max_len; maxlen>max_len; Y
+sequence_mask = sequence_mask: X>x MaxLenTensor>max_len; maxlen>max_len out_dtype>dtype; Y
 softmax_with_cross_entropy = cross_entropy_with_softmax: Logits>input Label>label; ; Softmax Loss
 nll_loss = nll_loss: X>input Label>label Weight>weight; ; Out Total_weight
 bce_loss = bce_loss: X>input Label>label; ; Out
@@ -288,6 +295,8 @@ def _attributes(op: Op, row: _Row, name: str, found: dict[str, Any]) -> tuple[st
         name = "tril" if attrs.pop("lower", True) else "triu"
     if op.kind == "set_value":
         name = "set_value_with_tensor" if "values" in found else "set_value"
+        if name == "set_value_with_tensor":
+            attrs = {n: x for n, x in attrs.items() if n not in ("shape", "values")}
         if name == "set_value" and "values" not in attrs:
             plain = [attrs[n] for n in attrs if n.endswith("_values") and attrs[n]]
             attrs["values"] = plain[0] if plain else []

@@ -36,7 +36,8 @@ def read(data: bytes) -> Graph:
         raise FileFormatError(f"a program of {len(regions)} regions")
     reader = _Reader()
     block = reader.region(regions[0], 0)
-    return Graph(block, reader.inputs, [out for _, out in sorted(reader.outputs.items())], reader.parameters, False)
+    outputs = [out for _, out in sorted(reader.outputs.items())]
+    return Graph(block, reader.inputs, outputs, reader.parameters, False, tuple(reader.unsaved))
 
 
 def _get(of: Any, key: str, kind: type) -> Any:
@@ -52,6 +53,7 @@ class _Reader:
         self.inputs: list[Declared] = []
         self.outputs: dict[int, tuple[int, str]] = {}
         self.parameters: list[Declared] = []
+        self.unsaved: list[int] = []
         self.ops = self.values = 0
 
     def region(self, given: Any, depth: int) -> Block:
@@ -106,7 +108,10 @@ class _Reader:
         trained = not (isinstance(said, list) and len(said) > 1 and said[1])
         found = _declared(given.get("O"), attrs[3])
         found.trained = trained and bool(attrs[1])
-        self.parameters.append(found)
+        if isinstance(said, list) and said and not said[0]:
+            self.unsaved.append(found.key)  # not persistable
+        else:
+            self.parameters.append(found)
 
 
 def _declared(given: Any, name: Any) -> Declared:

@@ -26,6 +26,7 @@ from bireme.files.pdparams import tensor_of
 from bireme.ops import full, reshape
 
 MAX_DEPTH = 50  # of branches and loops inside each other
+UNSAVED = object()  # a value that no file has: the state of a generator of random numbers
 STATISTICS = {  # operands that are gathered while a network is trained, not learned
     "batch_norm": ("mean", "variance", "Mean", "Variance"), "sync_batch_norm": ("mean", "variance", "Mean", "Variance"),
     "spectral_norm": ("u", "v", "U", "V"),
@@ -42,6 +43,8 @@ def translate(graph: Graph, values: dict[str, np.ndarray]) -> Model:
             gathered = _gathered(graph)
             for each in graph.parameters:
                 scope[each.key] = _held(each, values[each.name], each.key in gathered)
+            for key in graph.unsaved:
+                scope[key] = UNSAVED
         inputs = []
         for each in graph.inputs:
             inputs.append(work.input(program, each, each.name, each.shape, each.dtype))
@@ -198,7 +201,7 @@ class _Work:
         if mode in ("ints", "int", "number"):
             if isinstance(x, Known):
                 found = x.numbers()
-                return found if mode == "ints" else _one(found)
+                return found if mode == "ints" else _one(found, mode == "int")
             if isinstance(x, list):
                 found = [_one(y.numbers()) if isinstance(y, Known) else y for y in x]
                 return [reshape(y, []) if isinstance(y, Tensor) and y.ndim else y for y in found]
@@ -223,7 +226,7 @@ class _Work:
         found = scope.get(key)
         if found is None:
             raise FileFormatError(f"the value {str(key)[:60]!r}, which nothing has computed")
-        return found
+        return None if found is UNSAVED else found
 
     def bind(self, op: Op, results: tuple, scope: dict[Any, Any]) -> None:
         """Give results in order their keys; an operation in place changes its first operand too."""
@@ -280,9 +283,11 @@ class _Work:
         return control_flow.loop(self.builder, "while", lambda *given: given[0], body, begin)
 
 
-def _one(found: list[Any]) -> Any:
+def _one(found: list[Any], whole: bool = False) -> Any:
     if len(found) != 1:
         raise FileFormatError(f"{len(found)} numbers where one is expected")
+    if whole and isinstance(found[0], float):
+        return int(found[0])
     return found[0]
 
 
