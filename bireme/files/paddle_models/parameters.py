@@ -16,7 +16,7 @@ from bireme.files.source import Source, size_of
 
 def combined(path: str, declared: Sequence[Declared]) -> dict[str, np.ndarray]:
     """Read the parameters of a `.pdiparams` file."""
-    found = {}
+    found: dict[str, np.ndarray] = {}
     with open(path, "rb", buffering=0) as file:
         source = Source(file, size_of(file))
         for each in sorted(declared, key=lambda d: d.name.encode("utf-8", "surrogatepass")):

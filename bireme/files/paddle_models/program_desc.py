@@ -24,7 +24,8 @@ class _Var:
     __slots__ = ("name", "kind", "dtype", "shape", "lod_level", "persistable", "is_parameter", "stop_gradient")
 
     def __init__(self) -> None:
-        self.name, self.kind, self.dtype, self.shape, self.lod_level = "", DENSE, 5, [], 0
+        self.name, self.kind, self.dtype, self.lod_level = "", DENSE, 5, 0
+        self.shape: list[int] = []
         self.persistable = self.is_parameter = self.stop_gradient = False
 
 
@@ -55,7 +56,9 @@ def read(data: bytes) -> Graph:
             for name, value in op.attrs.items():
                 if isinstance(value, _BlockIndex):
                     if not block.index < value < len(blocks):  # no block holds itself
-                        raise FileFormatError(f"operation {op.kind[:60]!r} with the block {int(value)} in {name[:60]!r}")
+                        raise FileFormatError(
+                            f"operation {op.kind[:60]!r} with the block {int(value)} in {name[:60]!r}"
+                        )
                     op.blocks.append(by_index[int(value)])
     return _graph(blocks[0][0], [v for _, found in blocks for v in found])
 
@@ -167,7 +170,9 @@ def _tensor(view: memoryview, start: int, end: int) -> tuple[int, list[int]]:
 
 
 def _op(view: memoryview, start: int, end: int, count: _Count) -> Op:
-    name, inputs, outputs, attrs = "", {}, {}, {}
+    name, attrs = "", {}
+    inputs: dict[str, list[str]] = {}
+    outputs: dict[str, list[str]] = {}
     for number, kind, a, b in wire.fields(view, start, end):
         if number in (1, 2):
             wire.expect(kind, wire.BYTES, a)
@@ -211,7 +216,8 @@ _DEFAULTS = {_INT: 0, _FLOAT: 0.0, _TEXT: "", _BOOL: False, _BLOCK: 0, _DOUBLE: 
 
 
 def _attr(view: memoryview, start: int, end: int) -> tuple[str, Any]:
-    name, kind_of, values = "", None, {}
+    name, kind_of = "", None
+    values: dict[int, list[tuple[int, int, int]]] = {}
     for number, kind, a, b in wire.fields(view, start, end):
         if number == 1:
             wire.expect(kind, wire.BYTES, a)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -298,7 +298,7 @@ def _nothing(like: Any) -> Tensor:
     return full([1 if isinstance(n, Dim) else n for n in like.shape], 0, like.dtype)
 
 
-def _changed(blocks: list[Block | None]) -> list[Any]:
+def _changed(blocks: Sequence[Block | None]) -> list[Any]:
     """Keys that the operations of blocks give a value, in order: those of outer values are changed by them."""
     found: dict[Any, None] = {}
     left = [b for b in blocks if b is not None]

@@ -24,7 +24,7 @@ def _starts(lengths: jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
     return nowhere.at[first].set(number, mode="drop"), nowhere.at[last].set(number, mode="drop")
 
 
-@op(internal=True, dtypes=FLOAT, promote="x h gates candidate")
+@op(internal=True, dtypes=FLOAT, promote="x h gates candidate", upcast=True)
 def gated_sequences(
     x: Tensor, h: Tensor | None, gates: Tensor, candidate: Tensor, lengths: Tensor, reverse: bool, origin: bool
 ) -> Tensor:
@@ -61,7 +61,7 @@ def _(x, h, gates, candidate, lengths, reverse, origin):
         raise _misfit("gated_sequences(h)", f"shape [{lengths.shape[0]}, {width}]", h)
 
 
-@op(internal=True, differentiable=False, promote="emission transition")
+@op(internal=True, differentiable=False, dtypes=FLOAT, promote="emission transition", upcast=True)
 def crf_path(emission: Tensor, transition: Tensor, lengths: Tensor) -> Tensor:
     """The best path of tags of each sequence, for scores [rows, tags] and transitions [tags + 2, tags].
 
@@ -76,7 +76,9 @@ def crf_path(emission: Tensor, transition: Tensor, lengths: Tensor) -> Tensor:
         best = jnp.where(first >= 0, begin, jnp.max(through, axis=0)) + given
         return best, (best, jnp.argmax(through, axis=0))
 
-    _, (scores, before) = lax.scan(forward, jnp.zeros_like(emission[0] if emission.shape[0] else begin), (emission, starts))
+    _, (scores, before) = lax.scan(
+        forward, jnp.zeros_like(emission[0] if emission.shape[0] else begin), (emission, starts)
+    )
 
     def backward(tag, now):
         score, back, last = now
