@@ -165,6 +165,20 @@ def program(*parts):
     return field(1, field(1, 0) + field(2, -1) + b"".join(parts))
 
 
+def blocks(first, *others):
+    """A program of several blocks."""
+    return b"".join(
+        field(1, field(1, i) + field(2, i and 0) + b"".join(parts)) for i, parts in enumerate((first, *others))
+    )
+
+
+def holding(kind, inputs, outputs, block, **attrs):
+    """An operation with a block of its own."""
+    body = slots(1, inputs) + slots(2, outputs) + field(3, kind.encode())
+    body += field(4, field(1, b"sub_block") + field(2, 8) + field(12, block))
+    return field(4, body + b"".join(attr(n, v) for n, v in attrs.items()))
+
+
 def record(x):
     codes = {"float32": 5, "int64": 3}
     text = field(1, codes[str(x.dtype)]) + b"".join(field(2, n) for n in x.shape)
@@ -257,6 +271,30 @@ def test_sequences_of_fluid(tmp_path, reverse, origin, lengths):
     assert path.numpy().tolist() == viterbi(states @ held["out"], held["crf"], lengths).tolist()
     if 0 not in lengths:
         close(last.numpy(), states[np.cumsum(lengths) - 1])
+
+
+def test_branches_of_fluid(tmp_path):
+    """A block for each case, of which one is run, and a choice between what they have given."""
+    yes = [op("scale", {"X": ["x"]}, {"Out": ["a"]}, scale=2.0, bias=0.0, bias_after_scale=True)]
+    no = [op("scale", {"X": ["x"]}, {"Out": ["b"]}, scale=1.0, bias=-1.0, bias_after_scale=True)]
+    first = [
+        var("x", 5, [-1, 2]),
+        op("feed", {"X": ["feed"]}, {"Out": ["x"]}, col=0),
+        op("reduce_sum", {"X": ["x"]}, {"Out": ["s"]}, dim=[0], keep_dim=False, reduce_all=True),
+        op("fill_constant", {}, {"Out": ["zero"]}, shape=[], value=0.0, dtype=5),
+        op("greater_than", {"X": ["s"], "Y": ["zero"]}, {"Out": ["c"]}),
+        op("logical_not", {"X": ["c"]}, {"Out": ["d"]}),
+        op("cast", {"X": ["c"]}, {"Out": ["which"]}, in_dtype=0, out_dtype=2),
+        holding("conditional_block", {"Cond": ["c"], "Input": ["x"]}, {"Out": ["a"], "Scope": ["_"]}, 1, is_scalar_condition=True),
+        holding("conditional_block", {"Cond": ["d"], "Input": ["x"]}, {"Out": ["b"], "Scope": ["_"]}, 2, is_scalar_condition=True),
+        op("select_input", {"X": ["b", "a"], "Mask": ["which"]}, {"Out": ["y"]}),
+        op("fetch", {"X": ["y"]}, {"Out": ["fetch"]}, col=0),
+    ]  # fmt: skip
+    (tmp_path / "x.pdmodel").write_bytes(blocks(first, yes, no))
+    model = paddle_models.load(tmp_path / "x")
+    for sign in (1, -1):
+        x = sign * np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+        assert model.run(x)[0].numpy().tolist() == (x * 2 if sign > 0 else x - 1).tolist()
 
 
 # ---------------------------------------------------------------- hostile files

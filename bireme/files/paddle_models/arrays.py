@@ -1,4 +1,4 @@
-"""Arrays of tensors in programs: lists that grow while the program is read."""
+"""Arrays of tensors in programs: lists, which are one value each where a loop changes them."""
 
 from __future__ import annotations
 
@@ -7,63 +7,67 @@ from typing import Any
 
 from bireme import tensor
 from bireme.core.base.errors import FileFormatError
+from bireme.core.program import calls
+from bireme.core.program.variable import VariableList
 from bireme.files.paddle_models import known
 from bireme.files.paddle_models.graph import Op
 
 
-class Array(list):
-    """An array of tensors."""
-
-
 def _slots(op: Op, *names: str) -> list[Any]:
     """Keys of operands, whichever format they come from."""
-    if not isinstance(op.inputs, dict):
-        return list(op.inputs)
-    return [op.inputs[name][0] if op.inputs.get(name) else 0 for name in names]
+    found = [op.inputs[n][0] if op.inputs.get(n) else 0 for n in names] if isinstance(op.inputs, dict) else op.inputs
+    if len(found) != len(names):
+        raise FileFormatError(f"the operation {op.kind[:60]!r} with {len(found)} operands")
+    return list(found)
 
 
 def _out(op: Op) -> Any:
-    keys = op.outputs["Out"] if isinstance(op.outputs, dict) else op.outputs
+    keys = op.outputs.get("Out", []) if isinstance(op.outputs, dict) else op.outputs
     if not keys:
         raise FileFormatError(f"the operation {op.kind[:60]!r} without a result")
     return keys[0]
 
 
-def _index(work: Any, scope: dict[Any, Any], key: Any) -> int:
-    found = known.plain(work.value(scope, key))
-    if found is None or len(found) != 1:
-        raise FileFormatError("an array of tensors whose indices are known when the program runs")
-    return found[0]
+def _index(work: Any, scope: dict[Any, Any], key: Any) -> Any:
+    """An index: a number where it is known, else a tensor."""
+    return work.fitted(work.value(scope, key), "int")
 
 
-def _array(scope: dict[Any, Any], key: Any) -> Array:
+def _array(scope: dict[Any, Any], key: Any) -> Any:
     found = scope.get(key)
-    if not isinstance(found, Array):
+    if not isinstance(found, (list, VariableList)):
         raise FileFormatError("an array of tensors that was never made")
     return found
 
 
 def _create(work: Any, op: Op, scope: dict[Any, Any], depth: int) -> None:
-    scope[_out(op)] = Array()
+    scope[_out(op)] = []
 
 
 def _write(work: Any, op: Op, scope: dict[Any, Any], depth: int) -> None:
+    """Change an element, or append one."""
     if isinstance(op.inputs, dict):
         x, i = _slots(op, "X", "I")
         array = _out(op)
     else:
-        array, x, i = (*op.inputs, 0, 0, 0)[:3]
-    held = Array(scope[array]) if isinstance(scope.get(array), Array) else Array()
-    at = _index(work, scope, i)
-    if not 0 <= at <= len(held):
-        raise FileFormatError(f"element {at} of an array of {len(held)} tensors")
-    held[at : at + 1] = [work.value(scope, x)]
-    scope[array] = scope[_out(op)] = held
+        array, x, i = _slots(op, "array", "x", "i")
+    held, at, new = scope.get(array), _index(work, scope, i), work.tensor(work.value(scope, x))
+    if isinstance(held, VariableList) or not isinstance(at, int):
+        made: Any = calls.recorded(calls.list_written, held if held is not None else [], at, new)
+    else:
+        made = list(held or [])
+        if not 0 <= at <= len(made):
+            raise FileFormatError(f"element {at} of an array of {len(made)} tensors")
+        made[at : at + 1] = [new]
+    scope[array] = scope[_out(op)] = made
 
 
 def _read(work: Any, op: Op, scope: dict[Any, Any], depth: int) -> None:
     array, i = _slots(op, "X", "I")
     held, at = _array(scope, array), _index(work, scope, i)
+    if isinstance(held, VariableList) or not isinstance(at, int):
+        scope[_out(op)] = calls.recorded(calls.list_item, held, at)
+        return
     if not 0 <= at < len(held):
         raise FileFormatError(f"element {at} of an array of {len(held)} tensors")
     scope[_out(op)] = held[at]
@@ -71,13 +75,18 @@ def _read(work: Any, op: Op, scope: dict[Any, Any], depth: int) -> None:
 
 def _length(work: Any, op: Op, scope: dict[Any, Any], depth: int) -> None:
     (array,) = _slots(op, "X")
-    legacy = isinstance(op.inputs, dict)
-    scope[_out(op)] = known.Known([len(_array(scope, array))] if legacy else len(_array(scope, array)), "int64")
+    held, legacy = _array(scope, array), isinstance(op.inputs, dict)
+    if isinstance(held, VariableList):
+        found = calls.recorded(calls.list_length, held)
+        scope[_out(op)] = tensor.reshape(found, [1]) if legacy else found
+    else:
+        scope[_out(op)] = known.Known([len(held)] if legacy else len(held), "int64")
 
 
 def _joined(work: Any, op: Op, scope: dict[Any, Any], depth: int) -> None:
     (array,) = _slots(op, "X")
-    parts = [work.tensor(x) for x in _array(scope, array)]
+    held = _array(scope, array)
+    parts: Any = held if isinstance(held, VariableList) else [work.tensor(x) for x in held]
     axis = op.attrs.get("axis", 0)
     scope[_out(op)] = (tensor.stack if op.attrs.get("use_stack") else tensor.concat)(parts, axis)
 

@@ -19,7 +19,8 @@ _DROPPED = {
     "inplace", "keep_dims", "is_training", "force_cpu", "is_distributed", "mkldnn_data_type", "padding_idx",
 }  # fmt: skip
 _FUSED_NUMBERS = {  # of fusions and quantization that other attributes would ask for
-    "x_data_format", "y_data_format", "scale_x", "scale_y", "scale_out", "Scale_in", "Scale_out", "fuse_alpha", "fuse_beta", "fused_output_scale", "fused_scale",
+    "x_data_format", "y_data_format", "scale_x", "scale_y", "scale_out", "Scale_in", "Scale_out", "fuse_alpha",
+    "fuse_beta", "fused_output_scale", "fused_scale",
     "fuse_brelu_threshold",
 }  # fmt: skip
 _UNCOUNTED = {

@@ -15,7 +15,7 @@ from bireme.core.program import control_flow
 from bireme.core.program.building import Builder, into, suspended
 from bireme.core.program.model import Model
 from bireme.core.program.program import Program
-from bireme.core.program.variable import Dim, Variable
+from bireme.core.program.variable import Variable, VariableList
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.paddle_models import arrays, known, legacy
@@ -217,6 +217,8 @@ class _Work:
     def tensor(self, x: Any) -> Tensor:
         """A value as a tensor."""
         x = x.tensor() if isinstance(x, Known) else x
+        if isinstance(x, control_flow.Undefined):
+            raise FileFormatError("a value that a branch has not computed")
         if not isinstance(x, Tensor):
             raise FileFormatError("a list where a tensor is expected")
         return x
@@ -242,43 +244,45 @@ class _Work:
 
     # ------------------------------------------------------------ branches and loops
 
-    def branches(self, op: Op, pred: Any, blocks: list[Block | None], scope: dict[Any, Any], depth: int, keys: list[Any],
-                 choose: Callable[[Tensor], int]) -> list[Any]:  # fmt: skip
+    def branches(
+        self, pred: Any, blocks: list[Block | None], scope: dict[Any, Any], depth: int, keys: list[Any]
+    ) -> list[Any]:
         """Record a choice of blocks; what they yield, or the values of keys afterwards."""
         changed = [k for k in _changed(blocks) if k in scope and k not in keys]
-        shapes: list[Any] = []
 
-        def body(block: Block | None) -> Callable[[], list[Tensor]]:
-            def call() -> list[Tensor]:
+        def body(block: Block | None) -> Callable[[], list[Any]]:
+            def call() -> list[Any]:
                 inner, before = dict(scope), dict(self.lengths)
                 yielded = self.run(block, inner, depth + 1) if block is not None else []
                 self.lengths = before
-                wanted = [*keys, *changed]
-                found = yielded + [inner.get(k) for k in wanted[len(yielded) :] if not yielded or k in changed]
-                found = [None if x is None else self.tensor(x) for x in found]
-                if not shapes:
-                    shapes.extend(found)
-                # where a branch gives nothing, nobody reads what stands for it
-                return [_nothing(like) if x is None else x for x, like in zip(found, shapes, strict=True)]
+                return [*map(self.carried, yielded), *[self.carried(inner.get(k), k) for k in [*keys, *changed]]]
 
             return call
 
-        made = control_flow.branch(self.builder, "if", self.tensor(pred), [body(b) for b in blocks], choose)
+        made = control_flow.branch(self.builder, "if", self.tensor(pred), [body(b) for b in blocks])
         count = len(made) - len(changed)
         scope.update(zip(changed, made[count:], strict=True))
         return made[:count]
 
+    def carried(self, x: Any, key: Any = "") -> Any:
+        """A value as branches and loops take it; where a branch gives nothing, nobody reads what stands for it."""
+        if x is None:
+            return control_flow.Undefined(str(key))
+        if isinstance(x, list):
+            return [self.tensor(y) for y in x]
+        return x if isinstance(x, VariableList) else self.tensor(x)
+
     def loop(self, scope: dict[Any, Any], carried: list[Any], start: list[Any], block: Block, depth: int,
              after: Callable[[dict[Any, Any], list[Any]], list[Any]]) -> list[Any]:  # fmt: skip
         """Record a loop over a block, as long as the first of its variables holds."""
-        begin = [self.tensor(x) for x in start]
+        begin = [self.carried(x) for x in start]
 
         def body(*given: Variable) -> list[Tensor]:
             inner, before = dict(scope), dict(self.lengths)
             inner.update(zip(carried, given, strict=True))
             yielded = self.run(block, inner, depth + 1)
             self.lengths = before
-            return [self.tensor(x) for x in after(inner, yielded)]
+            return [self.carried(x) for x in after(inner, yielded)]
 
         return control_flow.loop(self.builder, "while", lambda *given: given[0], body, begin)
 
@@ -289,13 +293,6 @@ def _one(found: list[Any], whole: bool = False) -> Any:
     if whole and isinstance(found[0], float):
         return int(found[0])
     return found[0]
-
-
-def _nothing(like: Any) -> Tensor:
-    """Stands for the result of a branch that is not taken: of the same dtype and number of dimensions."""
-    if like is None:
-        raise FileFormatError("a branch without a result")
-    return full([1 if isinstance(n, Dim) else n for n in like.shape], 0, like.dtype)
 
 
 def _changed(blocks: Sequence[Block | None]) -> list[Any]:
@@ -408,7 +405,7 @@ def _if(work: _Work, op: Op, scope: dict[Any, Any], depth: int) -> None:
     if len(op.blocks) != 2 or len(op.inputs) != 1:
         raise FileFormatError("a branch without two blocks")
     pred = work.value(scope, op.inputs[0])
-    made = work.branches(op, pred, list(op.blocks), scope, depth, [], lambda p: 0 if bool(p) else 1)
+    made = work.branches(pred, list(op.blocks), scope, depth, [])
     if len(made) != len(op.outputs):
         raise FileFormatError(f"a branch with {len(made)} results where it has {len(op.outputs)}")
     scope.update(zip(op.outputs, made, strict=True))
@@ -453,7 +450,7 @@ def _conditional_block(work: _Work, op: Op, scope: dict[Any, Any], depth: int) -
         raise FileFormatError("a conditional block without a block")
     keys = [k for k in op.outputs.get("Out", []) if k and k != "@EMPTY@"]
     pred = work.value(scope, names[0])
-    made = work.branches(op, pred, [op.blocks[0], None], scope, depth, keys, lambda p: 0 if bool(p) else 1)
+    made = work.branches(pred, [op.blocks[0], None], scope, depth, keys)
     scope.update(zip(keys, made, strict=True))
 
 
@@ -465,13 +462,8 @@ def _select_input(work: _Work, op: Op, scope: dict[Any, Any], depth: int) -> Non
     values = [work.tensor(work.value(scope, k)) for k in names]
     which = work.tensor(work.value(scope, mask[0]))
 
-    def choose(x: Tensor) -> int:
-        at = int(x)
-        if not 0 <= at < len(values):
-            raise errors.bad("select_input(Mask)", f"an index below {len(values)}", at)
-        return at
-
-    made = control_flow.branch(work.builder, "select_input", which, [lambda v=v: [v] for v in values], choose)
+    keys = list(range(len(values) - 1))  # the last one for any other index
+    made = control_flow.branch(work.builder, "select_input", which, [lambda v=v: [v] for v in values], keys)
     scope[out[0]] = made[0]
 
 

@@ -8,13 +8,12 @@ from bireme import tensor
 from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.paddle_models import sequences
-from bireme.files.paddle_models.kinds.table import kind, whole
+from bireme.files.paddle_models.kinds.table import kind
 from bireme.nn import functional
 from bireme.ops.nn.recurrent import recurrence
 
 
 @kind("rnn", "x pre_state:list weight_list:list sequence_length dropout_state_in")
-@whole
 def _rnn(
     x: Tensor,
     pre_state: list[Tensor],
@@ -34,12 +33,13 @@ def _rnn(
     if len(pre_state) != 1 + lstm or len(weight_list) not in (2 * count, 4 * count):
         raise FileFormatError(f"a recurrent network of {num_layers} layers with {len(weight_list)} weights")
     biases: list[Any] = [*weight_list[2 * count :]] or [None] * (2 * count)
+    first = [tensor.unbind(s) for s in pre_state]
     last: list[list[Tensor]] = [[] for _ in pre_state]
     for at in range(num_layers):
         outs = []
         for way in range(ways):
             i = at * ways + way
-            states = [s[i] for s in pre_state]
+            states = [s[i] for s in first]
             out, *ends = recurrence(
                 x, states[0], states[1] if lstm else None, weight_list[2 * i], weight_list[2 * i + 1], biases[2 * i],
                 biases[2 * i + 1], None, sequence_length, mode, way == 1, True,

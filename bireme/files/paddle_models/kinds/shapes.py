@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bireme import _C_ops, tensor
+from bireme.core.program import calls, methods
 from bireme.core.tensor.tensor import Tensor
-from bireme.files.paddle_models.kinds.table import kind, whole
+from bireme.files.paddle_models.kinds.table import kind
 from bireme.nn import functional
 
 
@@ -87,20 +88,12 @@ def _write(
         index[axis] = start if axis in decrease_axes else slice(start, end, step)
     for axis in sorted(none_axes, reverse=True):
         values = tensor.squeeze(values, axis)
-    return _written(x, tuple(index), tensor.cast(values, x.dtype))
-
-
-@whole
-def _written(x: Tensor, index: tuple, values: Tensor) -> Tensor:
-    made = x.clone()
-    made[index] = values
-    return made
+    return calls.recorded(methods.changed("__setitem__"), x, tuple(index), tensor.cast(values, x.dtype))
 
 
 @kind("index_elementwise_get", "x index:list")
-@whole
 def _index_elementwise_get(x: Tensor, index: list[Tensor], **attributes: Any) -> Tensor:
-    return x[tuple(index)]
+    return calls.recorded(Tensor.__getitem__, x, tuple(index))
 
 
 @kind("full", "")

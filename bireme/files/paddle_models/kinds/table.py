@@ -7,15 +7,10 @@ attributes by name. `:ints`, `:int` and `:number` mark operands that are numbers
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from bireme import _C_ops
-from bireme.core.base import errors
-from bireme.core.program.building import current
-from bireme.core.program.program import Operation
 
 
 class Kind:
@@ -53,18 +48,6 @@ def kind(names: str, spec: str, many: bool = False) -> Callable[[Callable], Call
         return call
 
     return declare
-
-
-def whole(call: Callable) -> Callable:
-    """A function that is recorded as one call: it does what variables cannot, and is made when there are values."""
-
-    @functools.wraps(call)
-    def record(*args: Any, **kwargs: Any) -> Any:
-        builder = current()
-        assert builder is not None
-        return builder.append(Operation(call, call.__name__.strip("_"), args, kwargs, errors.position()))
-
-    return record
 
 
 def same(spec: str, names: str, many: bool = False) -> None:
