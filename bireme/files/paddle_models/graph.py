@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 MAX_OPS = 500_000
@@ -41,7 +42,7 @@ class Declared:
 class Graph:
     """A program: its main block, inputs, outputs (key and name) and parameters."""
 
-    __slots__ = ("block", "inputs", "outputs", "parameters", "legacy", "unsaved")
+    __slots__ = ("block", "inputs", "outputs", "parameters", "legacy", "unsaved", "arrays")
 
     def __init__(
         self,
@@ -50,7 +51,8 @@ class Graph:
         outputs: list[tuple[Any, str]],
         parameters: list[Declared],
         legacy: bool,
-        unsaved: tuple = (),  # keys of values that are declared as parameters, and that no file has
+        unsaved: Sequence[Any] = (),  # keys of values that are declared as parameters, and that no file has
+        arrays: Sequence[Any] = (),  # keys of arrays of tensors, which are empty at the start
     ):
         self.block, self.inputs, self.outputs, self.parameters = block, inputs, outputs, parameters
-        self.legacy, self.unsaved = legacy, unsaved
+        self.legacy, self.unsaved, self.arrays = legacy, unsaved, arrays

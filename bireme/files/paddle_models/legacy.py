@@ -63,9 +63,15 @@ def _parsed(line: str) -> tuple[str, _Row]:
 ROWS = dict([_parsed(line) for line in _lines()])
 
 
+def _unlisted(op: Op) -> _Row:
+    """A type without a row: newer ones have the slots of the table."""
+    slots = [(name, name) for name in op.inputs if op.kind in KINDS and name in KINDS[op.kind].operands]
+    return _Row(op.kind, slots or [("X", "x"), ("Y", "y")], {}, ["out", "mask"] if "out" in op.outputs else ["Out"])
+
+
 def operands(op: Op, value: Callable[[str], Any]) -> tuple[str, dict[str, Any]]:
     """The kind of an operation, and its operands and attributes by the names of the table."""
-    row = ROWS.get(op.kind) or _Row(op.kind, [("X", "x"), ("Y", "y")], {}, ["Out"])
+    row = ROWS.get(op.kind) or _unlisted(op)
     name = row.kind
     found: dict[str, Any] = {}
     for slot, operand in row.slots:
@@ -180,7 +186,7 @@ def _adapt(op: Op, name: str, given: dict[str, Any]) -> None:
 
 def bind(op: Op, name: str, results: tuple, scope: dict[str, Any]) -> None:
     """Give results their names."""
-    row = ROWS.get(op.kind) or _Row(op.kind, [], {}, ["Out"])
+    row = ROWS.get(op.kind) or _unlisted(op)
     for slot, made in zip(row.results, results, strict=False):
         keys = op.outputs.get(slot, [])
         if not keys or made is None:

@@ -37,7 +37,7 @@ def read(data: bytes) -> Graph:
     reader = _Reader()
     block = reader.region(regions[0], 0)
     outputs = [out for _, out in sorted(reader.outputs.items())]
-    return Graph(block, reader.inputs, outputs, reader.parameters, False, tuple(reader.unsaved))
+    return Graph(block, reader.inputs, outputs, reader.parameters, False, reader.unsaved)
 
 
 def _get(of: Any, key: str, kind: type) -> Any:

@@ -95,7 +95,9 @@ def _graph(main: Block, found: list[_Var]) -> Graph:
         _declared(v) for v in variables.values() if v.persistable and v.kind not in NO_DATA and v.kind != ARRAY
     ]
     main.ops = ops
-    return Graph(main, inputs, [(name, name) for _, name in sorted(fetches.items())], parameters, True)
+    outputs = [(name, name) for _, name in sorted(fetches.items())]
+    arrays = [v.name for v in variables.values() if v.kind == ARRAY]
+    return Graph(main, inputs, outputs, parameters, True, arrays=arrays)
 
 
 def _declared(var: _Var) -> Declared:

@@ -26,6 +26,7 @@ from bireme.files.pdparams import tensor_of
 from bireme.ops import full, reshape
 
 MAX_DEPTH = 50  # of branches and loops inside each other
+UNDEFINED = 1.77113e27  # stands for what a variable is before the first branch or loop gives it a value
 UNSAVED = object()  # a value that no file has: the state of a generator of random numbers
 STATISTICS = {  # operands that are gathered while a network is trained, not learned
     "batch_norm": ("mean", "variance", "Mean", "Variance"), "sync_batch_norm": ("mean", "variance", "Mean", "Variance"),
@@ -43,8 +44,8 @@ def translate(graph: Graph, values: dict[str, np.ndarray]) -> Model:
             gathered = _gathered(graph)
             for each in graph.parameters:
                 scope[each.key] = _held(each, values[each.name], each.key in gathered)
-            for key in graph.unsaved:
-                scope[key] = UNSAVED
+            scope.update(dict.fromkeys(graph.unsaved, UNSAVED))
+            scope.update({key: [] for key in graph.arrays})
         inputs = []
         for each in graph.inputs:
             inputs.append(work.input(program, each, each.name, each.shape, each.dtype))
@@ -266,7 +267,7 @@ class _Work:
 
     def carried(self, x: Any, key: Any = "") -> Any:
         """A value as branches and loops take it; where a branch gives nothing, nobody reads what stands for it."""
-        if x is None:
+        if x is None or isinstance(x, control_flow.Undefined):
             return control_flow.Undefined(str(key))
         if isinstance(x, list):
             return [self.tensor(y) for y in x]
@@ -385,6 +386,8 @@ def _assign_value(work: _Work, op: Op, scope: dict[Any, Any], depth: int) -> Non
 def numbers(shape: Any, values: Any, dtype: Any) -> Any:
     """An array of numbers."""
     kind = dtypes.of(dtype, "assign_value(dtype)")
+    if dtype == "float64" and values == [UNDEFINED]:
+        return control_flow.Undefined("a variable of a branch")
     valid = isinstance(shape, list) and isinstance(values, list) and all(type(n) is int and n >= 0 for n in shape)
     if not valid or math.prod(shape) != len(values) or not all(isinstance(x, (int, float, complex)) for x in values):
         raise FileFormatError("numbers that do not fit their shape")

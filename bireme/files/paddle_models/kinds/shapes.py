@@ -22,7 +22,27 @@ def _squeeze(x: Tensor, axis: Any = ()) -> Tensor:
 
 @kind("slice", "input starts:ints ends:ints")
 def _slice(input: Tensor, starts: Any, ends: Any, axes: Any, decrease_axis: Any = ()) -> Tensor:
-    return _C_ops.slice(input, axes, starts, ends, (), decrease_axis)
+    for axis in sorted(decrease_axis, reverse=True):
+        start = _element(starts, list(axes).index(axis), len(axes))
+        if isinstance(start, Tensor):
+            # one index that is known when the program runs: what is between it and the next is of size 1, which sizes
+            # alone do not say
+            input = tensor.squeeze(tensor.index_select(input, tensor.reshape(start, [1]), axis), [axis])
+            starts, ends = _without(starts, axes, axis), _without(ends, axes, axis)
+            axes = [a - (a > axis) for a in axes if a != axis]
+            decrease_axis = [a - (a > axis) for a in decrease_axis if a != axis]
+    return _C_ops.slice(input, axes, starts, ends, (), decrease_axis) if axes else input
+
+
+def _element(numbers: Any, at: int, count: int) -> Any:
+    """One of several numbers, which may be a tensor of them."""
+    if not isinstance(numbers, Tensor):
+        return numbers[at]
+    return numbers if count == 1 else tensor.slice(numbers, [0], [at], [at + 1])
+
+
+def _without(numbers: Any, axes: Any, axis: int) -> list[Any]:
+    return [_element(numbers, i, len(axes)) for i, a in enumerate(axes) if a != axis]
 
 
 @kind("split", "x sections:ints axis:int", many=True)
