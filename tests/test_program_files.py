@@ -56,8 +56,14 @@ def test_the_graph_is_text(tmp_path):
     [
         (lambda g: g.update(version=99), "it is of version 99"),
         (lambda g: g["functions"]["forward"]["operations"][0].update(call="os.system"), "an operation 'os.system'"),
-        (lambda g: g["functions"]["forward"]["operations"][0].update(call="Tensor.__class__"), "an operation 'Tensor.__c"),
-        (lambda g: g["functions"]["forward"]["operations"][0].update(call="program.recordable"), "an operation 'program."),
+        (
+            lambda g: g["functions"]["forward"]["operations"][0].update(call="Tensor.__class__"),
+            "an operation 'Tensor.__c",
+        ),
+        (
+            lambda g: g["functions"]["forward"]["operations"][0].update(call="program.recordable"),
+            "an operation 'program.",
+        ),
         (lambda g: g["functions"]["forward"]["operations"].pop(0), "which is not made before it"),
         (lambda g: g["functions"]["forward"].update(results={"value": "nothing"}), "'nothing' that is not described"),
         (lambda g: g["functions"].update(_parameters=g["functions"]["forward"]), "its functions are not forward"),
@@ -70,7 +76,9 @@ def test_hostile_graphs(change, told, tmp_path):
     graph = json.loads((tmp_path / "g.json").read_text())
     change(graph)
     (tmp_path / "g.json").write_text(json.dumps(graph))
-    with pytest.raises(bireme.errors.FileFormatError, match=r"load\(path\): expected a program that jit.save wrote") as e:
+    with pytest.raises(
+        bireme.errors.FileFormatError, match=r"load\(path\): expected a program that jit.save wrote"
+    ) as e:
         jit.load(str(tmp_path / "g"))
     assert told in str(e.value)
 

@@ -48,7 +48,7 @@ SIZES = ("add", "sub", "mul", "floordiv", "mod", "neg")
 @functools.cache
 def _methods() -> dict[int, str]:
     """Methods of Tensor that programs record, by identity."""
-    return {id(_method(name)): name for name in (*methods.RECORDED, "__getitem__")}
+    return {id(_method(name)): name for name in (*methods.RECORDED, *methods.IN_PLACE, "__getitem__", "__setitem__")}
 
 
 def _method(name: str) -> Any:
@@ -141,6 +141,8 @@ class _Writer:
             made["precision"] = {"dtype": p.dtype.name, "level": p.level, "promote": p._rest is None, **lists}
         if not o.grad:
             made["grad"] = False
+        if o.scope:
+            made["layer"] = o.scope
         if o.pos is not None:
             made["line"] = errors.location(o.pos)
         return made
@@ -362,7 +364,7 @@ class _Reader:
         made.grad = given.get("grad", True) is not False
         if "precision" in given:
             made.policy = self.policy(given["precision"])
-        made.renewable = False
+        made.renewable, made.scope = False, _of(given.get("layer", ""), str, "a layer")
         return made
 
     def branch(self, blocks: list[Block], keys: Any, pred: Any) -> Branch:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.program import building
 from bireme.jit import rewriting
 from bireme.nn.layer import Layer
 
@@ -114,20 +115,15 @@ def forwards_rewritten(root: Layer) -> Iterator[None]:
     """Let layers call their rewritten `forward`."""
     changed: list[Layer] = []
     kept: list[tuple[Layer, Any]] = []
-    for layer in root.sublayers(include_self=True):
+    for path, layer in root.named_sublayers(include_self=True):
         own = layer.__dict__.get("forward")
         forward = layer.forward
-        if getattr(forward, "__bireme_forward__", False):
+        if getattr(forward, "func", None) is _in_scope:
             continue
-        made = to_call(forward)
-        if made is not forward:
-            if isinstance(made, types.MethodType):
-                made = functools.partial(made)
-            made.__bireme_forward__ = True
-            if own is not None:
-                kept.append((layer, own))
-            layer.__dict__["forward"] = made
-            changed.append(layer)
+        if own is not None:
+            kept.append((layer, own))
+        layer.__dict__["forward"] = functools.partial(_in_scope, path, to_call(forward))
+        changed.append(layer)
     try:
         yield
     finally:
@@ -135,6 +131,18 @@ def forwards_rewritten(root: Layer) -> Iterator[None]:
             layer.__dict__.pop("forward", None)
         for layer, own in kept:
             layer.__dict__["forward"] = own
+
+
+def _in_scope(path: str, forward: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Call the `forward` of a layer; what is recorded inside is known by its path."""
+    builder = building.current()
+    if builder is None:
+        return forward(*args, **kwargs)
+    outer, builder.scope = builder.scope, path or builder.scope
+    try:
+        return forward(*args, **kwargs)
+    finally:
+        builder.scope = outer
 
 
 # ------------------------------------------------------------ how

@@ -39,6 +39,7 @@ class Builder:
         self.changed: list[
             dict[int, tuple[Any, Symbol]]
         ] = []  # by each block that is recorded: variables, as they were
+        self.scope = ""  # of the layer that is being called
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
     @property
@@ -58,6 +59,15 @@ class Builder:
             return self.append(Operation(call, name, args, kwargs, errors.position()))
         return self.renew(x, self.build(made, (x, *rest), kwargs).symbol)
 
+    @property
+    def calls(self) -> Any:
+        """An operator was called that is none of the public ones."""
+        raise errors.failure("a call cannot be part of a program yet: it is made at once")
+
+    def build_method(self, name: str, x: Tensor, *args: Any) -> Any:
+        """Record the call of a method of a tensor that is no operator."""
+        return self.append(Operation(getattr(Tensor, name), name.strip("_"), (x, *args), {}, errors.position()))
+
     def renew(self, x: Any, symbol: Symbol) -> Any:
         """Let a variable stand for another value from now on."""
         if self.changed:
@@ -69,7 +79,7 @@ class Builder:
         """Record a call; its variables."""
         program = self.program
         operation.args, operation.kwargs = mapped(symbol_of, (operation.args, operation.kwargs))
-        operation.policy, operation.grad = precision.state.policy, grad_state.grad
+        operation.policy, operation.grad, operation.scope = precision.state.policy, grad_state.grad, self.scope
         found = self._examples(operation)
         stops = not operation.grad or all(
             x.stop_gradient for x in operation.reads if isinstance(x, (Symbol, Tensor)) and _differentiable(x)
