@@ -354,6 +354,17 @@ def test_what_is_wrong_is_said(tmp_path):
     assert "truncated" in refused(tmp_path, held, vast[:20] + vast[20:32])
 
 
+def test_sizes_that_a_file_only_claims_are_not_tried(tmp_path):
+    """What depends on values is tried on examples, which would be as large as the file says its input is."""
+    vast = program(
+        var("x", 5, [1 << 35]),
+        op("feed", {"X": ["feed"]}, {"Out": ["x"]}, col=0),
+        op("where_index", {"Condition": ["x"]}, {"Out": ["y"]}),
+        op("fetch", {"X": ["y"]}, {"Out": ["fetch"]}, col=0),
+    )
+    assert "are too many to be tried" in refused(tmp_path, vast)
+
+
 def test_what_is_wrong_in_json_is_said(tmp_path):
     def given(**changes):
         found = json.loads(inflated(MODELS["net.json"]["program"]))

@@ -25,6 +25,7 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor, wrap
 
+LARGE = 1 << 26  # elements of an example that has values
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
 
 
@@ -246,6 +247,8 @@ def _by_example(operation: Operation, which: int) -> Any:
         def tensor(sample: Sample, fill: Any) -> Any:
             if sample.items is not None:
                 return Items([tensor(each, fill) for each in sample.items])
+            if sample.array is None and sample.sig.size > LARGE:
+                raise errors.failure(f"values of shape {list(sample.sig.shape)} are too many to be tried")
             array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
             return Tensor(array, sample.sig.dtype)
 
