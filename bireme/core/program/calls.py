@@ -66,6 +66,18 @@ def list_with(x: Items, index: Any, item: Tensor) -> Items:
 
 
 @recordable
+def list_written(x: Items, index: Any, item: Tensor) -> Items:
+    """The list with another tensor at an index, or with one more where the index is its length."""
+    made, at = Items(x), int(index)
+    if not 0 <= at <= len(made):
+        raise errors.failure(
+            f"index {at} is out of range for a list of {len(made)} tensors", kind=errors.OutOfRangeError
+        )
+    made[at : at + 1] = [item]
+    return made
+
+
+@recordable
 def list_without(x: Items, index: Any = -1) -> tuple[Items, Tensor]:
     """The list without one of its tensors, and this one."""
     made = Items(x)
