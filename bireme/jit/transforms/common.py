@@ -35,7 +35,9 @@ def common_subexpressions(model: Model) -> list[str]:
 
 def _key(operation: Operation) -> Any:
     """What two calls have in common that give the same."""
-    return repr((id(operation.call), id(operation.policy), operation.grad, mapped(_told, (operation.args, operation.kwargs))))
+    return repr(
+        (id(operation.call), id(operation.policy), operation.grad, mapped(_told, (operation.args, operation.kwargs)))
+    )
 
 
 def _told(x: Any) -> Any:

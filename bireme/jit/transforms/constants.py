@@ -19,7 +19,8 @@ MOST = 1 << 20  # elements of a result that is kept: a larger one would make the
 
 def constant_folding(model: Model) -> list[str]:
     """Compute operations on constants now."""
-    program, table = model.program, {}
+    program = model.program
+    table: dict[Symbol, Any] = {}
     kept: list[Operation] = []
     lines = []
     outputs = {x for x in model.outputs if isinstance(x, Symbol)}

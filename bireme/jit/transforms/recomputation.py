@@ -57,5 +57,3 @@ def recomputation(model: Model, depth: int = 1) -> list[str]:
         lines.append(f"{name}: {len(operations)} operations are computed again in the backward pass")
     program.operations = kept
     return lines
-
-
