@@ -55,16 +55,38 @@ def recorded(builder: Builder, body: Callable, inputs: Sequence[Variable] = ()) 
     return Block(inner, [x.symbol for x in inputs], mapped(symbol_of, made))
 
 
-def branch(builder: Builder, where: str, pred: Tensor, bodies: list[Callable], choose: Callable[[Tensor], int]) -> Any:
+class Branch:
+    """One of several blocks: the one whose key the predicate is, else the last, which has none."""
+
+    def __init__(self, blocks: list[Block], keys: list[int]):
+        self.blocks, self.keys = blocks, keys
+        self.outside = list({id(x): x for block in blocks for x in block.outside}.values())
+
+    def __call__(self, pred: Tensor, given: list[Tensor]) -> Any:
+        found = {id(x): t for x, t in zip(self.outside, given, strict=True)}
+        value = int(pred)
+        return self.blocks[self.keys.index(value) if value in self.keys else -1].run([], found)
+
+
+class Loop:
+    """A block that changes values as long as another one is true of them."""
+
+    def __init__(self, test: Block, step: Block):
+        self.test, self.step = test, step
+        self.outside = list({id(x): x for block in (test, step) for x in block.outside}.values())
+
+    def __call__(self, values: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+        found = {id(x): t for x, t in zip(self.outside, given, strict=True)}
+        while bool(self.test.run(values, found)):
+            values = self.step.run(values, found)
+        return values
+
+
+def branch(builder: Builder, where: str, pred: Tensor, bodies: list[Callable], keys: list[int]) -> Any:
     """Add the choice of one of several functions to the program; their results have to be alike."""
-    blocks = [recorded(builder, body) for body in bodies]
-    outside = list({id(x): x for block in blocks for x in block.outside}.values())
-
-    def call(pred: Tensor, given: list[Tensor]) -> Any:
-        found = {id(x): t for x, t in zip(outside, given, strict=True)}
-        return blocks[choose(pred)].run([], found)
-
-    operation = Operation(call, where, (symbol_of(pred), outside), {}, errors.position())
+    call = Branch([recorded(builder, body) for body in bodies], keys)
+    blocks = call.blocks
+    operation = Operation(call, where, (symbol_of(pred), call.outside), {}, errors.position())
     try:
         merged = together(lambda *each: _merged(where, each), [block.results for block in blocks])
     except RuntimeError:
@@ -91,15 +113,8 @@ def loop(builder: Builder, where: str, cond: Callable, body: Callable, start: li
         samples = grown
     for x, y in zip(inputs, made, strict=True):
         x.symbol.stop_gradient = x.symbol.stop_gradient and getattr(y, "stop_gradient", True)
-    outside = list({id(x): x for block in (test, step) for x in block.outside}.values())
-
-    def call(values: list[Tensor], given: list[Tensor]) -> list[Tensor]:
-        found = {id(x): t for x, t in zip(outside, given, strict=True)}
-        while bool(test.run(values, found)):
-            values = step.run(values, found)
-        return values
-
-    operation = Operation(call, where, ([symbol_of(x) for x in start], outside), {}, errors.position())
+    call = Loop(test, step)
+    operation = Operation(call, where, ([symbol_of(x) for x in start], call.outside), {}, errors.position())
     return _appended(program, operation, [tuple(s) for s in samples], [x.symbol.stop_gradient for x in inputs])
 
 

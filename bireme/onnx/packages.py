@@ -1,0 +1,17 @@
+"""The package `onnx`, which is imported where it is used: an extra of Bireme's."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from bireme.core.base import errors
+
+
+def onnx(module: str = "") -> Any:
+    """The package or one of its modules; one sentence where it is missing."""
+    try:
+        return importlib.import_module(f"onnx.{module}" if module else "onnx")
+    except ImportError:
+        message = "the package onnx is needed for ONNX files, and it is not installed"
+        raise errors.failure(message, hint="pip install 'bireme[onnx]'", kind=ImportError) from None
