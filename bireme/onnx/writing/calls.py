@@ -29,14 +29,24 @@ def write(w: Writer, operation: Operation) -> None:
     if isinstance(operation.call, Loop):
         return _loop(w, operation)
     written, known = len(w.nodes), dict(w.known)
-    for way in (_by_converter, _expanded, primitives.write):
+    told = ""
+    for way in (primitives.write,) if _is_empty(operation) else (_by_converter, _expanded, primitives.write):
         try:
             _keep(w, operation, way(w, operation))
             return None
-        except Unwritten:
+        except Unwritten as e:
+            told = str(e) or told
             del w.nodes[written:]
             w.known = dict(known)
-    raise Unwritten(operation.type)
+    raise Unwritten(told or operation.type)
+
+
+def _is_empty(operation: Operation) -> bool:
+    """Whether an operand or result is known to have no elements: nodes say by a size of 0 that one stays."""
+    symbols = [x for x in (*operation.reads, *operation.makes) if isinstance(x, (Symbol, Tensor))]
+    shapes = [x.shape for x in symbols]
+    known = not any(isinstance(n, Dim) for shape in shapes for n in shape)
+    return known and any(not n for shape in shapes for n in shape)
 
 
 def _keep(w: Writer, operation: Operation, made: Any) -> None:

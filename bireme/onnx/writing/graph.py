@@ -140,7 +140,8 @@ class Writer:
         kind = onnx().TensorProto
         if dtype.kind == "c":
             raise errors.failure(f"onnx.export: ONNX has no operations on {dtype.name}")
-        return getattr(kind, {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype.name, dtype.name.upper()))
+        name = {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype.name, dtype.name.upper())
+        return getattr(kind, name.replace("_", ""))
 
     # ------------------------------------------------------------ values
 
@@ -153,7 +154,8 @@ class Writer:
         names = [self.unused(f"{op.lower()}_{next(self.root.numbers)}") for _ in range(n)]
         self.nodes.append(onnx("helper").make_node(op, [v.name if v is not None else "" for v in given], names, **attrs))
         many = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * n
-        made = [Val(self, name, kind or kinds[0]) for name, kind in zip(names, many)]
+        own = kinds[1 if op == "Where" else 0] if kinds else None
+        made = [Val(self, name, kind or own) for name, kind in zip(names, many)]
         return made[0] if n == 1 else made
 
     def _widened(self, op: str, given: Sequence[Val | None], dtype: Any, n: int, attrs: dict) -> Any:

@@ -27,10 +27,11 @@ def written(model: Model, name: str = "bireme") -> Any:
     for operation in model.plan().operations:
         try:
             write(w, operation)
-        except Unwritten:
+        except Unwritten as e:
+            part = "" if str(e) in ("", operation.type) else f", because of {e},"
             raise errors.failure(
-                f"onnx.export: {operation.type}, called at {errors.location(operation.pos)}, has no form in ONNX for "
-                "these arguments",
+                f"onnx.export: {operation.type}, called at {errors.location(operation.pos)},{part[1:]} has no form in "
+                "ONNX for these arguments",
                 hint="give all sizes of the inputs" if _unknown(operation) else None,
             ) from None
     helper = onnx("helper")

@@ -17,7 +17,7 @@ from bireme.ops.nn import window_args
 # ------------------------------------------------------------ products
 
 
-@converts("matmul", "mm", "bmm")
+@converts("matmul", "bmm")
 def _(w: Writer, c: Call) -> Val:
     values = []
     for name in ("x", "y"):

@@ -46,7 +46,7 @@ def write(w: Writer, operation: Operation) -> list[Val]:
         results = [x for x in leaves(made) if isinstance(x, Tensor)]
     program = captured.finish([t._value for t in results])
     if any(node.bound.op.draws for node in program.graph.nodes if hasattr(node.bound.op, "draws")):
-        raise Unwritten
+        raise Unwritten("random numbers")
     live = tuple(sorted({i for i in program._outputs if isinstance(i, int)}))
     arrays = list(program._leaves)
     values: list[Any] = list(arrays)
@@ -86,11 +86,21 @@ def evaluated(w: Writer, jaxpr: Any, consts: list, given: list) -> list[Any]:
             rule = PRIMITIVES.get(name)
             if rule is None:
                 raise Unwritten(name)
-            made = rule(w, Equation(w, e, operands))
+            made = _without_elements(w, e) or rule(w, Equation(w, e, operands))
             made = made if isinstance(made, list) else [made]
         for var, x in zip(e.outvars, made):
             env[var] = x
     return [read(a) for a in jaxpr.outvars]
+
+
+def _without_elements(w: Writer, e: Any) -> list[Any] | None:
+    """Results that have no elements, or that are reduced from none, are constants."""
+    if all(0 in a.aval.shape for a in e.outvars):
+        return [np.zeros(a.aval.shape, a.aval.dtype) for a in e.outvars]
+    if 0 in e.invars[0].aval.shape and e.primitive.name in ("reduce_sum", "reduce_or", "reduce_and", "reduce_prod"):
+        value = e.primitive.name in ("reduce_and", "reduce_prod")
+        return [np.full(a.aval.shape, value, a.aval.dtype) for a in e.outvars]
+    return None
 
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
