@@ -10,7 +10,8 @@ import numpy as np
 
 from bireme import ops
 from bireme.core.base import dtype as dtypes
-from bireme.onnx.reading.table import MEANINGS, Node, dtype_of, means, tensor
+from bireme.onnx.reading.narrow import KINDS, Narrow, narrowed, widened
+from bireme.onnx.reading.table import MEANINGS, Node, dtype_of, host, means, tensor
 
 UNARY = {
     **{n: getattr(ops, n.lower()) for n in ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos")},
@@ -42,14 +43,40 @@ def aligned(n: Node, x: Any, y: Any) -> Any:
     return y
 
 
+def signed(f: Callable, ordered: bool = False) -> Callable:
+    """A function of integers for unsigned ones, which few functions take: through int64. Where their order matters,
+    those of 64 bits are looked at on the host.
+    """
+
+    def call(x: Any, y: Any) -> Any:
+        if x.dtype.name in ("uint16", "uint32"):
+            return _back(f(ops.cast(x, "int64"), ops.cast(y, "int64")), x.dtype)
+        if x.dtype.name == "uint64":
+            if ordered:
+                return tensor(HOST[f](host(x), host(y)))
+            return ops.view(f(ops.view(x, "int64"), ops.view(y, "int64")), "uint64")
+        return f(x, y)
+
+    return call
+
+
+def _back(x: Any, dtype: Any) -> Any:
+    return x if x.dtype is dtypes.bool_ else ops.cast(x, dtype)
+
+
+HOST: dict[Callable, Callable] = {ops.maximum: np.maximum, ops.minimum: np.minimum, ops.remainder: np.mod,
+                                  ops.floor_divide: np.floor_divide}  # fmt: skip
+WRAPS = frozenset(("Add", "Sub", "Mul", "BitwiseAnd", "BitwiseOr", "BitwiseXor"))
 for _name, _f in BINARY.items():
+    _f = signed(_f) if _name in WRAPS else _f
     MEANINGS[_name] = lambda n, x, y, f=_f: f(x, aligned(n, x, y))
+MEANINGS["BitwiseNot"] = lambda n, x: signed(lambda x, y: ops.bitwise_not(x))(x, x)
 
 
 def truncated(x: Any, y: Any) -> Any:
     """An integer quotient, towards zero."""
     if x.dtype.name.startswith("u"):
-        return ops.cast(ops.floor_divide(x, y), x.dtype)
+        return ops.cast(signed(ops.floor_divide, True)(x, y), x.dtype)
     found = ops.floor_divide(ops.abs(x), ops.abs(y)) * ops.sign(x) * ops.sign(y)
     return ops.cast(found, x.dtype)
 
@@ -68,7 +95,7 @@ def _(n: Node, x: Any, y: Any) -> Any:
         # the quotient may be beyond what the type holds exactly
         wide = [ops.cast(v, "float64") for v in (x, y)]
         return ops.cast(wide[0] - ops.trunc(wide[0] / wide[1]) * wide[1], x.dtype)
-    return ops.remainder(x, y)
+    return signed(ops.remainder, True)(x, y)
 
 
 @means("Pow")
@@ -83,8 +110,19 @@ def _(n: Node, x: Any, y: Any) -> Any:
 
 @means("BitShift")
 def _(n: Node, x: Any, y: Any) -> Any:
-    shift = ops.bitwise_left_shift if n.attr("direction") == "LEFT" else ops.bitwise_right_shift
-    return shift(x, y, is_arithmetic=False)
+    width, left = 8 * x.dtype.itemsize, n.attr("direction") == "LEFT"
+    if x.dtype.name == "uint64":
+        values, by = host(x), host(y)
+        out = by >= 64
+        by = np.where(out, 0, by)
+        return tensor(np.where(out, 0, values << by if left else values >> by).astype(np.uint64))
+    wide, by = ops.cast(x, "int64"), ops.cast(y, "int64")
+    out = ops.logical_or(by < 0, by >= width)
+    if left:
+        made = ops.where(out, ops.zeros_like(wide), ops.bitwise_left_shift(wide, ops.where(out, ops.zeros_like(by), by)))
+    else:
+        made = ops.bitwise_right_shift(wide, ops.where(out, ops.full_like(by, 63), by))
+    return ops.cast(made, x.dtype)
 
 
 def _folded(f: Callable) -> Callable:
@@ -97,7 +135,8 @@ def _folded(f: Callable) -> Callable:
     return meaning
 
 
-MEANINGS["Max"], MEANINGS["Min"], MEANINGS["Sum"] = _folded(ops.maximum), _folded(ops.minimum), _folded(ops.add)
+MEANINGS["Max"], MEANINGS["Min"] = _folded(signed(ops.maximum, True)), _folded(signed(ops.minimum, True))
+MEANINGS["Sum"] = _folded(ops.add)
 MEANINGS["Mean"] = lambda n, *given: MEANINGS["Sum"](n, *given) / len(given)
 
 
@@ -131,12 +170,22 @@ def cast(x: Any, dtype: Any, saturate: bool = True) -> Any:
 
 @means("Cast")
 def _(n: Node, x: Any) -> Any:
-    return cast(x, dtype_of(n.attr("to")), bool(n.attr("saturate", 1)))
+    return _cast_to(x, n.attr("to"), bool(n.attr("saturate", 1)))
 
 
 @means("CastLike")
 def _(n: Node, x: Any, like: Any) -> Any:
-    return cast(x, like.dtype, bool(n.attr("saturate", 1)))
+    saturate = bool(n.attr("saturate", 1))
+    if isinstance(like, Narrow):
+        return _cast_to(x, like.code, saturate)
+    return widened(x, like.dtype) if isinstance(x, Narrow) else cast(x, like.dtype, saturate)
+
+
+def _cast_to(x: Any, code: int, saturate: bool) -> Any:
+    if code in KINDS:
+        return narrowed(x.tensor if isinstance(x, Narrow) else x, code, saturate)
+    kind = dtype_of(code)
+    return widened(x, kind) if isinstance(x, Narrow) else cast(x, kind, saturate)
 
 
 @means("BitCast")

@@ -21,13 +21,16 @@ from bireme.onnx.reading import (
     signals,
     windows,
 )
-from bireme.onnx.reading.file import array_of, wrong
+from bireme.onnx.reading.file import wrong
+from bireme.onnx.reading.narrow import Narrow, value_of
 from bireme.onnx.reading.sequences import Sequence
 from bireme.onnx.reading.table import MEANINGS, Node
 
 FAMILIES = (control, elementwise, indexing, neural, quantized, recurrent, reductions, resizing, sequences, shapes,
             signals, windows)  # fmt: skip  # imported: they fill the table
 DOMAINS = {"": "", "ai.onnx": "", "ai.onnx.ml": "ai.onnx.ml:", "ai.onnx.preview": "ai.onnx.preview:"}
+TAKES_NARROW = frozenset(("Cast", "CastLike", "Identity", "QuantizeLinear", "DequantizeLinear", "If", "Loop", "Scan"))
+IN_FLOAT32 = frozenset(("Attention",))
 MAX_DEPTH = 32  # of functions in functions, and graphs in graphs
 
 
@@ -64,7 +67,7 @@ class Scope:
             raise wrong(f"{len(graph.input)} inputs of graph {graph.name!r}", str(len(given)))
         inner = self.inner({x.name: value for x, value in zip(graph.input, given)})
         for t in graph.initializer:
-            inner.values.setdefault(t.name, ops.to_tensor(array_of(t, self.folder)))
+            inner.values.setdefault(t.name, value_of(t, self.folder))
         inner.run(graph.node)
         return [inner.find(x.name) for x in graph.output]
 
@@ -84,12 +87,16 @@ class Scope:
         meaning = None if domain not in DOMAINS else MEANINGS.get(DOMAINS[domain] + proto.op_type)
         if function is None and meaning is None:
             function = standard_function(proto, version, given)
+            if function is not None and proto.op_type in IN_FLOAT32:
+                return self._in_float32(function, proto, given)
         if function is not None:
             return self._called(function, proto, given)
         if meaning is None:
             what = f"{domain}.{proto.op_type}" if domain else proto.op_type
             raise wrong("nodes that are known", f"{what} of version {version}")
         node = Node(proto, version, self)
+        if proto.op_type not in TAKES_NARROW:
+            given = [x.tensor if isinstance(x, Narrow) else x for x in given]
         try:
             made = meaning(node, *given)
         except TypeError as e:
@@ -97,6 +104,15 @@ class Scope:
                 raise node.bad("as many inputs as the node has", str(len(given))) from None
             raise
         return list(made) if isinstance(made, (list, tuple)) and not isinstance(made, Sequence) else [made]
+
+    def _in_float32(self, function: Any, proto: Any, given: list[Any]) -> list[Any]:
+        """A function whose sums are not to be held in half precision."""
+        halves = [x.dtype for x in given if isinstance(x, Tensor) and x.dtype.kind == "f" and x.dtype.itemsize < 4]
+        if not halves:
+            return self._called(function, proto, given)
+        wide = [ops.cast(x, "float32") if isinstance(x, Tensor) and x.dtype in halves else x for x in given]
+        made = self._called(standard_function(proto, self.opsets.get(proto.domain, 1), wide) or function, proto, wide)
+        return [ops.cast(x, halves[0]) if isinstance(x, Tensor) and x.dtype.name == "float32" else x for x in made]
 
     def _called(self, function: Any, proto: Any, given: list[Any]) -> list[Any]:
         """What a function of the file, or of ONNX, gives."""
@@ -111,7 +127,8 @@ class Scope:
             inner.values[name] = None
         attributes = {a.name: a for a in function.attribute_proto} | {a.name: a for a in proto.attribute}
         inner.run([_with_attributes(n, attributes) for n in function.node])
-        return [inner.find(name) for name in function.output]
+        wanted = zip(function.output, [*proto.output, *[""] * len(function.output)])
+        return [inner.find(name) if asked else None for name, asked in wanted]
 
 
 def _with_attributes(proto: Any, given: dict[str, Any]) -> Any:
@@ -166,6 +183,8 @@ def standard_function(proto: Any, version: int, given: list[Any]) -> Any:
 
 def _type_of(x: Any) -> bytes:
     helper = onnx("helper")
+    if isinstance(x, Narrow):
+        return helper.make_tensor_type_proto(x.code, list(x.tensor.shape)).SerializeToString()
     if not isinstance(x, Tensor):
         return onnx().TypeProto().SerializeToString()
     shape = [int(n) if n >= 0 else None for n in x.shape]

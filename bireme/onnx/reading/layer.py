@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from bireme import ops
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn import Layer
 from bireme.nn.initializer import Assign
 from bireme.onnx.reading.file import array_of, parsed, wrong
 from bireme.onnx.reading.graph import Scope
+from bireme.onnx.reading.narrow import CODES, KINDS, Narrow, held, unpacked
 from bireme.onnx.reading.shapes import dense
+from bireme.onnx.reading.table import tensor
 
 
 class Loaded(Layer):
@@ -27,12 +28,16 @@ class Loaded(Layer):
         self._opsets = {"" if x.domain == "ai.onnx" else x.domain: x.version for x in model.opset_import}
         self._functions = {(f.domain, f.name): f for f in model.functions}
         self._held: dict[str, str] = {}  # names of initializers, and under which attribute they are kept
+        self._narrow: dict[str, Narrow] = {}
         for t in model.graph.initializer:
-            self._hold(t.name, array_of(t, folder))
+            if t.data_type in KINDS:
+                self._narrow[t.name] = unpacked(t, f"tensor {t.name!r}")
+            else:
+                self._hold(t.name, array_of(t, folder))
         for t in model.graph.sparse_initializer:
             self._hold(t.values.name, dense(t))
         names = [x.name for x in model.graph.input]
-        self.input_names = [name for name in names if name not in self._held]
+        self.input_names = [name for name in names if name not in self._held and name not in self._narrow]
         self.output_names = [x.name for x in model.graph.output]
         self._ranks = {x.name: len(x.type.tensor_type.shape.dim) if x.type.tensor_type.HasField("shape") else None
                        for x in model.graph.input}  # fmt: skip
@@ -49,7 +54,7 @@ class Loaded(Layer):
             self.add_parameter(key, self.create_parameter(
                 list(array.shape), dtype=array.dtype.name, default_initializer=Assign(array)))  # fmt: skip
         else:
-            self.register_buffer(key, ops.to_tensor(array))
+            self.register_buffer(key, tensor(array))
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Run the graph.
@@ -66,14 +71,17 @@ class Loaded(Layer):
         if missing or len(inputs) > len(self.input_names) or any(name not in self.input_names for name in named):
             raise errors.bad("inputs", f"{len(self.input_names)} ({', '.join(self.input_names)})", len(inputs) + len(named))
         scope = Scope(self._opsets, self._functions, self._folder)
-        scope.values = {name: getattr(self, key) for name, key in self._held.items()}
+        scope.values = {name: getattr(self, key) for name, key in self._held.items()} | self._narrow
         for name, x in given.items():
-            scope.values[name] = ops.to_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x
+            if isinstance(x, (np.ndarray, np.generic)):
+                x = held(x) if x.dtype in CODES else tensor(x)
+            scope.values[name] = x
             rank = self._ranks.get(name)
             if rank is not None and isinstance(scope.values[name], Tensor) and scope.values[name].ndim != rank:
                 raise errors.bad(f"input {name}", f"{rank} dimensions", scope.values[name].ndim, kind=errors.ShapeError)
         scope.run(self._graph.node)
         outs = [scope.find(name) for name in self.output_names]
+        outs = [x.tensor if isinstance(x, Narrow) else x for x in outs]
         return outs[0] if len(outs) == 1 else outs
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from bireme import ops
 from bireme.core.base import dtype as dtypes
 from bireme.onnx.reading.elementwise import cast
+from bireme.onnx.reading.narrow import KINDS, Narrow, narrowed
 from bireme.onnx.reading.table import Node, axis_of, dtype_of, means
 from bireme.onnx.reading.windows import conv
 
@@ -44,13 +46,29 @@ def quantized(x: Any, scale: Any, zero: Any, kind: Any, saturate: bool = True) -
 
 @means("QuantizeLinear")
 def _(n: Node, x: Any, scale: Any, zero: Any = None) -> Any:
-    code = n.attr("output_dtype", 0)
+    code = zero.code if isinstance(zero, Narrow) else n.attr("output_dtype", 0)
+    point = _spread(n, x, zero.tensor if isinstance(zero, Narrow) else zero)
+    scale, saturate = _spread(n, x, scale), bool(n.attr("saturate", 1))
+    if code in KINDS:
+        return _narrow(x, scale, point, code, saturate)
     kind = zero.dtype if zero is not None else dtype_of(code) if code else dtypes.uint8
-    return quantized(x, _spread(n, x, scale), _spread(n, x, zero), kind, bool(n.attr("saturate", 1)))
+    return quantized(x, scale, point, kind, saturate)
+
+
+def _narrow(x: Any, scale: Any, zero: Any, code: int, saturate: bool) -> Narrow:
+    kind = np.dtype(KINDS[code][0])
+    wide = ops.cast(x, "float32") / ops.cast(scale, "float32")
+    if KINDS[code][1] == "float32":
+        return narrowed(wide if zero is None else wide + ops.cast(zero, "float32"), code, saturate)
+    made = ops.round(wide)
+    made = made if zero is None else made + ops.cast(zero, "float32")
+    info = ml_dtypes.iinfo(kind)
+    return narrowed(ops.clip(made, float(info.min), float(info.max)), code)
 
 
 @means("DequantizeLinear")
 def _(n: Node, x: Any, scale: Any, zero: Any = None) -> Any:
+    x, zero = (v.tensor if isinstance(v, Narrow) else v for v in (x, zero))
     code = n.attr("output_dtype", 0)
     kind = dtype_of(code) if code else scale.dtype
     wide = ops.cast(x, "float32")
@@ -84,7 +102,8 @@ def _(n: Node, a: Any, b: Any, za: Any = None, zb: Any = None) -> Any:
 @means("ConvInteger")
 def _(n: Node, x: Any, w: Any, zx: Any = None, zw: Any = None) -> Any:
     # sums of products of bytes are exact in float64
-    return ops.cast(conv(n, ops.cast(_moved(x, zx), "float64"), ops.cast(_moved(w, zw), "float64")), "int32")
+    point = zw if zw is None or not zw.ndim else ops.reshape(zw, [-1, *[1] * (w.ndim - 1)])
+    return ops.cast(conv(n, ops.cast(_moved(x, zx), "float64"), ops.cast(_moved(w, point), "float64")), "int32")
 
 
 @means("QLinearMatMul")

@@ -11,6 +11,7 @@ from bireme import ops
 from bireme.core.program.variable import Variable
 from bireme.core.tensor.tensor import Tensor
 from bireme.onnx.reading.file import array_of
+from bireme.onnx.reading.narrow import value_of
 from bireme.onnx.reading.table import Node, axis_of, dtype_of, host, ints, means, number, tensor
 
 
@@ -21,9 +22,9 @@ def _(n: Node) -> Any:
             return tensor(n.attr(name), "float32" if "float" in name else "int64")
     if "sparse_value" in n.attributes:
         return tensor(dense(n.attributes["sparse_value"].sparse_tensor))
-    if n.attr("value") is None:
+    if "value" not in n.attributes:
         raise n.bad("a constant of numbers", "another")
-    return tensor(n.attr("value"))
+    return value_of(n.attributes["value"].t)
 
 
 def dense(sparse: Any) -> np.ndarray:

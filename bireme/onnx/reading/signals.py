@@ -1,7 +1,8 @@
-"""Meanings of nodes on signals: DFT, STFT, mel weights; and of counts of n-grams."""
+"""Meanings of nodes on signals and what comes before networks: DFT, STFT, mel weights, n-grams, labels, images."""
 
 from __future__ import annotations
 
+import io
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from bireme import fft, ops
 from bireme.onnx.reading.table import Node, axis_of, dtype_of, host, means, number, tensor
+from bireme.vision.image import pillow
 
 
 def _pairs(x: Any) -> Any:
@@ -126,3 +128,13 @@ def _(n: Node, x: Any) -> Any:
     return tensor(made)
 
 
+
+
+@means("ImageDecoder")
+def _(n: Node, x: Any) -> Any:
+    image = pillow("Image").open(io.BytesIO(host(x).tobytes()))
+    kind = n.attr("pixel_format", "RGB")
+    made = np.asarray(image.convert("L" if kind == "Grayscale" else "RGB"))
+    if kind == "Grayscale":
+        return tensor(made[..., None])
+    return tensor(np.ascontiguousarray(made[..., ::-1]) if kind == "BGR" else made)

@@ -104,7 +104,9 @@ def number(x: Any) -> Any:
 
 def tensor(x: Any, dtype: Any = None) -> Tensor:
     """An array, or a number, as a tensor."""
-    return ops.to_tensor(np.asarray(x), dtype=dtype)
+    array = np.array(x)
+    made = Tensor(array, dtypes.from_numpy(array.dtype))
+    return made if dtype is None else ops.cast(made, dtype)
 
 
 def axis_of(axis: int, x: Any) -> int:

@@ -104,10 +104,7 @@ def _(n: Node, x: Any, weight: Any, bias: Any = None) -> Any:
         low, high = ([0] * count, [0] * count) if auto == "VALID" else (low, high)
     # the whole result first: cut, or grown by zeros, where the node says how far it reaches
     groups = n.attr("group", 1)
-    if count == 1:
-        made = ops.conv1d_transpose(x, weight, None, stride, 0, 0, groups, dilation)
-    else:
-        made = TRANSPOSED[count](x, weight, None, stride, 0, 0, dilation, groups)
+    made = TRANSPOSED[count](x, weight, stride=stride, dilation=dilation, groups=groups)
     made = padded(made, [0, 0, *[-a for a in low]], [0, 0, *[e - b for e, b in zip(extra, high)]])
     return made if bias is None else made + ops.reshape(bias, [-1, *[1] * count])
 
