@@ -1,4 +1,4 @@
-"""The package `onnx`, which is imported where it is used: an extra of Bireme's."""
+"""What is imported where it is used: the package `onnx`, an extra of Bireme's, and the tables of this one."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def onnx(module: str = "") -> Any:
     except ImportError:
         message = "the package onnx is needed for ONNX files, and it is not installed"
         raise errors.failure(message, hint="pip install 'bireme[onnx]'", kind=ImportError) from None
+
+
+def part(name: str) -> Any:
+    """A module of this package: `import bireme` does not wait for its tables."""
+    return importlib.import_module(f"bireme.onnx.{name}")

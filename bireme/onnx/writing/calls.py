@@ -37,7 +37,7 @@ def write(w: Writer, operation: Operation) -> None:
         except Unwritten as e:
             told = str(e) or told
             del w.nodes[written:]
-            w.known = dict(known)
+            w.known, w.root.current = dict(known), w
     raise Unwritten(told or operation.type)
 
 
@@ -216,4 +216,5 @@ def _holds(w: Writer, test: Any, values: list[Val]) -> Val:
     inner.nodes = w.nodes
     inner.known.update(zip(test.inputs, values))
     (found,) = _block(inner, test, [dtypes.bool_])
+    w.root.current = w
     return w("Identity", w("Reshape", found, w.ints([])))

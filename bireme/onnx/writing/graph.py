@@ -16,7 +16,7 @@ from bireme.core.program.variable import Dim, Symbol, symbol_of
 from bireme.core.tensor.tensor import Tensor
 from bireme.onnx.packages import onnx
 
-OPSET = 18
+OPSET = 18  # and what a file of it is to say of its own format
 IR = 8
 NARROW = ("int8", "uint8", "int16", "uint16", "uint32")  # integers that few kernels of runtimes take
 ARITHMETIC = frozenset((
@@ -29,11 +29,16 @@ ARITHMETIC = frozenset((
 class Val:
     """A value of the graph: its name and type. Arithmetic adds nodes; Python numbers take its type."""
 
-    __slots__ = ("w", "name", "dtype")
+    __slots__ = ("root", "name", "dtype")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, w: Writer, name: str, dtype: DType):
-        self.w, self.name, self.dtype = w, name, dtype
+        self.root, self.name, self.dtype = w.root, name, dtype
+
+    @property
+    def w(self) -> Writer:
+        """Where nodes are written now: a constant of the whole graph may be an operand inside of a branch."""
+        return self.root.current
 
     def to(self, dtype: DType) -> Val:
         """The same in another type."""
@@ -113,10 +118,13 @@ class Writer:
     values it may read.
     """
 
+    current: Writer  # of the whole graph: the one that is being written
+
     def __init__(self, parent: Writer | None = None, program: Any = None):
         self.parent = parent
         self.program = parent.program if parent else program
         self.root: Writer = parent.root if parent else self
+        self.root.current = self
         self.nodes: list[Any] = []
         self.known: dict[Any, Val] = {}  # symbols, sizes and constants
         if parent is None:
@@ -199,6 +207,8 @@ class Writer:
         made = onnx("helper").make_graph(self.nodes, name, inputs, outputs)
         if self.parent is None:
             made.initializer.extend(self.initializers)
+        else:
+            self.root.current = self.parent
         return made
 
     def find(self, key: Any) -> Val | None:

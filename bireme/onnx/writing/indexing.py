@@ -137,7 +137,7 @@ def _(w: Writer, c: Call) -> Val:
 def _(w: Writer, c: Call) -> Val:
     x = next(iter(c.arguments.values()))
     strides = plain(c.arguments.get("strides"))
-    if any(isinstance(i, Tensor) for i in (c["starts"], c["ends"])) or isinstance(strides, Tensor):
+    if any(isinstance(i, Tensor) for i in (c["starts"], c["ends"])) or isinstance(strides, Tensor) or not x.ndim:
         raise Unwritten
     return w.slice(w.value(x), [a % x.ndim for a in plain(c["axes"])], c["starts"], c["ends"], strides)
 

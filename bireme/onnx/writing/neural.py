@@ -375,7 +375,7 @@ def _(w: Writer, c: Call) -> Val:
     x = w.transpose(x, perm) if last else x
     if c["align_corners"]:
         how = "align_corners"
-    elif mode == "nearest" or (mode == "linear" and c["align_mode"] == 1):
+    elif mode == "nearest" or (mode == "linear" and c.arguments.get("align_mode", 0) == 1):
         how = "asymmetric"
     else:
         how = "pytorch_half_pixel" if mode == "linear" else "half_pixel"
@@ -394,7 +394,7 @@ def _(w: Writer, c: Call) -> Val:
         if isinstance(factor, Tensor):
             raise Unwritten
         factor = list(factor) if isinstance(factor, (list, tuple)) else [factor] * n
-        if any(isinstance(f, Tensor) for f in factor) or c["recompute_scale_factor"]:
+        if any(isinstance(f, Tensor) for f in factor) or c.arguments.get("recompute_scale_factor"):
             raise Unwritten
         made = w("Resize", x, None, w.constant(np.asarray([1, 1, *factor], np.float32)), **attrs)
     return w.transpose(made, list(np.argsort(perm))) if last else made

@@ -44,6 +44,8 @@ def write(w: Writer, operation: Operation) -> list[Val]:
         except errors.TELLING:
             raise Unwritten from None
         results = [x for x in leaves(made) if isinstance(x, Tensor)]
+    if not any(t.size for t in results):
+        return [w.constant(np.zeros(t.shape, t.dtype.np)) for t in results]
     program = captured.finish([t._value for t in results])
     if any(node.bound.op.draws for node in program.graph.nodes if hasattr(node.bound.op, "draws")):
         raise Unwritten("random numbers")
@@ -104,7 +106,7 @@ def _without_elements(w: Writer, e: Any) -> list[Any] | None:
 
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
-           "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
+           "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "linear_call": "callee", "remat": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
 
 
 class Equation:
@@ -161,7 +163,7 @@ for _name, _op in {
     **{n: n.capitalize() for n in ("erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sign")},
     **{"logistic": "Sigmoid", "add": "Add", "add_any": "Add", "sub": "Sub", "mul": "Mul", "pow": "Pow"},
     **{"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "copy": "Identity"},
-    **{"copy_p": "Identity", "reduce_precision": "Identity", "stop_gradient": "Identity"},
+    **{"lt_to": "Less", "le_to": "LessOrEqual", "copy_p": "Identity", "reduce_precision": "Identity", "stop_gradient": "Identity"},
 }.items():
     PRIMITIVES[_name] = _node(_op)
 
@@ -254,6 +256,21 @@ def _(w: Writer, e: Equation) -> Val:
     return w("Where", which, cases[1], cases[0])
 
 
+def _shifted(left: bool, signed: bool) -> Callable:
+    def rule(w: Writer, e: Equation) -> Val:
+        x, by = e.values
+        if not signed and x.dtype.name in ("int8", "int16", "int32", "int64", "uint64"):
+            raise Unwritten("shifts of bits")
+        wide, power = x.to(dtypes.int64), w.number(2, dtypes.int64) ** by.to(dtypes.int64)
+        return (wide * power if left else (wide - wide % power) / power).to(x.dtype)
+
+    return rule
+
+
+PRIMITIVES.update({"shift_left": _shifted(True, True), "shift_right_arithmetic": _shifted(False, True),
+                   "shift_right_logical": _shifted(False, False)})  # fmt: skip
+
+
 # ------------------------------------------------------------ shapes
 
 
@@ -287,6 +304,17 @@ def _(w: Writer, e: Equation) -> Val:
 @primitive("concatenate")
 def _(w: Writer, e: Equation) -> Val:
     return w("Concat", *e.values, axis=e["dimension"])
+
+
+@primitive("stack")
+def _(w: Writer, e: Equation) -> Val:
+    axis = e.params["axis"] if "axis" in e.params else e["dimension"]
+    return w("Concat", *[w.unsqueeze(x, axis) for x in e.values], axis=axis)
+
+
+@primitive("tile")
+def _(w: Writer, e: Equation) -> Val:
+    return w("Tile", e.value(), w.ints(e["reps"]))
 
 
 @primitive("split")
@@ -404,7 +432,13 @@ def _(w: Writer, e: Equation) -> Val:
     return w("CumSum", e.value(), w.number(e["axis"], dtypes.int64), reverse=int(e["reverse"]))
 
 
-def _cumulative(op: str) -> Callable:
+def _logs_added(w: Writer, x: Val, y: Val) -> Val:
+    most = w("Max", x, y)
+    finite = w.where(w("IsInf", most.to(dtypes.float32), dtype=dtypes.bool_), 0.0, most)
+    return finite + w("Log", w("Exp", x - finite) + w("Exp", y - finite))
+
+
+def _cumulative(joined_by: Any) -> Callable:
     """By pairs that are ever farther apart."""
 
     def rule(w: Writer, e: Equation) -> Val:
@@ -414,7 +448,7 @@ def _cumulative(op: str) -> Callable:
             here = w.slice(x, [axis], [back[0][0]], [back[0][1]])
             there = w.slice(x, [axis], [0], [n - by]) if not e["reverse"] else w.slice(x, [axis], [by], [n])
             kept = w.slice(x, [axis], [front[0][0]], [front[0][1]])
-            joined = w(op, here, there)
+            joined = w(joined_by, here, there) if isinstance(joined_by, str) else joined_by(w, here, there)
             x = w("Concat", *((kept, joined) if not e["reverse"] else (joined, kept)), axis=axis)
             by *= 2
         return x
@@ -422,6 +456,7 @@ def _cumulative(op: str) -> Callable:
     return rule
 
 
+PRIMITIVES["cumlogsumexp"] = _cumulative(_logs_added)
 PRIMITIVES.update({"cumprod": _cumulative("Mul"), "cummax": _cumulative("Max"), "cummin": _cumulative("Min")})
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
+from bireme.core.tensor.tensor import Tensor
 from bireme.onnx.writing.graph import Val, Writer
 from bireme.onnx.writing.table import CONVERTERS, Call, Unwritten, converts
 
 
 def _reduction(op: str) -> Callable:
     def convert(w: Writer, c: Call) -> Val:
+        if not c.ndim():
+            return w("Identity", c.value("x", c.dtype))
         return w.reduce(op, c.value("x", c.dtype), c.axes(), c["keepdim"])
 
     return convert
@@ -106,3 +110,29 @@ def _(w: Writer, c: Call) -> Val:
     x, mask = c.value("x"), c.value("mask")
     shape = w.shape(w("Or", mask, w("Expand", w.number(False, dtypes.bool_), w.shape(x))))
     return w("Compress", w.reshape(w("Expand", x, shape), [-1]), w.reshape(w("Expand", mask, shape), [-1]), axis=0)
+
+
+@converts("var")
+def _(w: Writer, c: Call) -> Val:
+    x, axes = c.value("x", c.dtype), c.axes()
+    correction = c["correction"] if c["unbiased"] is None else int(bool(c["unbiased"]))
+    if isinstance(correction, Tensor) or not c.ndim():
+        raise Unwritten
+    rest = x - w.reduce("Mean", x, axes)
+    total = w.reduce("Sum", rest * rest, axes, c["keepdim"])
+    sizes = c["x"].shape
+    count = w.dim(math.prod([sizes[a] for a in (range(c.ndim()) if axes is None else axes)]))
+    return total / (count - correction).to(c.dtype)
+
+
+@converts("p_norm")
+def _(w: Writer, c: Call) -> Val:
+    p, axes = c.number("p"), c.axes()
+    x = w("Abs", c.value("x", c.dtype))
+    if not c.ndim() or p == 0 or p == -math.inf:
+        raise Unwritten
+    if p == math.inf:
+        return w.reduce("Max", x, axes, c["keepdim"])
+    if p in (1, 2):
+        return w.reduce(f"L{int(p)}", x, axes, c["keepdim"])
+    return w.reduce("Sum", x**p, axes, c["keepdim"]) ** (1 / p)

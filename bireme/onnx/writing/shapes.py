@@ -152,7 +152,7 @@ def _(w: Writer, c: Call) -> list[Val]:
 @converts("flip")
 def _(w: Writer, c: Call) -> Val:
     x, axes = c.value("x"), c.axes()
-    if axes is None:
+    if axes is None or not c.ndim():
         raise Unwritten
     far = np.iinfo(np.int64).min
     return w.slice(x, axes, [-1] * len(axes), [far] * len(axes), [-1] * len(axes))
@@ -221,7 +221,7 @@ def _(w: Writer, c: Call) -> Val:
 @converts("one_hot")
 def _(w: Writer, c: Call) -> Val:
     n = plain(c["num_classes"])
-    if not isinstance(n, int) or n < 0:
+    if not isinstance(n, int) or n < 0 or not c.ndim():
         raise Unwritten
     x = c.value("x", dtypes.int64)
     return w("OneHot", x, w.number(n, dtypes.int64), w.constant(np.asarray([0, 1], c.dtype.np)), dtype=c.dtype)
