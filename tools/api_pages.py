@@ -32,7 +32,7 @@ PARTS = {
     "vision.ops",
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
     "incubate.optimizer incubate.optimizer.functional incubate",
-    "Programs": "static static.nn",
+    "Programs": "static static.nn onnx",
     "Data and files": "io files vision.transforms vision.datasets vision "
     "utils utils.dlpack utils.download utils.unique_name reader",
     "Engine and devices": "debug errors extension device device.cuda device.xpu version",

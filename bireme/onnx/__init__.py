@@ -114,7 +114,9 @@ def _captured(layer: Any, input_spec: Any) -> Model:
                 if isinstance(spec, Tensor):
                     spec = InputSpec.from_tensor(spec, f"x{i}")
                 if not isinstance(spec, InputSpec):
-                    raise errors.bad("onnx.export(input_spec)", "InputSpecs or Tensors", spec, kind=errors.ArgumentTypeError)
+                    raise errors.bad(
+                        "onnx.export(input_spec)", "InputSpecs or Tensors", spec, kind=errors.ArgumentTypeError
+                    )
                 symbol = program._declared(spec.name or f"x{i}", spec.shape, spec.dtype)
                 symbol.is_data = True
                 inputs.append(symbol)

@@ -16,9 +16,7 @@ def traced(graph: Any, live: tuple[int, ...], leaves: list[Any], vectors: list[A
     """A graph as a closed jaxpr of its leaves, by the bodies of operators, which are for any platform; a leaf is an array, or a Sig where it is not known."""
     function = lowering.function(graph, live, "any")
     with jax.enable_x64(True):
-        structs = [
-            jax.ShapeDtypeStruct(a.shape, a.dtype.np if hasattr(a.dtype, "np") else a.dtype) for a in leaves
-        ]
+        structs = [jax.ShapeDtypeStruct(a.shape, a.dtype.np if hasattr(a.dtype, "np") else a.dtype) for a in leaves]
         return jax.make_jaxpr(lambda arrays: function(arrays, vectors))(structs)
 
 
@@ -32,5 +30,3 @@ def folded(equation: Any, constants: list[np.ndarray]) -> list[np.ndarray]:
 def is_literal(atom: Any) -> bool:
     """Whether an operand is a constant that is written where it is used."""
     return isinstance(atom, jax.extend.core.Literal)
-
-

@@ -119,7 +119,9 @@ def _(n: Node, x: Any, y: Any) -> Any:
     wide, by = ops.cast(x, "int64"), ops.cast(y, "int64")
     out = ops.logical_or(by < 0, by >= width)
     if left:
-        made = ops.where(out, ops.zeros_like(wide), ops.bitwise_left_shift(wide, ops.where(out, ops.zeros_like(by), by)))
+        made = ops.where(
+            out, ops.zeros_like(wide), ops.bitwise_left_shift(wide, ops.where(out, ops.zeros_like(by), by))
+        )
     else:
         made = ops.bitwise_right_shift(wide, ops.where(out, ops.full_like(by, 63), by))
     return ops.cast(made, x.dtype)

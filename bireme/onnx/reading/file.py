@@ -30,7 +30,9 @@ def parsed(path: str) -> Any:
     """The model in a file; one sentence for what is none."""
     path = os.fspath(path)
     if not os.path.isfile(path):
-        raise errors.bad("onnx.load(path)", "an ONNX file", described=f"'{path}', which is no file", kind=FileNotFoundError)
+        raise errors.bad(
+            "onnx.load(path)", "an ONNX file", described=f"'{path}', which is no file", kind=FileNotFoundError
+        )
     if os.path.getsize(path) >= MAX_BYTES:
         raise wrong(f"a file of less than {MAX_BYTES} bytes", f"{os.path.getsize(path)}")
     with open(path, "rb") as file:

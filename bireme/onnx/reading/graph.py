@@ -37,7 +37,9 @@ MAX_DEPTH = 32  # of functions in functions, and graphs in graphs
 class Scope:
     """Values by name, those of graphs around included; and what holds for the whole file."""
 
-    def __init__(self, opsets: dict[str, int], functions: dict[tuple, Any], folder: str | None, outer: Scope | None = None):
+    def __init__(
+        self, opsets: dict[str, int], functions: dict[tuple, Any], folder: str | None, outer: Scope | None = None
+    ):
         self.opsets, self.functions, self.folder, self.outer = opsets, functions, folder, outer
         self.values: dict[str, Any] = {}
         self.depth: int = 0 if outer is None else outer.depth + 1
@@ -189,5 +191,3 @@ def _type_of(x: Any) -> bytes:
         return onnx().TypeProto().SerializeToString()
     shape = [int(n) if n >= 0 else None for n in x.shape]
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(x.dtype.np), shape).SerializeToString()
-
-

@@ -66,7 +66,9 @@ def _(n: Node, x: Any, index: Any) -> Any:
     if batch:  # places along the first axes come in front
         shape = index.shape
         grids = [
-            ops.expand(ops.reshape(ops.arange(shape[i]), [-1 if j == i else 1 for j in range(len(shape))]), [*shape[:-1], 1])
+            ops.expand(
+                ops.reshape(ops.arange(shape[i]), [-1 if j == i else 1 for j in range(len(shape))]), [*shape[:-1], 1]
+            )
             for i in range(batch)
         ]
         index = ops.concat([*grids, index], axis=-1)
@@ -146,7 +148,9 @@ def _(n: Node, boxes: Any, scores: Any, most: Any = None, overlap: Any = None, l
         center, half = given[..., :2], given[..., 2:] / 2
         corners = np.concatenate([center - half, center + half], -1)
     else:
-        corners = np.concatenate([np.minimum(given[..., :2], given[..., 2:]), np.maximum(given[..., :2], given[..., 2:])], -1)
+        corners = np.concatenate(
+            [np.minimum(given[..., :2], given[..., 2:]), np.maximum(given[..., :2], given[..., 2:])], -1
+        )
     for i in range(points.shape[0]):
         for c in range(points.shape[1]):
             kept: list[int] = []

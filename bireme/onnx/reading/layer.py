@@ -69,7 +69,9 @@ class Loaded(Layer):
         given = dict(zip(self.input_names, inputs)) | named
         missing = [name for name in self.input_names if name not in given]
         if missing or len(inputs) > len(self.input_names) or any(name not in self.input_names for name in named):
-            raise errors.bad("inputs", f"{len(self.input_names)} ({', '.join(self.input_names)})", len(inputs) + len(named))
+            raise errors.bad(
+                "inputs", f"{len(self.input_names)} ({', '.join(self.input_names)})", len(inputs) + len(named)
+            )
         scope = Scope(self._opsets, self._functions, self._folder)
         scope.values = {name: getattr(self, key) for name, key in self._held.items()} | self._narrow
         for name, x in given.items():
@@ -92,5 +94,3 @@ def loaded(path: Any) -> Loaded:
     made = Loaded(model, os.path.dirname(os.path.abspath(path)))
     made.eval()
     return made
-
-

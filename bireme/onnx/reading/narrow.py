@@ -75,7 +75,10 @@ def unpacked(t: Any, told: str) -> Narrow:
         parts = [(bits >> (width * i)) & (2**width - 1) for i in range(each)]
         bits = np.stack(parts, -1).reshape(-1)[:count]
         if np.dtype(kind).name.startswith("int"):  # the highest bit is the sign
-            return Narrow(tensor((bits.astype(np.int16) - ((bits >> (width - 1)) << width)).astype(np.int8).reshape(dims)), t.data_type)
+            return Narrow(
+                tensor((bits.astype(np.int16) - ((bits >> (width - 1)) << width)).astype(np.int8).reshape(dims)),
+                t.data_type,
+            )
         if np.dtype(kind).name.startswith("uint"):
             return Narrow(tensor(bits.reshape(dims)), t.data_type)
     return held(bits.view(kind).reshape(dims), t.data_type)

@@ -169,5 +169,3 @@ def _(n: Node, size: Any) -> Any:
     else:
         made = 0.42 - 0.5 * np.cos(steps) + 0.08 * np.cos(2 * steps)
     return tensor(made.astype(dtype_of(n.attr("output_datatype", 1)).np))
-
-

@@ -81,7 +81,11 @@ class _Direction:
                 out = new[0]
             outs.append(out)
             h, c = new[0], new[1] if len(new) > 1 else None
-        return (ops.stack(outs[::-1] if reverse else outs), h) if c is None else (ops.stack(outs[::-1] if reverse else outs), h, c)
+        return (
+            (ops.stack(outs[::-1] if reverse else outs), h)
+            if c is None
+            else (ops.stack(outs[::-1] if reverse else outs), h, c)
+        )
 
     def _parts(self, x: Any, h: Any) -> tuple[Any, Any]:
         given, own = ops.matmul(x, self.w, transpose_y=True), ops.matmul(h, self.r, transpose_y=True)

@@ -74,7 +74,11 @@ def matrix(n: Node, mode: str, size: int, new: int, scale: float, roi: tuple[flo
 def _(n: Node, x: Any, *given: Any) -> Any:
     if n.proto.op_type == "Upsample" or n.version < 11:
         roi, sizes = None, None
-        scales = host(given[0]).tolist() if given else (n.attr("scales") or [1, 1, n.attr("height_scale"), n.attr("width_scale")])
+        scales = (
+            host(given[0]).tolist()
+            if given
+            else (n.attr("scales") or [1, 1, n.attr("height_scale"), n.attr("width_scale")])
+        )
     else:
         given = (*given, *[None] * (3 - len(given)))
         roi = None if given[0] is None else host(given[0]).tolist()

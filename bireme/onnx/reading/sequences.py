@@ -76,9 +76,7 @@ def _(n: Node, x: Any, split: Any = None) -> Any:
 @means("SequenceMap")
 def _(n: Node, given: Any, *more: Any) -> Any:
     body = n.attr("body")
-    made = [
-        n.scope.call(body, [x, *[m[i] if isinstance(m, list) else m for m in more]]) for i, x in enumerate(given)
-    ]
+    made = [n.scope.call(body, [x, *[m[i] if isinstance(m, list) else m for m in more]]) for i, x in enumerate(given)]
     return [Sequence([each[k] for each in made]) for k in range(len(body.output))]
 
 

@@ -45,7 +45,9 @@ def _(n: Node, x: Any, step: Any, window: Any = None, length: Any = None) -> Any
     flat = ops.as_complex(x) if pairs else (ops.squeeze(x, [-1]) if x.ndim == 3 else x)
     frames = (flat.shape[1] - size) // hop + 1
     at = np.arange(frames)[:, None] * hop + np.arange(size)
-    taken = ops.reshape(ops.index_select(flat, tensor(at.reshape(-1).astype(np.int64)), axis=1), [flat.shape[0], frames, size])
+    taken = ops.reshape(
+        ops.index_select(flat, tensor(at.reshape(-1).astype(np.int64)), axis=1), [flat.shape[0], frames, size]
+    )
     if window is not None:
         taken = taken * ops.cast(window, taken.dtype)
     if not pairs:
@@ -60,7 +62,9 @@ def _(n: Node, x: Any, step: Any, window: Any = None, length: Any = None) -> Any
 def _(n: Node, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
     count, size, hertz = int(number(bins)), int(number(length)), number(rate)
     mel = lambda f: 2595 * math.log10(1 + f / 700)  # noqa: E731
-    edges = np.linspace(0, count + 1, count + 2) * (mel(number(high)) - mel(number(low))) / (count + 1 + 1) + mel(number(low))
+    edges = np.linspace(0, count + 1, count + 2) * (mel(number(high)) - mel(number(low))) / (count + 1 + 1) + mel(
+        number(low)
+    )
     at = np.floor((size + 1) * (700 * (10 ** (edges / 2595) - 1)) / hertz).astype(np.int64)
     made = np.zeros((size // 2 + 1, count))
     for i in range(count):
@@ -126,8 +130,6 @@ def _(n: Node, x: Any) -> Any:
     for k, v in zip(keys, values):
         made[np.isnan(given) if k != k else given == k] = v
     return tensor(made)
-
-
 
 
 @means("ImageDecoder")

@@ -189,9 +189,7 @@ def _(n: Node, x: Any, index: Any, shape: Any = None) -> Any:
     kernel = n.attr("kernel_shape")
     count = len(kernel)
     stride, pads = n.attr("strides") or [1] * count, n.attr("pads") or [0] * 2 * count
-    sizes = [
-        (m - 1) * s - a - b + k for m, s, a, b, k in zip(x.shape[2:], stride, pads[:count], pads[count:], kernel)
-    ]
+    sizes = [(m - 1) * s - a - b + k for m, s, a, b, k in zip(x.shape[2:], stride, pads[:count], pads[count:], kernel)]
     least = [*x.shape[:2], *sizes]
     wanted = least if shape is None else ints(shape)
     flat = ops.zeros([math.prod(least)], x.dtype)
@@ -241,7 +239,11 @@ def _(n: Node, x: Any, rois: Any, batch: Any) -> Any:
     """Means, or maxima, of samples of boxes; each sample lies between four pixels."""
     rows, columns = n.attr("output_height", 1), n.attr("output_width", 1)
     ratio, scale = n.attr("sampling_ratio", 0), n.attr("spatial_scale", 1.0)
-    half = 0.5 if n.attr("coordinate_transformation_mode", "half_pixel" if n.version >= 16 else "") == "half_pixel" else 0.0
+    half = (
+        0.5
+        if n.attr("coordinate_transformation_mode", "half_pixel" if n.version >= 16 else "") == "half_pixel"
+        else 0.0
+    )
     boxes, of = np.asarray(rois.numpy(), np.float64) * scale - half, np.asarray(batch.numpy())
     h, w = x.shape[2:]
     made = []

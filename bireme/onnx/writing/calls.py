@@ -60,9 +60,7 @@ def _keep(w: Writer, operation: Operation, made: Any) -> None:
 
 def bound(operation: Operation, program: Program) -> dict[str, Any]:
     """Arguments of a call by name, with variables for symbols."""
-    args, kwargs = mapped(
-        lambda x: program._var(x) if isinstance(x, Symbol) else x, (operation.args, operation.kwargs)
-    )
+    args, kwargs = mapped(lambda x: program._var(x) if isinstance(x, Symbol) else x, (operation.args, operation.kwargs))
     made = getattr(operation.call, "op", None)
     if made is not None:
         return made.signature.bind(args, kwargs)
@@ -121,10 +119,13 @@ def _recorded(w: Writer, operation: Operation) -> tuple[list[Operation], Any]:
         args, kwargs = mapped(
             lambda x: program._var(x) if isinstance(x, Symbol) else x, (operation.args, operation.kwargs)
         )
+        given = [(x, x.symbol, x._value) for x in leaves((args, kwargs)) if isinstance(x, Variable)]
         try:
             results = made.call(made.signature.bind(args, kwargs))
         except (*errors.TELLING, AssertionError):
             raise Unwritten from None
+        if any(x.symbol is symbol and x._value is not value for x, symbol, value in given):
+            raise Unwritten  # it stored its result by other means than public calls
     found = [x for x in leaves(results) if isinstance(x, Tensor)]
     known = {id(x) for x in leaves((args, kwargs)) if isinstance(x, Tensor)}
     if len(found) != len(operation.makes) or not all(isinstance(x, Variable) or id(x) in known for x in found):
@@ -157,7 +158,9 @@ def _told(calls: list[Operation], results: Any) -> list[Any]:
             return ("size", *[told(y) if isinstance(y, (Symbol, Dim)) else y for y in x.how])
         return ("tensor", x.shape, str(x.dtype)) if isinstance(x, Tensor) else repr(x)
 
-    found = [(c.type, list(leaves(mapped(told, (c.args, c.kwargs)))), list(leaves(mapped(told, c.results)))) for c in calls]
+    found = [
+        (c.type, list(leaves(mapped(told, (c.args, c.kwargs)))), list(leaves(mapped(told, c.results)))) for c in calls
+    ]
     return [found, list(leaves(mapped(told, results)))]
 
 

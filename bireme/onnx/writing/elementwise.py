@@ -347,5 +347,3 @@ def _(w: Writer, c: Call) -> Val:
     if c["training"]:
         raise Unwritten
     return w("LeakyRelu", c.value("x", c.dtype), alpha=(float(c.number("lower")) + float(c.number("upper"))) / 2)
-
-

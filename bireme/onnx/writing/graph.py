@@ -160,7 +160,9 @@ class Writer:
         if narrow and not (op == "Where" and all(k.name not in NARROW and k.kind != "b" for k in kinds[1:])):
             return self._widened(op, given, dtype, n, attrs)
         names = [self.unused(f"{op.lower()}_{next(self.root.numbers)}") for _ in range(n)]
-        self.nodes.append(onnx("helper").make_node(op, [v.name if v is not None else "" for v in given], names, **attrs))
+        self.nodes.append(
+            onnx("helper").make_node(op, [v.name if v is not None else "" for v in given], names, **attrs)
+        )
         many = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * n
         own = kinds[1 if op == "Where" else 0] if kinds else None
         made = [Val(self, name, kind or own) for name, kind in zip(names, many)]
@@ -192,7 +194,9 @@ class Writer:
         if key is not None and key in self.root.known:
             return self.root.known[key]
         made = Val(self.root, self.unused(name or f"constant_{next(self.root.numbers)}"), dtype)
-        proto = onnx().TensorProto(name=made.name, dims=array.shape, data_type=self.code(dtype), raw_data=array.tobytes())
+        proto = onnx().TensorProto(
+            name=made.name, dims=array.shape, data_type=self.code(dtype), raw_data=array.tobytes()
+        )
         self.root.initializers.append(proto)
         if key is not None:
             self.root.known[key] = made

@@ -176,7 +176,9 @@ def _(w: Writer, c: Call) -> Val:
 
 @converts("put_along")
 def _(w: Writer, c: Call) -> Val:
-    how = {"assign": "none", "add": "add", "mul": "mul", "multiply": "mul", "amax": "max", "amin": "min"}.get(c["reduce"])
+    how = {"assign": "none", "add": "add", "mul": "mul", "multiply": "mul", "amax": "max", "amin": "min"}.get(
+        c["reduce"]
+    )
     if how is None or not c["include_self"] or not c.ndim("arr"):
         raise Unwritten
     index, values = c.value("indices", dtypes.int64), c.value("values", c.dtype)

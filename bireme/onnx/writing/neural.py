@@ -358,7 +358,13 @@ def _repeated(w: Writer, x: Val, times: int) -> Val:
     """Each head several times in a row."""
     shape, one = w.shape(x), w.constant(np.asarray([times]))
     many = w("Concat", *[w.slice(shape, [0], [0], [2]), one, w.slice(shape, [0], [2], [4])], axis=0)
-    to = w("Concat", w.slice(shape, [0], [0], [1]), w.slice(shape, [0], [1], [2]) * times, w.slice(shape, [0], [2], [4]), axis=0)
+    to = w(
+        "Concat",
+        w.slice(shape, [0], [0], [1]),
+        w.slice(shape, [0], [1], [2]) * times,
+        w.slice(shape, [0], [2], [4]),
+        axis=0,
+    )
     return w("Reshape", w("Expand", w.unsqueeze(x, 2), many), to)
 
 
@@ -420,7 +426,12 @@ def _gates(w: Writer, x: Val, order: tuple[int, ...]) -> Val:
 
 
 # the order of gates in ONNX: input, output, forget, cell; update, reset, hidden
-RECURRENT = {"LSTM": ("LSTM", (0, 3, 1, 2)), "GRU": ("GRU", (1, 0, 2)), "RNN_TANH": ("RNN", (0,)), "RNN_RELU": ("RNN", (0,))}
+RECURRENT = {
+    "LSTM": ("LSTM", (0, 3, 1, 2)),
+    "GRU": ("GRU", (1, 0, 2)),
+    "RNN_TANH": ("RNN", (0,)),
+    "RNN_RELU": ("RNN", (0,)),
+}
 
 
 @converts("lstm_of", "sequence_of")
@@ -476,5 +487,3 @@ def _(w: Writer, c: Call) -> list[Val]:
 def _part(w: Writer, c: Call, x: str, which: str) -> Val:
     made = w("MatMul", c.value(x, c.dtype), w.transpose(c.value(f"weight_{which}", c.dtype), [1, 0]))
     return made if c[f"bias_{which}"] is None else made + c.value(f"bias_{which}", c.dtype)
-
-

@@ -163,7 +163,13 @@ for _name, _op in {
     **{n: n.capitalize() for n in ("erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sign")},
     **{"logistic": "Sigmoid", "add": "Add", "add_any": "Add", "sub": "Sub", "mul": "Mul", "pow": "Pow"},
     **{"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "copy": "Identity"},
-    **{"lt_to": "Less", "le_to": "LessOrEqual", "copy_p": "Identity", "reduce_precision": "Identity", "stop_gradient": "Identity"},
+    **{
+        "lt_to": "Less",
+        "le_to": "LessOrEqual",
+        "copy_p": "Identity",
+        "reduce_precision": "Identity",
+        "stop_gradient": "Identity",
+    },
 }.items():
     PRIMITIVES[_name] = _node(_op)
 
@@ -175,7 +181,9 @@ FORMULAS: dict[str, Callable] = {
     "expm1": lambda x: x.w("Exp", x) - 1,
     "exp2": lambda x: x.w("Exp", x * math.log(2)),
     "cbrt": lambda x: x.w("Sign", x) * x.w("Abs", x) ** (1 / 3),
-    "is_finite": lambda x: ~(x.w("IsNaN", x, dtype=dtypes.bool_) | x.w("IsInf", x.to(dtypes.float32), dtype=dtypes.bool_)),
+    "is_finite": lambda x: (
+        ~(x.w("IsNaN", x, dtype=dtypes.bool_) | x.w("IsInf", x.to(dtypes.float32), dtype=dtypes.bool_))
+    ),
     "not": lambda x: ~x if x.dtype is dtypes.bool_ else x.w("BitwiseNot", x),
     "ne": lambda x, y: x != y,
 }
@@ -327,7 +335,11 @@ def _(w: Writer, e: Equation) -> list[Val]:
 @primitive("slice")
 def _(w: Writer, e: Equation) -> Val:
     n = len(e.shape)
-    return w.slice(e.value(), range(n), e["start_indices"], e["limit_indices"], e["strides"] or [1] * n) if n else e.value()
+    return (
+        w.slice(e.value(), range(n), e["start_indices"], e["limit_indices"], e["strides"] or [1] * n)
+        if n
+        else e.value()
+    )
 
 
 def _starts(w: Writer, e: Equation, first: int, sizes: Any) -> Val:
@@ -367,6 +379,8 @@ def _(w: Writer, e: Equation) -> Val:
 @primitive("rev")
 def _(w: Writer, e: Equation) -> Val:
     axes = list(e["dimensions"])
+    if not axes:
+        return e.value()
     return w.slice(e.value(), axes, [-1] * len(axes), [np.iinfo(np.int64).min] * len(axes), [-1] * len(axes))
 
 
@@ -545,7 +559,9 @@ def _most(dtype: DType) -> Any:
     return math.inf if dtype.kind == "f" else np.iinfo(dtype.np).max
 
 
-PRIMITIVES.update({"reduce_window_sum": _window("Sum"), "reduce_window_max": _window("Max"), "reduce_window_min": _window("Min")})
+PRIMITIVES.update(
+    {"reduce_window_sum": _window("Sum"), "reduce_window_max": _window("Max"), "reduce_window_min": _window("Min")}
+)
 
 
 # ------------------------------------------------------------ gather and scatter: by places in the flat operand
@@ -580,7 +596,9 @@ def _places(w: Writer, e: Equation, shape: tuple, index: Val, index_shape: tuple
     batch = index_shape[:-1]
     own = np.zeros(batch, np.int64)
     for axis, at in batching:
-        own = own + np.arange(batch[at]).reshape([-1 if i == at else 1 for i in range(len(batch))]) * math.prod(shape[axis + 1 :])
+        own = own + np.arange(batch[at]).reshape([-1 if i == at else 1 for i in range(len(batch))]) * math.prod(
+            shape[axis + 1 :]
+        )
     start = w.constant(own) if start is None else start + w.constant(own)
     spread = [1] * rank
     for i, m in zip(outer, batch):
@@ -660,6 +678,8 @@ def _closed(w: Writer, closed: Any, given: list[Any]) -> list[Val]:
 def _(w: Writer, e: Equation) -> list[Val]:
     consts, carried = e["num_consts"], e["num_carry"]
     fixed, states, xs = e.operands[:consts], e.operands[consts : consts + carried], e.operands[consts + carried :]
+    if not e["length"]:
+        return [*states, *[np.zeros(a.shape, a.dtype) for a in e.outs[carried:]]]
     body = Writer(w)
     inner = e["jaxpr"].jaxpr.invars
     given, infos = [], []
@@ -697,7 +717,10 @@ def _(w: Writer, e: Equation) -> list[Val]:
         infos.append(info)
     made = _closed(body, e["body_jaxpr"], [*body_given, *given])
     again = _closed(body, e["cond_jaxpr"], [*test_given, *made])[0]
-    outs = [body.info(again, []), *[body.info(v, list(a.aval.shape)) for v, a in zip(made, e["body_jaxpr"].jaxpr.outvars)]]
+    outs = [
+        body.info(again, []),
+        *[body.info(v, list(a.aval.shape)) for v, a in zip(made, e["body_jaxpr"].jaxpr.outvars)],
+    ]
     found = w("Loop", None, first, *states, n=len(states), dtype=[s.dtype for s in states],
               body=body.graph("body", infos, outs))  # fmt: skip
     return [found] if len(states) == 1 else found

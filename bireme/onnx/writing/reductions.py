@@ -21,7 +21,15 @@ def _reduction(op: str) -> Callable:
     return convert
 
 
-for _name, _op in {"sum": "Sum", "mean": "Mean", "max": "Max", "min": "Min", "prod": "Prod", "amax": "Max", "amin": "Min"}.items():
+for _name, _op in {
+    "sum": "Sum",
+    "mean": "Mean",
+    "max": "Max",
+    "min": "Min",
+    "prod": "Prod",
+    "amax": "Max",
+    "amin": "Min",
+}.items():
     CONVERTERS[_name] = _reduction(_op)
 CONVERTERS["logsumexp"] = _reduction("LogSumExp")
 
@@ -53,7 +61,9 @@ def _(w: Writer, c: Call) -> list[Val]:
         raise Unwritten
     axis = c.ndim() - 1 if c["axis"] is None else c.axis()
     k = w.ints(c["k"] if isinstance(c["k"], (list, tuple)) else [c["k"]])
-    return w("TopK", c.value("x"), k, n=2, dtype=[None, dtypes.int64], axis=axis, largest=int(bool(c["largest"])), sorted=1)
+    return w(
+        "TopK", c.value("x"), k, n=2, dtype=[None, dtypes.int64], axis=axis, largest=int(bool(c["largest"])), sorted=1
+    )
 
 
 def _sorted(w: Writer, c: Call) -> list[Val]:

@@ -248,5 +248,3 @@ def _(w: Writer, c: Call) -> Val:
     if c.dtype is dtypes.bool_:
         return w("Pad", x.to(dtypes.int32), pads, *[v.to(dtypes.int32) for v in value], mode=mode).to(dtypes.bool_)
     return w("Pad", x, pads, *value, mode=mode)
-
-
