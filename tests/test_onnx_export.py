@@ -149,7 +149,7 @@ def test_rows_of_the_tables(kind, full):
 
 
 def test_what_has_no_form_is_one_sentence(tmp_path):
-    with pytest.raises(RuntimeError, match="onnx.export: rand, called at test_onnx_export.py:.* because of random"):
+    with pytest.raises(RuntimeError, match=r"onnx.export: rand, called at test_onnx_export.py:.* because of random"):
         bireme.onnx.export(lambda x: x + bireme.rand([2]), str(tmp_path / "a"), floats(2))
     with pytest.raises(RuntimeError, match="hint: give all sizes"):
         bireme.onnx.export(lambda x: F.fold(x, 4, 2), str(tmp_path / "a"), floats(None, 4, 9))

@@ -309,5 +309,5 @@ def test_truncated_and_mutated_files_are_told(exported, tmp_path):
     with pytest.raises(FileNotFoundError, match="no file"):
         bireme.onnx.load(str(tmp_path / "none"))
     path.write_bytes(b"PK not a model")
-    with pytest.raises(ValueError, match="expected an ONNX model, got bad.onnx"):
+    with pytest.raises(ValueError, match=r"expected an ONNX model, got bad\.onnx"):
         bireme.onnx.load(str(path))

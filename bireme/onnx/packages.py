@@ -20,3 +20,8 @@ def onnx(module: str = "") -> Any:
 def part(name: str) -> Any:
     """A module of this package: `import bireme` does not wait for its tables."""
     return importlib.import_module(f"bireme.onnx.{name}")
+
+
+def protobuf_error() -> type[Exception]:
+    """What protobuf raises for bytes that are no message."""
+    return importlib.import_module("google.protobuf.message").DecodeError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import Any
 
 import jax
@@ -13,7 +12,9 @@ from bireme.core.xla_exec import lowering
 
 
 def traced(graph: Any, live: tuple[int, ...], leaves: list[Any], vectors: list[Any]) -> Any:
-    """A graph as a closed jaxpr of its leaves, by the bodies of operators, which are for any platform; a leaf is an array, or a Sig where it is not known."""
+    """A graph as a closed jaxpr of its leaves, by the bodies of operators, which are for any platform; a leaf is an
+    array, or a Sig where it is not known.
+    """
     function = lowering.function(graph, live, "any")
     with jax.enable_x64(True):
         structs = [jax.ShapeDtypeStruct(a.shape, a.dtype.np if hasattr(a.dtype, "np") else a.dtype) for a in leaves]

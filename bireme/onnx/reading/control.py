@@ -16,7 +16,7 @@ def _(n: Node, condition: Any) -> Any:
     graphs = [n.attr("then_branch"), n.attr("else_branch")]
     if isinstance(condition, Variable):
         pred = ops.reshape(condition, [])
-        made = static.nn.cond(pred, *[lambda g=g: n.scope.call(g, []) for g in graphs])
+        made = static.nn.cond(pred, lambda: n.scope.call(graphs[0], []), lambda: n.scope.call(graphs[1], []))
         return list(made)
     return n.scope.call(graphs[0 if bool(condition) else 1], [])
 

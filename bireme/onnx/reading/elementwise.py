@@ -17,7 +17,7 @@ UNARY = {
     **{n: getattr(ops, n.lower()) for n in ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos")},
     **{n: getattr(ops, n.lower()) for n in ("Cosh", "Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round")},
     **{n: getattr(ops, n.lower()) for n in ("Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh", "Softsign", "Mish")},
-    **{"Not": ops.logical_not, "BitwiseNot": ops.bitwise_not, "IsNaN": ops.isnan},
+    "Not": ops.logical_not, "BitwiseNot": ops.bitwise_not, "IsNaN": ops.isnan,
 }  # fmt: skip
 for _name, _f in UNARY.items():
     MEANINGS[_name] = lambda n, x, f=_f: f(x)
@@ -113,17 +113,16 @@ def _(n: Node, x: Any, y: Any) -> Any:
     width, left = 8 * x.dtype.itemsize, n.attr("direction") == "LEFT"
     if x.dtype.name == "uint64":
         values, by = host(x), host(y)
-        out = by >= 64
-        by = np.where(out, 0, by)
-        return tensor(np.where(out, 0, values << by if left else values >> by).astype(np.uint64))
-    wide, by = ops.cast(x, "int64"), ops.cast(y, "int64")
-    out = ops.logical_or(by < 0, by >= width)
+        far = by >= 64
+        steps = np.where(far, 0, by)
+        return tensor(np.where(far, 0, values << steps if left else values >> steps).astype(np.uint64))
+    wide, count = ops.cast(x, "int64"), ops.cast(y, "int64")
+    out = ops.logical_or(count < 0, count >= width)
     if left:
-        made = ops.where(
-            out, ops.zeros_like(wide), ops.bitwise_left_shift(wide, ops.where(out, ops.zeros_like(by), by))
-        )
+        made = ops.bitwise_left_shift(wide, ops.where(out, ops.zeros_like(count), count))
+        made = ops.where(out, ops.zeros_like(wide), made)
     else:
-        made = ops.bitwise_right_shift(wide, ops.where(out, ops.full_like(by, 63), by))
+        made = ops.bitwise_right_shift(wide, ops.where(out, ops.full_like(count, 63), count))
     return ops.cast(made, x.dtype)
 
 

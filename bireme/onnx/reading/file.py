@@ -11,7 +11,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
-from bireme.onnx.packages import onnx
+from bireme.onnx.packages import onnx, protobuf_error
 
 MAX_BYTES = 2**31  # what protobuf parses
 MAX_AXES = 64
@@ -45,7 +45,7 @@ def parsed_bytes(data: bytes, name: str) -> Any:
     model = onnx().ModelProto()
     try:
         model.ParseFromString(data)
-    except Exception:  # noqa: BLE001  # protobuf's implementations have errors of their own
+    except protobuf_error():
         raise wrong("an ONNX model", f"{name}, whose contents are none") from None
     if not model.HasField("graph") or not model.opset_import:
         raise wrong("an ONNX model", f"{name}, which has no graph or no opset")

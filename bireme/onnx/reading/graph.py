@@ -177,7 +177,7 @@ def standard_function(proto: Any, version: int, given: list[Any]) -> Any:
                 found.ParseFromString(
                     schema.get_context_dependent_function_with_opset_version(since, proto.SerializeToString(), types)
                 )
-            except Exception:  # noqa: BLE001  # ONNX's own errors, of a node that its function is not for
+            except (RuntimeError, TypeError, ValueError):  # a node that its function is not for
                 return None
             return found if found.node else None
     return None

@@ -76,7 +76,7 @@ class Loaded(Layer):
         scope.values = {name: getattr(self, key) for name, key in self._held.items()} | self._narrow
         for name, x in given.items():
             if isinstance(x, (np.ndarray, np.generic)):
-                x = held(x) if x.dtype in CODES else tensor(x)
+                x = held(np.asarray(x)) if x.dtype in CODES else tensor(x)
             scope.values[name] = x
             rank = self._ranks.get(name)
             if rank is not None and isinstance(scope.values[name], Tensor) and scope.values[name].ndim != rank:

@@ -15,8 +15,7 @@ from bireme.onnx.reading.table import Node, axis_of, dtype_of, ints, means, tens
 @means("MatMul")
 def _(n: Node, x: Any, y: Any) -> Any:
     if x.dtype.kind == "i":
-        wide = [ops.cast(v, "int64") for v in (x, y)]
-        return ops.cast(ops.matmul(*wide), x.dtype)
+        return ops.cast(ops.matmul(ops.cast(x, "int64"), ops.cast(y, "int64")), x.dtype)
     return ops.matmul(x, y)
 
 

@@ -33,6 +33,10 @@ def _turned(x: Any, order: tuple[int, ...]) -> Any:
     return ops.concat([parts[i] for i in order], axis=0) if len(order) > 1 else x
 
 
+def _activation(name: str, a: float | None, b: float | None) -> Callable:
+    return lambda x: ACTIVATIONS[name](x, a, b)
+
+
 class _Direction:
     """One direction of a node: its weights and activations."""
 
@@ -49,9 +53,8 @@ class _Direction:
         self.names = names[first : first + count]
         if any(name not in ACTIVATIONS for name in self.names) or len(self.names) != count:
             raise n.bad("activations that are known", str(names))
-        pick = lambda values, i: values[i] if i < len(values) else None  # noqa: E731
         self.act = [
-            lambda x, f=ACTIVATIONS[name], a=pick(alphas, first + i), b=pick(betas, first + i): f(x, a, b)
+            _activation(name, dict(enumerate(alphas)).get(first + i), dict(enumerate(betas)).get(first + i))
             for i, name in enumerate(self.names)
         ]
 
@@ -68,8 +71,9 @@ class _Direction:
         """Outputs by step, and the last states."""
         if self.usual:
             order = ORDER[self.kind]
-            given = [_turned(v, order) if v is not None else None for v in (self.w, self.r, *self.b)]
-            return tuple(recurrence(x, h, c, *given, None, lengths, MODES[self.kind], reverse, True))
+            given: Any = [_turned(v, order) if v is not None else None for v in (self.w, self.r, *self.b)]
+            w, r, bi, bh = given
+            return tuple(recurrence(x, h, c, w, r, bi, bh, None, lengths, MODES[self.kind], reverse, True))
         outs, steps = [], range(x.shape[0])
         for t in reversed(steps) if reverse else steps:
             new = getattr(self, self.kind.lower())(x[t], h, c)

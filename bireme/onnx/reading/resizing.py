@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,15 @@ def matrix(n: Node, mode: str, size: int, new: int, scale: float, roi: tuple[flo
     at = _positions(how, size, new, scale, roi)
     if mode == "nearest":
         rounding = n.attr("nearest_mode", "round_prefer_floor" if n.version >= 11 else "floor")
-        index = {
-            "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+        rules: dict[str, Callable] = {
+            "floor": np.floor,
+            "ceil": np.ceil,
+            "round_prefer_ceil": lambda x: np.floor(x + 0.5),
             "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-        }[rounding](at)  # fmt: skip
+        }
+        if rounding not in rules:
+            raise n.bad("a nearest_mode that is known", rounding)
+        index = rules[rounding](at)
         found = np.eye(size)[np.clip(index, 0, size - 1).astype(np.int64)]
     else:
         shrink = min(scale, 1.0) if n.attr("antialias", 0) else 1.0

@@ -188,10 +188,10 @@ def padded(x: Any, low: list[int], high: list[int], mode: str = "constant", fill
             continue
         if mode == "constant":
             parts = [x]
-            for width, at in ((a, 0), (b, 2)):
+            for width, place in ((a, 0), (b, 2)):
                 if width:
                     shape = [width if i == axis else m for i, m in enumerate(x.shape)]
-                    parts.insert(at, ops.full(shape, fill, x.dtype))
+                    parts.insert(place, ops.full(shape, fill, x.dtype))
             x = ops.concat(parts, axis=axis)
             continue
         size = x.shape[axis]

@@ -13,8 +13,10 @@ from bireme.core.program.variable import Variable
 from bireme.onnx.reading.shapes import padded
 from bireme.onnx.reading.table import MEANINGS, Node, ints, means, tensor
 
-CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
-TRANSPOSED = {1: ops.conv1d_transpose, 2: ops.conv2d_transpose, 3: ops.conv3d_transpose}
+CONV: dict[int, Callable] = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
+MAX: dict[int, Callable] = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
+MEAN: dict[int, Callable] = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
+TRANSPOSED: dict[int, Callable] = {1: ops.conv1d_transpose, 2: ops.conv2d_transpose, 3: ops.conv3d_transpose}
 
 
 class Window:
@@ -121,8 +123,7 @@ def _(n: Node, x: Any) -> Any:
     at = Window(n, x.shape[2:], n.attr("kernel_shape"))
     count = len(at.kernel)
     if count in CONV and n.count == 1 and (isinstance(x, Variable) or _plain(at, x)):
-        pool = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}[count]
-        return pool(x, at.kernel, at.stride, at.flat)
+        return MAX[count](x, at.kernel, at.stride, at.flat)
     given, narrow = x, x.dtype if x.dtype.kind == "i" else None
     x = ops.cast(x, "float32") if narrow else x
     taken = at.taken(x, -math.inf)
@@ -147,8 +148,7 @@ def _(n: Node, x: Any) -> Any:
     at, inside = Window(n, x.shape[2:], n.attr("kernel_shape")), bool(n.attr("count_include_pad", 0))
     count = len(at.kernel)
     if count in CONV and (isinstance(x, Variable) or _plain(at, x)) and not inside:
-        pool = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}[count]
-        return pool(x, at.kernel, at.stride, at.flat)
+        return MEAN[count](x, at.kernel, at.stride, at.flat)
     axes = list(range(2 + count, 2 + 2 * count))
     total = ops.sum(at.taken(x, 0.0), axis=axes)
     ones = np.ones((1, 1, *at.sizes), x.dtype.np)

@@ -113,7 +113,8 @@ def _is_tensor(x: Any) -> bool:
 
 
 def _recorded(w: Writer, operation: Operation) -> tuple[list[Operation], Any]:
-    program, made = Program(), operation.call.op
+    program, call = Program(), operation.call
+    made: Any = getattr(call, "op", None)
     program.pair = w.program.pair
     with into(program):
         args, kwargs = mapped(
@@ -168,7 +169,8 @@ def _told(calls: list[Operation], results: Any) -> list[Any]:
 
 
 def _branch(w: Writer, operation: Operation) -> None:
-    call, pred = operation.call, w.value(operation.args[0])
+    call: Any = operation.call
+    pred = w.value(operation.args[0])
     pred = w("Reshape", pred, w.ints([]))
     symbols = operation.makes
     if not symbols:
@@ -198,7 +200,8 @@ def _block(w: Writer, block: Any, kinds: list[Any]) -> list[Val]:
 
 
 def _loop(w: Writer, operation: Operation) -> None:
-    call, symbols = operation.call, operation.makes
+    call: Any = operation.call
+    symbols = operation.makes
     kinds = [s.dtype for s in symbols]
     start = [w.value(x, kind) for x, kind in zip(operation.args[0], kinds)]
     body = Writer(w)

@@ -16,7 +16,7 @@ NODES = {  # what one node means, on an operand in the type of the result
     **{n: n.capitalize() for n in ("exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos", "tan", "asin", "acos", "atan")},
     **{n: n.capitalize() for n in ("sinh", "cosh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "abs", "neg", "sign")},
     **{n: n.capitalize() for n in ("reciprocal", "relu", "softsign")},
-    **{"clone": "Identity", "tie": "Identity", "logical_not": "Not"},
+    "clone": "Identity", "tie": "Identity", "logical_not": "Not",
 }  # fmt: skip
 
 
@@ -323,14 +323,10 @@ def _(w: Writer, c: Call) -> Val:
     if c.dtype.kind != "f":
         raise Unwritten
     x, limit = c.value("x", c.dtype), np.finfo(c.dtype.np)
-    for name, default, found in (
-        ("posinf", limit.max, lambda: x == math.inf),
-        ("neginf", limit.min, lambda: x == -math.inf),
-        ("nan", 0.0, lambda: w("IsNaN", x, dtype=dtypes.bool_)),
-    ):
+    for name, sign, default in (("posinf", 1, limit.max), ("neginf", -1, limit.min)):
         given = c.arguments.get(name)
-        x = w.where(found(), float(default if given is None else given), x)
-    return x
+        x = w.where(x == sign * math.inf, float(default if given is None else given), x)
+    return w.where(w("IsNaN", x, dtype=dtypes.bool_), float(c.arguments.get("nan") or 0.0), x)
 
 
 @converts("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "dropout2d", "dropout3d")

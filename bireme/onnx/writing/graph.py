@@ -122,7 +122,7 @@ class Writer:
 
     def __init__(self, parent: Writer | None = None, program: Any = None):
         self.parent = parent
-        self.program = parent.program if parent else program
+        self.program: Any = parent.program if parent else program
         self.root: Writer = parent.root if parent else self
         self.root.current = self
         self.nodes: list[Any] = []
@@ -165,7 +165,7 @@ class Writer:
         )
         many = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * n
         own = kinds[1 if op == "Where" else 0] if kinds else None
-        made = [Val(self, name, kind or own) for name, kind in zip(names, many)]
+        made = [Val(self, name, kind or own or dtypes.float32) for name, kind in zip(names, many)]
         return made[0] if n == 1 else made
 
     def _widened(self, op: str, given: Sequence[Val | None], dtype: Any, n: int, attrs: dict) -> Any:

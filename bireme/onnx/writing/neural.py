@@ -67,7 +67,7 @@ def _(w: Writer, c: Call) -> Val:
 def _(w: Writer, c: Call) -> Val:
     if not c.ndim():
         raise Unwritten
-    op = "Softmax" if c.operation.call.op.name == "softmax_of" else "LogSoftmax"
+    op = "Softmax" if c.name == "softmax_of" else "LogSoftmax"
     return w(op, c.value("x", c.dtype), axis=c.axis())
 
 
@@ -178,7 +178,7 @@ def _differs(at: _Window) -> bool:
 @converts("max_pool1d", "max_pool2d", "max_pool3d")
 def _(w: Writer, c: Call) -> Any:
     at = _pool_window(c)
-    if c["ceil_mode"] and _differs(at) or any(max(e) >= k for e, k in zip(at.edges, at.kernel)):
+    if (c["ceil_mode"] and _differs(at)) or any(max(e) >= k for e, k in zip(at.edges, at.kernel)):
         raise Unwritten
     if at.known and any(m + sum(e) < k for m, e, k in zip(at.dims, at.edges, at.kernel)):
         raise Unwritten

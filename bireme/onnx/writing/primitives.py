@@ -12,8 +12,8 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import DType
-from bireme.core.program.program import Operation, leaves, mapped
 from bireme.core.program.building import suspended
+from bireme.core.program.program import Operation, leaves, mapped
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
@@ -105,8 +105,11 @@ def _without_elements(w: Writer, e: Any) -> list[Any] | None:
     return None
 
 
-INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
-           "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "linear_call": "callee", "remat": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
+INLINED = {  # primitives that hold others, and under which name
+    **{"jit": "jaxpr", "pjit": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr", "linear_call": "callee"},
+    **{"closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"},
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+}
 
 
 class Equation:
@@ -161,15 +164,23 @@ def _node(op: str) -> Callable:
 for _name, _op in {
     **{n: n.capitalize() for n in ("neg", "sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "abs", "floor", "ceil")},
     **{n: n.capitalize() for n in ("erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sign")},
-    **{"logistic": "Sigmoid", "add": "Add", "add_any": "Add", "sub": "Sub", "mul": "Mul", "pow": "Pow"},
-    **{"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "copy": "Identity"},
-    **{
-        "lt_to": "Less",
-        "le_to": "LessOrEqual",
-        "copy_p": "Identity",
-        "reduce_precision": "Identity",
-        "stop_gradient": "Identity",
-    },
+    "logistic": "Sigmoid",
+    "add": "Add",
+    "add_any": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "pow": "Pow",
+    "eq": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+    "copy": "Identity",
+    "lt_to": "Less",
+    "le_to": "LessOrEqual",
+    "copy_p": "Identity",
+    "reduce_precision": "Identity",
+    "stop_gradient": "Identity",
 }.items():
     PRIMITIVES[_name] = _node(_op)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from typing import Any
+
+import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.program.variable import Dim
@@ -67,8 +68,7 @@ def _(w: Writer, c: Call) -> Val:
     sizes = c["x"].shape
     if any(not isinstance(m, Dim) and m == 0 for m in sizes):
         raise Unwritten
-    after = [m if not isinstance(m, Dim) else m for m in sizes[stop + 1 :]]
-    return w.reshape(x, [*[0] * start, -1, *after])
+    return w.reshape(x, [*[0] * start, -1, *sizes[stop + 1 :]])
 
 
 @converts("expand", "broadcast_to")

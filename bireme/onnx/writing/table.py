@@ -30,6 +30,12 @@ class Call:
         return self.arguments[name]
 
     @property
+    def name(self) -> str:
+        """The operator's name."""
+        call: Any = self.operation.call
+        return call.op.name
+
+    @property
     def dtype(self) -> DType:
         """The type of its (first) result."""
         return self.makes[0].dtype
