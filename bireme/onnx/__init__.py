@@ -7,10 +7,9 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.building import into
 from bireme.core.program.model import Model
-from bireme.core.program.program import Program
 from bireme.core.tensor.tensor import Tensor
+from bireme.jit.saving import models_of
 from bireme.nn import Layer
 from bireme.onnx.packages import part
 from bireme.static import InputSpec
@@ -29,8 +28,8 @@ def export(layer: Any, path: str, input_spec: Any = None, opset_version: int = 9
     Args:
         layer: ``Layer``, or function of tensors.
         path: Path of the file; ``.onnx`` is added where it does not end so.
-        input_spec: List of ``static.InputSpec`` or example tensors, one for each input. Default: None, which only a
-            layer without inputs can have.
+        input_spec: List of ``static.InputSpec`` or example tensors, one for each input. Default: None, those of
+            the last call of a layer that ``jit.to_static`` made.
         opset_version: Version of ONNX's operators, at most 18. The file has version 18 whichever is named: what is older
             has no form for many functions. Default: 9.
         **configs: ``output_names``, a list of names for the outputs; others have no effect.
@@ -103,28 +102,22 @@ def load(path: str) -> Layer:
 
 def _captured(layer: Any, input_spec: Any) -> Model:
     """The calls of a layer in evaluation, on inputs of these shapes."""
-    specs = [] if input_spec is None else list(input_spec) if isinstance(input_spec, (list, tuple)) else [input_spec]
-    program, inputs = Program(), []
+    specs = input_spec
+    if specs is not None:
+        specs = list(specs) if isinstance(specs, (list, tuple)) else [specs]
+        for spec in specs:
+            if not isinstance(spec, (InputSpec, Tensor)):
+                raise errors.bad(
+                    "onnx.export(input_spec)", "InputSpecs or Tensors", spec, kind=errors.ArgumentTypeError
+                )
     modes = [(part, part.training) for part in layer.sublayers(include_self=True)] if isinstance(layer, Layer) else []
     try:
-        for part, _ in modes:
-            part.training = False
-        with into(program):
-            for i, spec in enumerate(specs):
-                if isinstance(spec, Tensor):
-                    spec = InputSpec.from_tensor(spec, f"x{i}")
-                if not isinstance(spec, InputSpec):
-                    raise errors.bad(
-                        "onnx.export(input_spec)", "InputSpecs or Tensors", spec, kind=errors.ArgumentTypeError
-                    )
-                symbol = program._declared(spec.name or f"x{i}", spec.shape, spec.dtype)
-                symbol.is_data = True
-                inputs.append(symbol)
-            made = layer(*[program._var(symbol) for symbol in inputs])
-        model = Model(program, inputs, made)
+        for one, _ in modes:
+            one.training = False
+        model = models_of(layer, specs, "onnx.export")["forward"]
     finally:
-        for part, mode in modes:
-            part.training = mode
+        for one, mode in modes:
+            one.training = mode
     model.output_names = [f"output_{i}" for i in range(len(model.outputs))] if len(model.outputs) > 1 else ["output"]
     return model
 

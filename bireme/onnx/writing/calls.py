@@ -175,7 +175,7 @@ def _branch(w: Writer, operation: Operation) -> None:
     symbols = operation.makes
     if not symbols:
         return
-    made = _choice(w, pred, call.blocks, call.keys, [s.dtype for s in symbols])
+    made = _choice(w, pred, call.blocks, call.keys or [1], [s.dtype for s in symbols])
     w.known.update(zip(symbols, made))
 
 
@@ -195,7 +195,9 @@ def _choice(w: Writer, pred: Val, blocks: list[Any], keys: list[int], kinds: lis
 def _block(w: Writer, block: Any, kinds: list[Any]) -> list[Val]:
     for operation in block.operations:
         write(w, operation)
-    results = [x for x in leaves(block.results) if isinstance(x, (Symbol, Tensor))]
+    results = list(block.results)
+    if not all(isinstance(x, (Symbol, Tensor)) for x in results):
+        raise Unwritten("lists of tensors")
     return [w.value(x, kind) for x, kind in zip(results, kinds)]
 
 

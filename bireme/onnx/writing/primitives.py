@@ -106,8 +106,14 @@ def _without_elements(w: Writer, e: Any) -> list[Any] | None:
 
 
 INLINED = {  # primitives that hold others, and under which name
-    **{"jit": "jaxpr", "pjit": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr", "linear_call": "callee"},
-    **{"closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"},
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "remat": "jaxpr",
+    "checkpoint": "jaxpr",
+    "linear_call": "callee",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "fun_jaxpr",
 }
 
