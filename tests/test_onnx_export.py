@@ -102,6 +102,23 @@ def test_sizes_stay_open(name, tmp_path):
     runs_alike(make(), tmp_path, specs)
 
 
+class Doubling(nn.Layer):
+    """A Python loop and branch over tensors, which are captured as such."""
+
+    def forward(self, x):
+        while x.sum() < 100:
+            x = x * 2 + 1
+        if x.mean() > 5:
+            x = x - 1
+        return x
+
+
+def test_statements_become_nodes(tmp_path):
+    session = runs_alike(Doubling(), tmp_path, floats(None))
+    assert {"If", "Loop"} <= {node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node}
+    assert len(session.get_outputs()) == 1
+
+
 def test_names_of_inputs_and_outputs(tmp_path):
     session = runs_alike(nn.Linear(4, 3), tmp_path, floats(None, 4), output_names=["y"])
     assert [x.name for x in session.get_inputs()] == ["x"] and [x.name for x in session.get_outputs()] == ["y"]

@@ -24,6 +24,8 @@ def write(w: Writer, operation: Operation) -> None:
     """Write one call, its results under its symbols; raises Unwritten where there is no way."""
     if operation.role != "forward":
         raise errors.failure(f"onnx.export: {operation.type} is a part of training, which ONNX graphs have none of")
+    if getattr(operation.call, "acts", False):
+        return None  # it prints or asserts, and gives nothing
     if isinstance(operation.call, Branch):
         return _branch(w, operation)
     if isinstance(operation.call, Loop):

@@ -187,6 +187,11 @@ def _(w: Writer, c: Call) -> Val:
     return w.shape(c.value("input")).to(c.dtype)
 
 
+@converts("size_of")
+def _(w: Writer, c: Call) -> Val:
+    return w.dim(c["n"])
+
+
 # ------------------------------------------------------------ tensors that are made
 
 
