@@ -10,6 +10,7 @@ no crash, no more than some seconds, no more memory than the file justifies.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import random
@@ -128,8 +129,8 @@ def _json_changed(data: bytes, rng: random.Random) -> bytes:
             elif rng.random() < 0.2:
                 del inner[last]
             else:
-                inner[last] = rng.choice(VALUES)
-        except (KeyError, IndexError, TypeError):
+                inner[last] = copy.deepcopy(rng.choice(VALUES))
+        except (KeyError, IndexError, TypeError, ValueError):
             continue  # an earlier change took the place away
     return json.dumps(tree).encode()
 
