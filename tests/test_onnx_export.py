@@ -12,8 +12,10 @@ from bireme import nn, static
 from bireme.core.program.program import leaves
 from bireme.static import InputSpec
 from bireme.vision import models
+from tests.captured_functions import CASES
 from tests.table.test_layer_table import LAYERS
 from tests.table.test_table import TABLE
+from tests.test_to_static import given, specs, values
 from tools import onnx_table
 
 onnx = pytest.importorskip("onnx")
@@ -198,3 +200,17 @@ def test_a_missing_package_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib, "import_module", without)
     with pytest.raises(ImportError, match=r"onnx is needed(.|\n)*pip install 'bireme\[onnx\]'"):
         bireme.onnx.export(nn.ReLU(), str(tmp_path / "a"), floats(2))
+
+
+@pytest.mark.parametrize(("name", "fn", "calls", "sizes"), CASES, ids=[c[0] for c in CASES])
+def test_control_flow(name, fn, calls, sizes, tmp_path, full, capsys):
+    """Branches, loops and lists of captured functions are If, Loop and sequences."""
+    if not full and zlib.crc32(name.encode()) % 3:
+        pytest.skip("one of the functions that make test-all exports")
+    bireme.onnx.export(fn, str(tmp_path / "f"), specs(calls[0], sizes))
+    session = onnxruntime.InferenceSession(str(tmp_path / "f.onnx"), providers=["CPUExecutionProvider"])
+    names = [x.name for x in session.get_inputs()]
+    for args in calls:
+        got = session.run(None, dict(zip(names, [x for x in args if isinstance(x, np.ndarray)], strict=True)))
+        for g, w in zip(got, values(fn(*given(args))), strict=False):
+            np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6)

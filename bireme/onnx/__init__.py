@@ -8,6 +8,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.program.model import Model
+from bireme.core.program.program import leaves
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit.saving import models_of
 from bireme.nn import Layer
@@ -105,11 +106,8 @@ def _captured(layer: Any, input_spec: Any) -> Model:
     specs = input_spec
     if specs is not None:
         specs = list(specs) if isinstance(specs, (list, tuple)) else [specs]
-        for spec in specs:
-            if not isinstance(spec, (InputSpec, Tensor)):
-                raise errors.bad(
-                    "onnx.export(input_spec)", "InputSpecs or Tensors", spec, kind=errors.ArgumentTypeError
-                )
+        if not any(isinstance(spec, (InputSpec, Tensor)) for spec in leaves(specs)):
+            raise errors.bad("onnx.export(input_spec)", "InputSpecs or Tensors", specs, kind=errors.ArgumentTypeError)
     modes = [(part, part.training) for part in layer.sublayers(include_self=True)] if isinstance(layer, Layer) else []
     try:
         for one, _ in modes:

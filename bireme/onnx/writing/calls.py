@@ -6,6 +6,8 @@ import contextlib
 import inspect
 from typing import Any
 
+import numpy as np
+
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.program.building import into
@@ -13,11 +15,11 @@ from bireme.core.program.control_flow import Branch, Loop
 from bireme.core.program.program import Operation, Program, leaves, mapped
 from bireme.core.program.variable import Dim, Symbol, Variable, symbol_of
 from bireme.core.tensor.tensor import Tensor
-from bireme.onnx.writing import elementwise, indexing, neural, primitives, reductions, shapes
-from bireme.onnx.writing.graph import Val, Writer
+from bireme.onnx.writing import elementwise, indexing, lists, neural, primitives, reductions, shapes
+from bireme.onnx.writing.graph import SequenceOf, Val, Writer, kind_of
 from bireme.onnx.writing.table import CONVERTERS, Call, Unwritten
 
-FAMILIES = (elementwise, indexing, neural, reductions, shapes)  # imported: they fill the table
+FAMILIES = (elementwise, indexing, lists, neural, reductions, shapes)  # imported: they fill the table
 
 
 def write(w: Writer, operation: Operation) -> None:
@@ -45,8 +47,10 @@ def write(w: Writer, operation: Operation) -> None:
 
 def _is_empty(operation: Operation) -> bool:
     """Whether an operand or result is known to have no elements: nodes say by a size of 0 that one stays."""
-    symbols = [x for x in (*operation.reads, *operation.makes) if isinstance(x, (Symbol, Tensor))]
-    shapes = [x.shape for x in symbols]
+    shapes = [
+        x.shape for x in (*operation.reads, *operation.makes)
+        if isinstance(x, Tensor) or (isinstance(x, Symbol) and x.samples[0].items is None)
+    ]  # fmt: skip
     known = not any(isinstance(n, Dim) for shape in shapes for n in shape)
     return known and any(not n for shape in shapes for n in shape)
 
@@ -57,7 +61,7 @@ def _keep(w: Writer, operation: Operation, made: Any) -> None:
     many = made if isinstance(made, list) else [made]
     for symbol, value in zip(operation.makes, many):
         if value is not None:
-            w.known[symbol] = value.to(symbol.dtype)
+            w.known[symbol] = value.to(kind_of(symbol))
 
 
 def bound(operation: Operation, program: Program) -> dict[str, Any]:
@@ -177,42 +181,51 @@ def _branch(w: Writer, operation: Operation) -> None:
     symbols = operation.makes
     if not symbols:
         return
-    made = _choice(w, pred, call.blocks, call.keys or [1], [s.dtype for s in symbols])
+    made = _choice(w, pred, call.blocks, call.keys or [1], symbols)
     w.known.update(zip(symbols, made))
 
 
-def _choice(w: Writer, pred: Val, blocks: list[Any], keys: list[int], kinds: list[Any]) -> list[Val]:
+def _choice(w: Writer, pred: Val, blocks: list[Any], keys: list[int], symbols: list[Symbol]) -> list[Val]:
     """The results of the block whose key the predicate is: an If, whose other branch holds the other blocks."""
     holds = pred if pred.dtype is dtypes.bool_ else pred == keys[0]
+    kinds = [kind_of(s) for s in symbols]
     graphs = []
     for some in ((blocks[:1], []), (blocks[1:], keys[1:])):
         inner = Writer(w)
-        made = _block(inner, some[0][0], kinds) if len(some[0]) == 1 else _choice(inner, pred, *some, kinds)
+        made = _block(inner, some[0][0], symbols) if len(some[0]) == 1 else _choice(inner, pred, *some, symbols)
         made = [inner("Identity", v) for v in made]
         graphs.append(inner.graph("branch", [], [inner.info(v) for v in made]))
     found = w("If", holds, n=len(kinds), dtype=kinds, then_branch=graphs[0], else_branch=graphs[1])
     return [found] if len(kinds) == 1 else found
 
 
-def _block(w: Writer, block: Any, kinds: list[Any]) -> list[Val]:
+def _block(w: Writer, block: Any, symbols: list[Symbol]) -> list[Val]:
+    """What a block gives for these symbols."""
     for operation in block.operations:
         write(w, operation)
-    results = list(block.results)
-    if not all(isinstance(x, (Symbol, Tensor)) for x in results):
-        raise Unwritten("lists of tensors")
-    return [w.value(x, kind) for x, kind in zip(results, kinds)]
+    return [_given(w, x, symbol) for x, symbol in zip(block.results, symbols)]
+
+
+def _given(w: Writer, x: Any, symbol: Symbol) -> Val:
+    """A value for a symbol; None, which nobody will read, is zeros."""
+    kind = kind_of(symbol)
+    if x is not None:
+        return w.value(x, kind)
+    if isinstance(kind, SequenceOf):
+        return w.empty_list(kind)
+    return w.constant(np.zeros([1 if isinstance(n, Dim) else n for n in symbol.shape], kind.np))
 
 
 def _loop(w: Writer, operation: Operation) -> None:
     call: Any = operation.call
     symbols = operation.makes
-    kinds = [s.dtype for s in symbols]
-    start = [w.value(x, kind) for x, kind in zip(operation.args[0], kinds)]
+    kinds = [kind_of(s) for s in symbols]
+    start = [_given(w, x, s) for x, s in zip(operation.args[0], symbols)]
     body = Writer(w)
     count, going = (Val(body, body.unused(f"loop_{next(w.root.numbers)}"), k) for k in (dtypes.int64, dtypes.bool_))
     states = [Val(body, body.unused(f"state_{next(w.root.numbers)}"), kind) for kind in kinds]
     body.known.update(zip(call.step.inputs, states))
-    made = [body("Identity", v) for v in _block(body, call.step, kinds)]
+    made = [body("Identity", v) for v in _block(body, call.step, symbols)]
     outs = [_holds(body, call.test, made), *made]
     inputs = [body.info(count, []), body.info(going, []), *[body.info(v) for v in states]]
     graph = body.graph("body", inputs, [body.info(outs[0], []), *[body.info(v) for v in outs[1:]]])
@@ -225,6 +238,8 @@ def _holds(w: Writer, test: Any, values: list[Val]) -> Val:
     inner = Writer(w)
     inner.nodes = w.nodes
     inner.known.update(zip(test.inputs, values))
-    (found,) = _block(inner, test, [dtypes.bool_])
+    for operation in test.operations:
+        write(inner, operation)
+    found = inner.value(test.results[0], dtypes.bool_)
     w.root.current = w
     return w("Identity", w("Reshape", found, w.ints([])))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import dtype as dtypes
+from bireme.core.program.variable import VariableList
 from bireme.onnx.writing.graph import Val, Writer
 from bireme.onnx.writing.table import CONVERTERS, Call, Unwritten, converts, promoted
 
@@ -172,6 +173,9 @@ def _(w: Writer, c: Call) -> Val:
 @converts("add_n", "sum_of")
 def _(w: Writer, c: Call) -> Val:
     given = _first(c)
+    if isinstance(given, VariableList):
+        whole = w("ConcatFromSequence", w.value(given), axis=0, new_axis=1, dtype=c.dtype)
+        return w.reduce("Sum", whole, [0], keepdims=False)
     values = [w.value(x, c.dtype) for x in (given if isinstance(given, (list, tuple)) else [given])]
     made = values[0]
     for x in values[1:]:

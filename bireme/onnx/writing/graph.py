@@ -26,13 +26,31 @@ ARITHMETIC = frozenset((
 ))  # fmt: skip
 
 
+class SequenceOf:
+    """The type of a list of tensors."""
+
+    __slots__ = ("item",)
+    kind, name = "s", "sequence"
+
+    def __init__(self, item: DType):
+        self.item = item
+
+
+def kind_of(symbol: Symbol) -> Any:
+    """The type of a value: that of its elements, or of a list of them."""
+    if symbol.samples[0].items is None:
+        return symbol.dtype
+    items = [x for sample in symbol.samples for x in sample.items or ()]
+    return SequenceOf(items[0].sig.dtype if items else dtypes.float32)
+
+
 class Val:
     """A value of the graph: its name and type. Arithmetic adds nodes; Python numbers take its type."""
 
     __slots__ = ("root", "name", "dtype")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, w: Writer, name: str, dtype: DType):
+    def __init__(self, w: Writer, name: str, dtype: Any):
         self.root, self.name, self.dtype = w.root, name, dtype
 
     @property
@@ -40,9 +58,9 @@ class Val:
         """Where nodes are written now: a constant of the whole graph may be an operand inside of a branch."""
         return self.root.current
 
-    def to(self, dtype: DType) -> Val:
+    def to(self, dtype: Any) -> Val:
         """The same in another type."""
-        if dtype is self.dtype:
+        if dtype is self.dtype or isinstance(dtype, SequenceOf):
             return self
         if dtype is dtypes.bool_ and self.dtype.kind == "f":  # every number but zero is true, parts of one as well
             return self != 0
@@ -182,6 +200,12 @@ class Writer:
         back = [v.to(kind or own) for v, kind in zip([made] if n == 1 else made, many)]
         return back[0] if n == 1 else back
 
+    def empty_list(self, kind: SequenceOf) -> Val:
+        """A list of no tensors."""
+        name = self.unused(f"sequenceempty_{next(self.root.numbers)}")
+        self.nodes.append(onnx("helper").make_node("SequenceEmpty", [], [name], dtype=self.code(kind.item)))
+        return Val(self, name, kind)
+
     def number(self, x: Any, dtype: DType) -> Val:
         """A constant without dimensions."""
         return self.dim(x).to(dtype) if isinstance(x, Dim) else self.constant(np.asarray(x).astype(dtype.np))
@@ -204,6 +228,9 @@ class Writer:
 
     def info(self, value: Val, shape: Any = None) -> Any:
         """What the type of an input or output of a graph is; a size is an int, a name, or None."""
+        if isinstance(value.dtype, SequenceOf):
+            item = self.code(value.dtype.item)
+            return onnx("helper").make_tensor_sequence_value_info(value.name, item, None)
         return onnx("helper").make_tensor_value_info(value.name, self.code(value.dtype), shape)
 
     def graph(self, name: str, inputs: list[Any], outputs: list[Any]) -> Any:

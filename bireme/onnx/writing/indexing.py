@@ -165,13 +165,15 @@ def _(w: Writer, c: Call) -> Val:
 
 @converts("take_along_axis")
 def _(w: Writer, c: Call) -> Val:
-    if c["broadcast"] or not c.ndim("arr"):
-        shapes = [list(t.shape) for t in (c["arr"], c["indices"])]
-        axis = c.axis(of="arr")
-        same = all(a == b and not isinstance(a, Dim) for i, (a, b) in enumerate(zip(*shapes)) if i != axis)
-        if not same or len(shapes[0]) != len(shapes[1]):
-            raise Unwritten
-    return w("GatherElements", c.value("arr"), c.value("indices", dtypes.int64), axis=c.axis(of="arr"))
+    x, indices, axis = c.value("arr"), c.value("indices", dtypes.int64), c.axis(of="arr")
+    shapes = [list(t.shape) for t in (c["arr"], c["indices"])]
+    if not c.ndim("arr") or len(shapes[0]) != len(shapes[1]):
+        raise Unwritten
+    same = all(a == b and not isinstance(a, Dim) for i, (a, b) in enumerate(zip(*shapes)) if i != axis)
+    if c["broadcast"] and not same:
+        sizes = [1 if i == axis else w.size(x, i) if isinstance(n, Dim) else n for i, n in enumerate(shapes[0])]
+        indices = w("Expand", indices, w.ints(sizes))
+    return w("GatherElements", x, indices, axis=axis)
 
 
 @converts("put_along")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import dtype as dtypes
-from bireme.core.program.variable import Dim
+from bireme.core.program.variable import Dim, VariableList
 from bireme.core.tensor.tensor import Tensor
 from bireme.onnx.writing.graph import Val, Writer
 from bireme.onnx.writing.table import Call, Unwritten, converts, plain
@@ -104,6 +104,8 @@ def _(w: Writer, c: Call) -> Val:
 def _(w: Writer, c: Call) -> Val:
     tensors = c["x"]
     axis = plain(c["axis"])
+    if isinstance(tensors, VariableList) and isinstance(axis, int):
+        return _joined(w, tensors, axis, new_axis=False)
     if not isinstance(tensors, (list, tuple)) or not isinstance(axis, int) or not tensors[0].ndim:
         raise Unwritten
     values = [w.value(t, c.dtype) for t in tensors if t.ndim == c.makes[0].samples[0].sig.ndim]
@@ -112,8 +114,16 @@ def _(w: Writer, c: Call) -> Val:
     return w("Concat", *values, axis=axis) if len(values) > 1 else w("Identity", values[0])
 
 
+def _joined(w: Writer, tensors: VariableList, axis: int, new_axis: bool) -> Val:
+    """The tensors of a list as one, along an axis."""
+    x = w.value(tensors)
+    return w("ConcatFromSequence", x, axis=axis, new_axis=int(new_axis), dtype=x.dtype.item)
+
+
 @converts("stack")
 def _(w: Writer, c: Call) -> Val:
+    if isinstance(c["x"], VariableList):
+        return _joined(w, c["x"], c["axis"], new_axis=True)
     if not isinstance(c["x"], (list, tuple)):
         raise Unwritten
     axis = c["axis"] % (c["x"][0].ndim + 1)
