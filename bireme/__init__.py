@@ -34,6 +34,7 @@ from bireme import (
     reader,
     regularizer,
     signal,
+    sparse,
     special,
     static,
     tensor,
