@@ -2,7 +2,10 @@
 
 from bireme.sparse import methods as _methods
 from bireme.sparse import nn as nn
+from bireme.sparse.binary import add, divide, multiply, subtract
 from bireme.sparse.creation import sparse_coo_tensor, sparse_csr_tensor
+from bireme.sparse.products import addmm, masked_matmul, matmul, mv, pca_lowrank
+from bireme.sparse.shapes import coalesce, is_same_shape, mask_as, reshape, slice, sum, transpose
 from bireme.sparse.unary import (
     abs,
     asin,
@@ -24,9 +27,6 @@ from bireme.sparse.unary import (
     tan,
     tanh,
 )
-from bireme.sparse.binary import add, divide, multiply, subtract
-from bireme.sparse.products import addmm, masked_matmul, matmul, mv, pca_lowrank
-from bireme.sparse.shapes import coalesce, is_same_shape, mask_as, reshape, slice, sum, transpose
 
 __all__ = [
     "abs", "add", "addmm", "asin", "asinh", "atan", "atanh", "cast", "coalesce", "deg2rad", "divide", "expm1",

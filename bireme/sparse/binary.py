@@ -44,7 +44,9 @@ def _pair(name: str, x: Any, y: Any) -> None:
             kind=errors.UnsupportedTypeError,
         )
     if x.shape != y.shape or x.sparse_dim() != y.sparse_dim():
-        raise errors.bad(f"{name}(y)", f"shape {x.shape}, as x has", described=f"shape {y.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(y)", f"shape {x.shape}, as x has", described=f"shape {y.shape}", kind=errors.ShapeError
+        )
 
 
 def _aligned(x: SparseTensor, y: SparseTensor, full: bool) -> tuple[Coo, Tensor, Tensor]:

@@ -27,8 +27,7 @@ def sparse(where: str, x: Any, kind: type = SparseTensor, hint: str = "") -> Any
         raise errors.bad(where, f"a {wanted} tensor", x, kind=errors.ArgumentTypeError)
     got = f"a {x.kind if isinstance(x, SparseTensor) else 'dense'} tensor of shape {x.shape}"
     if not hint:
-        coo = kind is not SparseCsrTensor
-        hint = f"x.to_sparse_{'coo(sparse_dim)' if coo else 'csr()'} makes a {wanted if wanted != 'sparse' else 'sparse'} one"
+        hint = f"x.to_sparse_{'csr()' if kind is SparseCsrTensor else 'coo(sparse_dim)'} makes a {wanted} one"
     raise errors.bad(where, f"a {wanted} tensor", described=got, hint=hint, kind=errors.UnsupportedTypeError)
 
 
@@ -52,7 +51,7 @@ def _values(where: str, values: Any, dtype: DTypeLike | None, place: DeviceLike 
         raise errors.bad(f"{where}(stop_gradient)", "True or False", stop_gradient, kind=errors.ArgumentTypeError)
     with errors.within(where, data="values", dtype="dtype", place="place"):
         if isinstance(values, Tensor) and not values.stop_gradient and not stop_gradient:  # gradients go on to it
-            given = values.clone() if dtype is None else values.astype(dtype).clone()
+            given = dense(f"{where}(values)", values) if dtype is None else values.astype(dtype)
             return given if place is None else given.to(place)
         return to_tensor(values, dtype=dtype, place=place, stop_gradient=bool(stop_gradient))
 

@@ -167,7 +167,9 @@ def reshape(x: SparseTensor, shape: Sequence[int], name: str | None = None) -> S
             "reshape(shape)", f"a shape that ends with the dense axes {tail}", wanted, kind=errors.ShapeError
         )
     if isinstance(x, SparseCsrTensor) and len(front) not in (2, 3):
-        raise errors.bad("reshape(shape)", "2 or 3 sizes, since x is a sparse CSR tensor", wanted, kind=errors.ShapeError)
+        raise errors.bad(
+            "reshape(shape)", "2 or 3 sizes, since x is a sparse CSR tensor", wanted, kind=errors.ShapeError
+        )
     coo = x._coo()
     return same_form(x, coo.like(coo.keys, front, coo.coalesced), x._values)
 
@@ -205,7 +207,9 @@ def slice(
         for name, given in (("axes", axes), ("starts", starts), ("ends", ends))
     )
     if not len(cut) == len(first) == len(last):
-        raise errors.bad("slice(starts)", f"{len(cut)} starts and ends, as axes", described=f"{len(first)} and {len(last)}")
+        raise errors.bad(
+            "slice(starts)", f"{len(cut)} starts and ends, as axes", described=f"{len(first)} and {len(last)}"
+        )
     bounds = [(0, n) for n in x.shape]
     for axis, start, end in zip(cut, first, last):
         at = one_axis(axis, x.ndim, "slice(axes)")
@@ -239,12 +243,13 @@ def sum(
     Args:
         x: Sparse tensor, COO or CSR.
         axis: Axis or axes to sum over. Default: None, all of them.
-        dtype: Dtype of the result. Default: None, that of ``x``.
+        dtype: Dtype of the result. Default: None, that of ``x``, and int64 for int32 and bool.
         keepdim: Whether summed axes stay with size 1. Those of a CSR tensor always do. Default: False.
         name: Has no effect.
 
     Returns:
-        Sparse tensor of the form of ``x``. One axis at least is left: the sum of all elements has shape ``[1]``.
+        Sparse tensor of the form of ``x``. One axis at least is left: the sum of all elements has shape ``[1]``, that of a
+        CSR tensor ``[1, 1]``.
 
     Examples:
         >>> x = bireme.sparse.sparse_coo_tensor([[0, 0, 2], [0, 1, 2]], [1.0, 2.0, 3.0], [3, 3])
@@ -252,7 +257,9 @@ def sum(
         [3.0, 0.0, 3.0]
     """
     sparse("sum(x)", x)
-    values = x._values if dtype is None else ops.cast(x._values, dtype)
+    values = x._values
+    if dtype is not None or values.dtype.name in ("bool", "int32"):
+        values = ops.cast(values, "int64" if dtype is None else dtype)
     given = range(x.ndim) if axis is None else (ints(axis, 0, "sum(axis)") or ())
     over = {one_axis(i, x.ndim, "sum(axis)") for i in given}
     coo, keep = x._coo(), keepdim or isinstance(x, SparseCsrTensor)
@@ -264,6 +271,8 @@ def sum(
     if not outer:
         return x.with_values(values)
     dims = [1 if i in outer else n for i, n in enumerate(coo.dims) if keep or i not in outer] or [1]
+    if axis is None and isinstance(x, SparseCsrTensor):
+        dims = [1, 1]
     keys = np.zeros(coo.nnz, np.int64)
     for i, index in enumerate(coo.axes()):
         keys = keys if i in outer else keys * coo.dims[i] + index

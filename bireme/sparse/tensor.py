@@ -71,7 +71,9 @@ class SparseTensor(Tensor):
 
     @_stop_gradient.setter
     def _stop_gradient(self, wanted: bool) -> None:
-        self._values._stop_gradient = wanted
+        if wanted != self._values._stop_gradient:  # the values may be a tensor of the user, which stays as it is
+            self._values = self._values.detach()
+            self._values._stop_gradient = wanted
 
     @property
     def _carrier(self) -> Tensor:
@@ -453,7 +455,10 @@ def to_sparse_csr(self: Tensor) -> SparseCsrTensor:
     """
     if self.ndim not in (2, 3):
         raise errors.bad(
-            "to_sparse_csr()", "a matrix or a batch of matrices", described=f"shape {self.shape}", kind=errors.ShapeError
+            "to_sparse_csr()",
+            "a matrix or a batch of matrices",
+            described=f"shape {self.shape}",
+            kind=errors.ShapeError,
         )
     return to_sparse_coo(self, self.ndim).to_sparse_csr()
 
@@ -510,7 +515,9 @@ def _install() -> None:
         return coalescing(self)
 
     coalesce.__qualname__ = "Tensor.coalesce"
-    coalesce.__doc__ = f"{coalescing.__doc__}".replace("\n\nExamples", "\n\nArgs:\n    name: Has no effect.\n\nExamples")
+    coalesce.__doc__ = f"{coalescing.__doc__}".replace(
+        "\n\nExamples", "\n\nArgs:\n    name: Has no effect.\n\nExamples"
+    )
     Tensor.coalesce = coalesce  # type: ignore[attr-defined]
 
     def sparse_dim(self: Tensor) -> int:

@@ -15,7 +15,9 @@ from bireme.sparse.pattern import Coo, Csr
 from bireme.sparse.tensor import SparseCooTensor, SparseTensor
 
 
-def unary(name: str, compute: Callable, sentence: str, given: str, answer: str, home: str = "bireme.sparse") -> Callable:
+def unary(
+    name: str, compute: Callable, sentence: str, given: str, answer: str, home: str = "bireme.sparse"
+) -> Callable:
     """The function of sparse tensors that an operator of dense ones gives: on the stored values."""
 
     def function(x: SparseTensor, name: str | None = None) -> SparseTensor:

@@ -15,59 +15,95 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
 from bireme.core.declare.op import Tensor, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec import sparsetools
+from bireme.core.numpy_exec import blas, sparsetools
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.precision import widen
 from bireme.ops.indexing.along_axis import WIDE, put_axis, take_axis
 
 BLOCK = 4096  # entries whose rows are gathered at a time: a block of both stays in the cache
+PART = 1 << 16  # entries that a core multiplies at a time
+SHARED = 1 << 18  # multiplications that are worth a second core
 
 
 def _is_sorted(index: np.ndarray) -> bool:
     return bool((index[1:] >= index[:-1]).all())
 
 
+def _inside(index: np.ndarray, n: int) -> np.ndarray:
+    """Indices that do not leave an axis, as the loops take them: they have been checked, and a wrong one stays inside."""
+    index = np.ascontiguousarray(index, np.int64)
+    if index.size and index.view(np.uint64).max() >= n:  # a negative one is large without its sign
+        index = np.clip(index, 0, n - 1)
+    return index
+
+
 def _starts(index: np.ndarray, n: int) -> np.ndarray:
     """Where the entries of each row begin, for sorted rows."""
     starts = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(index, minlength=n), out=starts[1:])
+    np.cumsum(np.bincount(_inside(index, n), minlength=n), out=starts[1:])
     return starts
 
 
-def _product_numpy(values, rows, cols, dense, n):
+def _by_rows(starts, cols, data, dense, out) -> None:
+    """Entries in order of their rows: some rows at a time, whose indices stay in the cache, on all cores."""
+    (n, width), m, call = (
+        out.shape,
+        dense.shape[0],
+        sparsetools.loop("csr_matvec" if out.shape[1] == 1 else "csr_matvecs"),
+    )
+    ends = np.searchsorted(starts, np.arange(PART, data.size, PART))
+    cuts = np.unique(np.concatenate([[0], ends, [n]]))
+    right, sizes = dense.reshape(-1), (() if width == 1 else (width,))
+
+    def make(parts) -> None:
+        for a, b in parts:
+            low, high = starts[a], starts[b]
+            within = _inside(cols[low:high], m)
+            call(b - a, m, *sizes, starts[a : b + 1] - low, within, data[low:high], right, out[a:b].reshape(-1))
+
+    parts = list(zip(cuts[:-1].tolist(), cuts[1:].tolist()))
+    count = min(blas.cores(), len(parts)) if data.size * width >= SHARED else 1
+    if count == 1:
+        return make(parts)
+    blas.share([lambda i=i: make(parts[i::count]) for i in range(count)])
+
+
+def _product_numpy(values, rows, cols, dense, n, starts=None):
     wide = np.result_type(widen(values).dtype, widen(dense).dtype)
     m, width = dense.shape
     out = np.zeros((n, width), wide)
     if not values.size or not out.size:
         return out
-    rows, cols = (np.clip(i, 0, k - 1).astype(np.int64, copy=False) for i, k in ((rows, n), (cols, m)))
-    data, right = np.ascontiguousarray(values, wide), np.ascontiguousarray(dense, wide).reshape(-1)
-    vector, into = width == 1, out.reshape(-1)
-    if _is_sorted(rows):
-        call, where = sparsetools.loop("csr_matvec" if vector else "csr_matvecs"), (_starts(rows, n), cols)
-    elif _is_sorted(cols):  # the transpose of one by rows, as in a gradient
-        call, where = sparsetools.loop("csc_matvec" if vector else "csc_matvecs"), (_starts(cols, m), rows)
+    data, right = np.ascontiguousarray(values, wide), np.ascontiguousarray(dense, wide)
+    known = starts is not None and starts.size == n + 1 and starts[0] == 0 and starts[-1] == data.size
+    if sparsetools.loop("csr_matvecs") is None:
+        parts = data[:, None] * np.take(right, cols, 0, mode="clip")
+        return put_axis(out, rows, parts, 0, "add")
+    if known and _is_sorted(starts):
+        _by_rows(starts.astype(np.int64, copy=False), cols, data, right, out)
+    elif _is_sorted(rows):
+        _by_rows(_starts(rows, n), cols, data, right, out)
     else:
-        call, where = None, (rows, cols)
-    if call is not None:
-        call(n, m, *(() if vector else (width,)), *where, data, right, into)
-        return out
-    call = sparsetools.loop("coo_matvec" if vector else "coo_matmat_dense")
-    if call is not None:
-        call(data.size, *(() if vector else (width,)), rows, cols, data, right, into)
-        return out
-    return put_axis(out, rows, data[:, None] * right.reshape(m, width)[cols], 0, "add")
+        vector, into = width == 1, out.reshape(-1)
+        sizes, flat = (() if vector else (width,)), right.reshape(-1)
+        if _is_sorted(cols):  # the transpose of one by rows, as in a gradient
+            call = sparsetools.loop("csc_matvec" if vector else "csc_matvecs")
+            call(n, m, *sizes, _starts(cols, m), _inside(rows, n), data, flat, into)
+        else:
+            call = sparsetools.loop("coo_matvec" if vector else "coo_matmat_dense")
+            call(data.size, *sizes, _inside(rows, n), _inside(cols, m), data, flat, into)
+    return out
 
 
 @dual(_product_numpy)
-def product(values, rows, cols, dense, n):
+def product(values, rows, cols, dense, n, starts=None):
     """The product, in a dtype wide enough to add up in."""
     values, dense = widen(values), widen(dense)
     parts = values[:, None] * take_axis(dense, cols)
     return put_axis(jnp.zeros((n, dense.shape[1]), parts.dtype), rows, parts, 0, "add")
 
 
-def looped(values, rows, cols, dense, n):
+def looped(values, rows, cols, dense, n, starts=None):
     """The same for XLA on CPU, where a loop over the entries takes a third of the time of its scatter and no memory."""
     if dense.shape[1] < WIDE or not values.size:
         return product(values, rows, cols, dense, n)
@@ -84,9 +120,18 @@ def looped(values, rows, cols, dense, n):
 def _entries_numpy(x, y, rows, cols):
     x, y = widen(x), widen(y)
     out = np.zeros(rows.size, np.result_type(x.dtype, y.dtype))
-    for i in range(0, rows.size, BLOCK):
-        left, right = (np.take(t, at[i : i + BLOCK], 0, mode="clip") for t, at in ((x, rows), (y, cols)))
-        np.einsum("ij,ij->i", left, right, out=out[i : i + BLOCK])
+
+    def make(blocks) -> None:
+        for i in blocks:
+            left, right = (np.take(t, at[i : i + BLOCK], 0, mode="clip") for t, at in ((x, rows), (y, cols)))
+            np.einsum("ij,ij->i", left, right, out=out[i : i + BLOCK])
+
+    blocks = range(0, rows.size, BLOCK)
+    count = min(blas.cores(), len(blocks)) if rows.size * x.shape[-1] >= SHARED else 1
+    if count > 1:
+        blas.share([lambda i=i: make(blocks[i::count]) for i in range(count)])
+    else:
+        make(blocks)
     return out
 
 
@@ -108,13 +153,17 @@ def _check_entries(where: str, values, rows, cols) -> None:
 
 
 @op(internal="matmul", dtypes=FLOAT | INT | COMPLEX, promote="values dense", mix="floats", numpy=True, by_numpy=True)
-def coo_product(values: Tensor, rows: Tensor, cols: Tensor, dense: Tensor, n: int) -> Tensor:
-    """A sparse matrix of `n` rows times a dense one: `values[e] * dense[cols[e]]` added up at `rows[e]`."""
-    return product(values, rows, cols, dense, n).astype(values.dtype)
+def coo_product(values: Tensor, rows: Tensor, cols: Tensor, dense: Tensor, n: int,
+                starts: Tensor | None = None) -> Tensor:  # fmt: skip
+    """A sparse matrix of `n` rows times a dense one: `values[e] * dense[cols[e]]` added up at `rows[e]`.
+
+    Where the rows are in order, `starts` may say where each begins, so that nobody has to look.
+    """
+    return product(values, rows, cols, dense, n, starts).astype(values.dtype)
 
 
 @coo_product.on("cpu")
-def _(values, rows, cols, dense, n):
+def _(values, rows, cols, dense, n, starts=None):
     return looped(values, rows, cols, dense, n).astype(values.dtype)
 
 
@@ -131,7 +180,7 @@ def _(values, rows, cols, dense, n):
 def _product_grad(g, values, rows, cols, dense, needs, multiply):
     by_values = entries(g, jnp.conj(dense), rows, cols).astype(values.dtype) if needs[0] else None
     by_dense = multiply(jnp.conj(values), cols, rows, g, dense.shape[0]).astype(dense.dtype) if needs[3] else None
-    return by_values, None, None, by_dense
+    return by_values, None, None, by_dense, *[None] * (len(needs) - 4)
 
 
 @coo_product.grad(numpy=True)

@@ -15,7 +15,6 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional as dense_functions
 from bireme.nn.arguments import Padding, Sizes
 from bireme.ops.nn.window_args import Windows, edges_of, per_axis, settled
-from bireme.sparse.binary import coalesced, same_form
 from bireme.sparse.creation import dense, sparse
 from bireme.sparse.nn import rulebook
 from bireme.sparse.pattern import Coo, owned
@@ -90,9 +89,10 @@ def softmax(x: SparseTensor, axis: int = -1, name: str | None = None) -> SparseT
         raise errors.bad("softmax(axis)", "-1, since x is a sparse CSR tensor", axis)
     if x.dtype.kind != "f":
         raise errors.bad("softmax(x)", "a floating-point dtype", described=x.dtype.name, kind=errors.DtypeError)
-    coo, values = coalesced(x)
-    if at >= len(coo.dims):
-        return x.with_values(dense_functions.softmax(x._values, at - len(coo.dims) + 1))
+    if at >= x.sparse_dim():
+        return x.with_values(dense_functions.softmax(x._values, at - x.sparse_dim() + 1))
+    one = _each_once(x) if isinstance(x, SparseCooTensor) else x
+    coo = one._coo()
 
     def find() -> tuple[Tensor, int]:
         keys = np.zeros(coo.nnz, np.int64)
@@ -102,7 +102,7 @@ def softmax(x: SparseTensor, axis: int = -1, name: str | None = None) -> SparseT
         return owned(place), groups.size
 
     group, n = coo.known(("along", at), find)
-    return same_form(x, coo, _softmax_of(values, group, n))
+    return one.with_values(_softmax_of(one._values, group, n))
 
 
 def attention(
@@ -214,7 +214,16 @@ def _through(values: Tensor, kernel: Tensor, book: rulebook.Rulebook) -> Tensor:
 
 
 def _convolved(
-    name: str, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, fmt: str, subm: bool
+    name: str,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    fmt: str,
+    subm: bool,
 ) -> SparseCooTensor:
     n = 3 if "3d" in name else 2
     _points(name, x, n, fmt)

@@ -12,7 +12,7 @@ BY_COLS = (np.array([2, 0, 3, 1]), np.array([0, 1, 1, 2]))
 UNSORTED = (np.array([2, 0, 2, 1]), np.array([2, 0, 2, 1], np.int64))
 
 
-def _product(values, rows, cols, dense, n):
+def _product(values, rows, cols, dense, n, starts=None):
     matrix = np.zeros((n, dense.shape[0]), values.dtype)
     np.add.at(matrix, (rows, cols), values)
     return matrix @ dense
@@ -32,6 +32,7 @@ TABLE = [
                 for width in (1, 9)
             ],
             call(floats(4), *[i.astype(np.int32) for i in BY_ROWS], floats(3, 2), 5),
+            call(floats(4), *BY_ROWS, floats(3, 2), 4, np.array([0, 2, 3, 3, 4])),
             call(np.zeros(0), NONE, NONE, floats(3, 2), 2),
             call(floats(4), *BY_ROWS, np.zeros((3, 0)), 4),
         ],
