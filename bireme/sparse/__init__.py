@@ -1,6 +1,6 @@
 """Sparse tensors: what is stored is computed, recorded and differentiated; what is not stored is zero."""
 
-from bireme.sparse import methods as _methods
+from bireme.sparse import methods as methods
 from bireme.sparse import nn as nn
 from bireme.sparse.binary import add, divide, multiply, subtract
 from bireme.sparse.creation import sparse_coo_tensor, sparse_csr_tensor

@@ -185,7 +185,7 @@ def divide(x: SparseTensor, y: SparseTensor | float, name: str | None = None) ->
         "divide by a number, or x.values() by y.values(), to keep it sparse"
     )
     with errors.within("divide", "x", "y"):
-        pattern, a, b = _aligned(x, y, full=True)
+        pattern, a, b = _aligned(x, y, full=True)  # type: ignore[arg-type]  # checked above
         return same_form(x, pattern, ops.divide(a, b))
 
 

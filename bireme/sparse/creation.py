@@ -11,7 +11,7 @@ from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.base.device import DeviceLike
 from bireme.core.base.dtype import DTypeLike
-from bireme.core.declare.conversion import shape as converted
+from bireme.core.declare.conversion import ints
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor
 from bireme.sparse.pattern import Coo, Csr
@@ -54,6 +54,14 @@ def _values(where: str, values: Any, dtype: DTypeLike | None, place: DeviceLike 
             given = dense(f"{where}(values)", values) if dtype is None else values.astype(dtype)
             return given if place is None else given.to(place)
         return to_tensor(values, dtype=dtype, place=place, stop_gradient=bool(stop_gradient))
+
+
+def _sizes(where: str, shape: Any) -> list[int]:
+    """A shape; it may have far more elements than memory would hold."""
+    found = list(ints(shape, 0, where) or ())
+    if any(n < 0 for n in found):
+        raise errors.bad(where, "non-negative sizes", found)
+    return found
 
 
 def _index(where: str, index: Any, place: DeviceLike | None, ndim: int) -> Tensor:
@@ -119,7 +127,7 @@ def sparse_coo_tensor(
     if shape is None:
         dims = [*least, *made.shape[1:]]
     else:
-        dims = list(converted(shape, 0, f"{where}(shape)") or ())
+        dims = _sizes(f"{where}(shape)", shape)
         fits = len(dims) == axes + made.ndim - 1 and dims[axes:] == made.shape[1:]
         if not fits or any(n < m for n, m in zip(dims, least)):
             wanted = f"a shape of at least {[*least, *made.shape[1:]]}, which the indices need"
@@ -170,7 +178,7 @@ def sparse_csr_tensor(
         )
     host, at = starts._host(), columns._host()
     width = int(at.max(initial=-1)) + 1
-    dims = [max(host.size - 1, 0), width] if shape is None else list(converted(shape, 0, f"{where}(shape)") or ())
+    dims = [max(host.size - 1, 0), width] if shape is None else _sizes(f"{where}(shape)", shape)
     if len(dims) not in (2, 3):
         raise errors.bad(f"{where}(shape)", "2 or 3 sizes", dims, kind=errors.ShapeError)
     batch, rows = dims[0] if len(dims) == 3 else 1, dims[-2]

@@ -11,6 +11,7 @@ from bireme import ops
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.base.dtype import DTypeLike
+from bireme.core.base.keywords import renamed
 from bireme.core.declare.conversion import ints, one_axis
 from bireme.core.tensor.tensor import Tensor
 from bireme.sparse.binary import same_form
@@ -129,11 +130,12 @@ def transpose(x: SparseTensor, perm: Sequence[int], name: str | None = None) -> 
     return _sorted_form(x, Coo([coo.dims[axis] for axis in order[:axes]], owned(host)), values)
 
 
+@renamed(x="input")
 def reshape(x: SparseTensor, shape: Sequence[int], name: str | None = None) -> SparseTensor:
     """Change the shape of a sparse tensor.
 
     Args:
-        x: Sparse tensor, COO or CSR.
+        x: Sparse tensor, COO or CSR. Also named ``input``.
         shape: New shape; ``-1`` stands for the size that fits, 0 for that of the same axis of ``x``. Dense axes have to
             stay the last ones.
         name: Has no effect.

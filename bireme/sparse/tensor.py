@@ -58,15 +58,15 @@ class SparseTensor(Tensor):
         raise error
 
     # what operators of dense tensors read of one
-    _value = property(_refuse)  # type: ignore[assignment]
-    _view = property(_refuse)  # type: ignore[assignment]
-    _edge = property(_refuse)  # type: ignore[assignment]
+    _value = property(_refuse)
+    _view = property(_refuse)
+    _edge = property(_refuse)
 
     def _host(self) -> np.ndarray:
         self._refuse()
 
     @property
-    def _stop_gradient(self) -> bool:  # type: ignore[override]
+    def _stop_gradient(self) -> bool:
         return self._values._stop_gradient
 
     @_stop_gradient.setter
@@ -246,7 +246,7 @@ class SparseTensor(Tensor):
     # ------------------------------------------------------------ gradients
 
     @property
-    def grad(self) -> SparseTensor | None:  # type: ignore[override]
+    def grad(self) -> SparseTensor | None:
         """Gradient that ``backward`` has accumulated, of the same pattern; or None."""
         found = self._values.grad
         return None if found is None else self._carried(found)
@@ -409,14 +409,14 @@ class SparseCsrTensor(SparseTensor):
 
 
 def _rebuild(cls: type[SparseTensor], dims: tuple, stored: tuple, values: Tensor) -> SparseTensor:
-    parts = [owned(part) for part in stored]
-    return cls(Coo(dims, *parts) if cls is SparseCooTensor else Csr(dims, *parts), values)
+    first, *rest = [owned(part) for part in stored]
+    return cls(Csr(dims, first, rest[0]) if rest else Coo(dims, first), values)
 
 
 # ---------------------------------------------------------------- methods that dense tensors have
 
 
-def to_sparse_coo(self: Tensor, sparse_dim: int) -> SparseCooTensor:
+def to_sparse_coo(self: Tensor, sparse_dim: int) -> Tensor:
     """Convert the tensor to a sparse one by coordinates; the values are waited for.
 
     Args:
@@ -442,7 +442,7 @@ def to_sparse_coo(self: Tensor, sparse_dim: int) -> SparseCooTensor:
     return SparseCooTensor(pattern, index_select(rows, pattern.places()))
 
 
-def to_sparse_csr(self: Tensor) -> SparseCsrTensor:
+def to_sparse_csr(self: Tensor) -> Tensor:
     """Convert a matrix, or a batch of them, to a sparse one row by row; the values are waited for.
 
     Returns:
@@ -518,7 +518,6 @@ def _install() -> None:
     coalesce.__doc__ = f"{coalescing.__doc__}".replace(
         "\n\nExamples", "\n\nArgs:\n    name: Has no effect.\n\nExamples"
     )
-    Tensor.coalesce = coalesce  # type: ignore[attr-defined]
 
     def sparse_dim(self: Tensor) -> int:
         """Number of axes that indices go along: 0 for a dense tensor.
@@ -538,7 +537,8 @@ def _install() -> None:
         """
         return self.ndim
 
-    Tensor.sparse_dim, Tensor.dense_dim = sparse_dim, dense_dim  # type: ignore[attr-defined]
+    for f in (coalesce, sparse_dim, dense_dim):
+        setattr(Tensor, f.__name__, f)
 
 
 _install()

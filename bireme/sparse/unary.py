@@ -115,7 +115,7 @@ def cast(
     stored = [t.astype(kind) for t in x._stored()]
     if isinstance(x, SparseCooTensor):
         return SparseCooTensor(Coo(old.dims, stored[0], coalesced=old.coalesced), values)
-    return type(x)(Csr(old.dims, *stored), values)
+    return type(x)(Csr(old.dims, stored[0], stored[1]), values)
 
 
 guard_functions(globals())

@@ -75,7 +75,7 @@ def _received(where: str, argument: str, x: Tensor, messages: Tensor, dst: Tenso
     return sent(f"{where}({argument})", messages, dst, pool, out_size, x.shape[0])
 
 
-MESSAGES = {"add": add, "sub": subtract, "mul": multiply, "div": divide}
+MESSAGES: dict[str, Any] = {"add": add, "sub": subtract, "mul": multiply, "div": divide}
 
 
 def _message(where: str, x: Tensor, y: Tensor, message_op: str) -> Tensor:

@@ -7,6 +7,8 @@ compute the product; compiled, it is a loop over the entries.
 
 from __future__ import annotations
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -65,7 +67,7 @@ def _by_rows(starts, cols, data, dense, out) -> None:
     count = min(blas.cores(), len(parts)) if data.size * width >= SHARED else 1
     if count == 1:
         return make(parts)
-    blas.share([lambda i=i: make(parts[i::count]) for i in range(count)])
+    blas.share([functools.partial(make, parts[i::count]) for i in range(count)])
 
 
 def _product_numpy(values, rows, cols, dense, n, starts=None):
@@ -129,7 +131,7 @@ def _entries_numpy(x, y, rows, cols):
     blocks = range(0, rows.size, BLOCK)
     count = min(blas.cores(), len(blocks)) if rows.size * x.shape[-1] >= SHARED else 1
     if count > 1:
-        blas.share([lambda i=i: make(blocks[i::count]) for i in range(count)])
+        blas.share([functools.partial(make, blocks[i::count]) for i in range(count)])
     else:
         make(blocks)
     return out

@@ -234,8 +234,6 @@ class BatchNorm(nn.BatchNorm1D):
         [[-1.0], [1.0]]
     """
 
-    _formats = ()
-
     def __init__(
         self,
         num_features: int,
@@ -248,6 +246,9 @@ class BatchNorm(nn.BatchNorm1D):
         name: str | None = None,
     ):
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
+
+    def _check_data_format(self, input: str) -> None:
+        """Any is taken: channels are the last axis, whatever it is called."""
 
     def forward(self, input: SparseCooTensor) -> SparseCooTensor:  # type: ignore[override]
         """Normalize the stored values; in training also update the running statistics.

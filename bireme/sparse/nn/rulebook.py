@@ -58,7 +58,7 @@ def of_points(coo: Coo, window: Any, dilation: Any) -> Rulebook:
     """The points themselves are those of the result; each is the centre of its window. Each is stored once."""
 
     def find() -> Rulebook:
-        batch, *axes = coo.axes()
+        axes = coo.axes()[1:]
         order = np.argsort(coo.keys, kind="stable")
         ordered = coo.keys[order]
         strides = [math.prod(coo.dims[i + 2 :]) for i in range(len(axes))]
