@@ -506,18 +506,22 @@ def _install() -> None:
     for f in own:
         setattr(Tensor, f.__name__, f)
 
-    coalescing = _only_sparse(
-        "coalesce", "COO ", "A sparse COO tensor with each index once, in order.",
-        f"{_MADE}; x.to_sparse_coo(2).coalesce().nnz()", "1",
-    )  # fmt: skip
+    refuse = _only_sparse("coalesce", "COO ", "", "", "")
 
     def coalesce(self: Tensor, name: str | None = None) -> Any:
-        return coalescing(self)
+        """Sort the indices of a sparse COO tensor, and add up values of the same index.
 
-    coalesce.__qualname__ = "Tensor.coalesce"
-    coalesce.__doc__ = f"{coalescing.__doc__}".replace(
-        "\n\nExamples", "\n\nArgs:\n    name: Has no effect.\n\nExamples"
-    )
+        Args:
+            name: Has no effect.
+
+        Returns:
+            Sparse COO tensor; itself if it is so already.
+
+        Examples:
+            >>> bireme.sparse.sparse_coo_tensor([[2, 0, 2]], [1.0, 2.0, 4.0]).coalesce().values().tolist()
+            [2.0, 5.0]
+        """
+        return refuse(self)
 
     def sparse_dim(self: Tensor) -> int:
         """Number of axes that indices go along: 0 for a dense tensor.

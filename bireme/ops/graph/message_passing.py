@@ -82,6 +82,9 @@ def _message(where: str, x: Tensor, y: Tensor, message_op: str) -> Tensor:
     """Two operands of each edge together; features broadcast behind the first axis, and there are some."""
     if message_op not in MESSAGES:
         raise errors.bad(f"{where}(message_op)", f"one of {', '.join(map(repr, MESSAGES))}", message_op)
+    for name, t in (("x", x), ("y", y)):
+        if t.dtype.kind not in "fi":
+            raise errors.bad(f"{where}({name})", "real numbers", described=t.dtype.name, kind=errors.DtypeError)
     most = max(x.ndim, y.ndim, 2)
     left, right = [
         t if t.ndim == most else t.reshape([t.shape[0], *[1] * (most - t.ndim), *t.shape[1:]]) for t in (x, y)
