@@ -25,6 +25,7 @@ def unary(
         with errors.within(function.__name__, "x"):
             return x.with_values(compute(x._values))
 
+    shown = "{}" if answer.startswith("[True") else "[round(v, 4) for v in {}]"
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     function.__doc__ = f"""{sentence} of the stored values; the pattern stays.
@@ -38,7 +39,7 @@ def unary(
 
     Examples:
         >>> x = bireme.sparse.sparse_coo_tensor([[0, 2]], {given}, [4])
-        >>> [round(v, 4) for v in {home}.{name}(x).values().tolist()]
+        >>> {shown.format(f"{home}.{name}(x).values().tolist()")}
         {answer}
     """
     return function

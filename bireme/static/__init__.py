@@ -1,6 +1,6 @@
 """Static mode: programs that are built first and run later, for any sizes of their inputs."""
 
-from bireme.core.program import methods
+from bireme.core.program import calls, methods
 from bireme.core.program.program import Program
 from bireme.core.program.variable import Variable
 from bireme.nn.parameter import create_parameter
@@ -35,3 +35,4 @@ __all__ = [
 ]
 
 methods.install()
+calls.install()

@@ -7,6 +7,7 @@ unknown. Nothing is computed. A size that differs between both is unknown in the
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
-from bireme.core.program.program import SIZES, Operation, Program, mapped, samples_of
+from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
@@ -34,6 +35,10 @@ class Builder:
 
     def __init__(self, program: Program | None = None):
         self._program = program  # None: the default main program, whichever that is
+        self.changed: list[
+            dict[int, tuple[Any, Symbol]]
+        ] = []  # by each block that is recorded: variables, as they were
+        self.scope = ""  # of the layer that is being called
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
     @property
@@ -51,15 +56,29 @@ class Builder:
         if not isinstance(x, Variable):
             # a buffer: it is changed whenever the program runs
             return self.append(Operation(call, name, args, kwargs, errors.position()))
-        new = self.build(made, (x, *rest), kwargs)
-        x._become(new.symbol)
+        return self.renew(x, self.build(made, (x, *rest), kwargs).symbol)
+
+    @property
+    def calls(self) -> Any:
+        """An operator was called that is none of the public ones."""
+        raise errors.failure("a call cannot be part of a program yet: it is made at once")
+
+    def build_method(self, name: str, x: Tensor, *args: Any) -> Any:
+        """Record the call of a method of a tensor that is no operator."""
+        return self.append(Operation(getattr(Tensor, name), name.strip("_"), (x, *args), {}, errors.position()))
+
+    def renew(self, x: Any, symbol: Symbol) -> Any:
+        """Let a variable stand for another value from now on."""
+        if self.changed:
+            self.changed[-1].setdefault(id(x), (x, x.symbol))
+        x._become(symbol)
         return x
 
     def append(self, operation: Operation) -> Any:
         """Record a call; its variables."""
         program = self.program
         operation.args, operation.kwargs = mapped(symbol_of, (operation.args, operation.kwargs))
-        operation.policy, operation.grad = precision.state.policy, grad_state.grad
+        operation.policy, operation.grad, operation.scope = precision.state.policy, grad_state.grad, self.scope
         found = self._examples(operation)
         stops = not operation.grad or all(
             x.stop_gradient for x in operation.reads if isinstance(x, (Symbol, Tensor)) and _differentiable(x)
@@ -68,7 +87,7 @@ class Builder:
         def variable(*samples: Any) -> Any:
             if not isinstance(samples[0], Sample):
                 return samples[0]
-            stop = stops or samples[0].sig.dtype.kind not in "fc"
+            stop = stops or (samples[0].items is None and samples[0].sig.dtype.kind not in "fc")
             return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
         operation.results = together(variable, found)
@@ -123,6 +142,8 @@ def examples(operation: Operation) -> list[Any]:
 
 def _alike(one: Any, other: Any) -> None:
     """Raise where examples cannot be of one variable."""
+    if isinstance(one, Sample) and one.items is not None:
+        return
     if isinstance(one, Sample) and (not isinstance(other, Sample) or one.sig.ndim != other.sig.ndim):
         raise errors.failure("the number of dimensions depends on an unknown size")
 
@@ -130,12 +151,12 @@ def _alike(one: Any, other: Any) -> None:
 def together(fn: Any, trees: list[Any]) -> Any:
     """Several structures that are alike as one, each leaf made from theirs."""
     first = trees[0]
-    nested = [isinstance(tree, (list, tuple)) for tree in trees]
+    nested = [isinstance(tree, (list, tuple)) and not isinstance(tree, Items) for tree in trees]
     if any(nested) and not (all(nested) and len({len(tree) for tree in trees}) == 1):
         raise errors.failure("the number of results depends on a size that is unknown while a program is built")
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*[together(fn, list(each)) for each in zip(*trees, strict=True)])
-    if isinstance(first, (list, tuple)):
+    if nested[0]:
         return type(first)([together(fn, list(each)) for each in zip(*trees, strict=True)])
     if isinstance(first, dict):
         return {key: together(fn, [tree[key] for tree in trees]) for key in first}
@@ -144,6 +165,8 @@ def together(fn: Any, trees: list[Any]) -> Any:
 
 def example(operation: Operation, which: int) -> Any:
     """What a call gives for one set of sizes: Samples in the structure of its result."""
+    if getattr(operation.call, "acts", False):
+        return None
     with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
         try:
             return _without_values(operation, which)
@@ -162,6 +185,11 @@ def _without_values(operation: Operation, which: int) -> Any:
             sample = _sample(x, which)
             if sample is None:
                 return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+            return tensor(sample)
+
+        def tensor(sample: Sample) -> Any:
+            if sample.items is not None:
+                return Items(map(tensor, sample.items))
             if sample.array is not None:
                 return Tensor(sample.array, sample.sig.dtype)
             return wrap(captured.input(sample.sig.shape, sample.sig.dtype))
@@ -177,17 +205,28 @@ def _without_values(operation: Operation, which: int) -> Any:
 
 
 def _by_example(operation: Operation, which: int) -> Any:
-    """What a call gives whose result depends on values: of zeros, ones and numbers that count up; the first size of a
-    result, and any that differs, is unknown.
+    """What a call gives whose result depends on values: of zeros, ones and numbers that count up, or where it takes none
+    of these, of counts that add up to the rows that there are; the first size of a result, and any that differs, is unknown.
     """
     found: list[Any] = []
     refused = None
-    for fill in (np.zeros, np.ones, _counting):
+    rows = max(
+        [s.sig.shape[0] for x in operation.reads if (s := _sample(x, which)) and s.items is None and s.sig.ndim > 1],
+        default=1,
+    )
+    for fill in (np.zeros, np.ones, _counting, functools.partial(_parts, rows)):
+        if found and fill not in (np.ones, _counting):
+            break
 
         def filled(x: Any, fill: Any = fill) -> Any:
             sample = _sample(x, which)
             if sample is None:
                 return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+            return tensor(sample, fill)
+
+        def tensor(sample: Sample, fill: Any) -> Any:
+            if sample.items is not None:
+                return Items([tensor(each, fill) for each in sample.items])
             array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
             return Tensor(array, sample.sig.dtype)
 
@@ -197,16 +236,18 @@ def _by_example(operation: Operation, which: int) -> Any:
         except errors.TELLING as e:
             refused = e
         else:
-            found.append(mapped(lambda t: Sample(t._value.sig) if isinstance(t, Tensor) else t, made))
+            found.append(mapped(_without_array, made))
     if not found:
         assert refused is not None
         raise refused
 
+    certain = getattr(operation.call, "sizes_known", False)
+
     def differing(*each: Any) -> Any:
-        if not isinstance(each[0], Sample):
+        if not isinstance(each[0], Sample) or each[0].items is not None:
             return each[0]
         sizes = list(zip(*[sample.sig.shape for sample in each], strict=True))
-        known = [i > 0 and len(set(n)) == 1 for i, n in enumerate(sizes)]
+        known = [(i > 0 or certain) and len(set(n)) == 1 for i, n in enumerate(sizes)]
         return Sample(
             sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype)
         )
@@ -221,6 +262,13 @@ def _counting(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
 
 
+def _parts(rows: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Counts whose sum is the number of rows."""
+    if np.dtype(dtype).kind not in "iu" or len(shape) != 1 or not shape[0]:
+        return np.ones(shape, dtype)
+    return np.array([rows // shape[0] + (i < rows % shape[0]) for i in range(shape[0])], dtype)
+
+
 def _sample(x: Any, which: int) -> Sample | None:
     """An example of an argument; None for what is no tensor."""
     if isinstance(x, Symbol):
@@ -232,7 +280,14 @@ def _sample(x: Any, which: int) -> Sample | None:
     return None
 
 
+def _without_array(t: Any) -> Any:
+    found = _sampled(t)
+    return Sample(found.sig) if isinstance(found, Sample) and found.items is None else found
+
+
 def _sampled(t: Any) -> Any:
+    if isinstance(t, Items):
+        return Sample(None, items=tuple(map(_sampled, t)))
     if not isinstance(t, Tensor):
         return t
     v = t._value
@@ -241,7 +296,7 @@ def _sampled(t: Any) -> Any:
 
 
 def _differentiable(x: Any) -> bool:
-    return x.dtype.kind in "fc"
+    return (isinstance(x, Symbol) and x.samples[0].items is not None) or x.dtype.kind in "fc"
 
 
 # ------------------------------------------------------------ where calls go

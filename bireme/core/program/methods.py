@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,13 +39,20 @@ def _called(x: Variable, name: str, method: Callable, args: tuple, kwargs: dict[
 def _changed(x: Variable, name: str, method: Callable, args: tuple, kwargs: dict[str, Any]) -> Variable:
     """Record the call of a method that changes a tensor: the variable stands for what comes of it."""
 
+    return _builder().renew(x, _called(x, name, changed(name), args, kwargs).symbol)
+
+
+@functools.cache
+def changed(name: str) -> Callable:
+    """A method that changes its tensor, as one that gives the changed one and leaves its own as it is."""
+    method = getattr(Tensor, name)
+
     def call(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         new = x.clone()
         method(new, *args, **kwargs)
         return new
 
-    x._become(_called(x, name, call, args, kwargs).symbol)
-    return x
+    return call
 
 
 def _attribute(self: Variable, name: str) -> Any:

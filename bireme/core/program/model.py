@@ -8,8 +8,8 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.program import running
 from bireme.core.program.building import suspended
-from bireme.core.program.program import Program, leaves, mapped
-from bireme.core.program.variable import Symbol, symbol_of
+from bireme.core.program.program import Operation, Program, leaves, mapped, symbols_of
+from bireme.core.program.variable import Dim, Symbol, symbol_of
 from bireme.core.tensor.tensor import Tensor
 
 
@@ -35,7 +35,8 @@ class Model:
     def plan(self) -> running.Plan:
         """The calls that its outputs need, in order."""
         if self._plan is None or self._plan.version != self.program.version:
-            self._plan = running.Plan(self.program, [x for x in self.outputs if isinstance(x, Symbol)])
+            sizes = [s for x in leaves(self.results) if isinstance(x, Dim) for s in symbols_of(x)]
+            self._plan = running.Plan(self.program, [x for x in (*self.outputs, *sizes) if isinstance(x, Symbol)])
         return self._plan
 
     def run(self, *given: Any) -> Any:
@@ -46,4 +47,29 @@ class Model:
         env = {s: x if isinstance(x, Tensor) else Tensor(x, s.dtype) for s, x in zip(self.inputs, given, strict=True)}
         with suspended():
             running.make(plan.operations, env, lambda t: t, plan.dead)
-        return mapped(lambda x: env[x] if isinstance(x, Symbol) else x, self.results)
+
+        def result(x: Any) -> Any:
+            if isinstance(x, Dim):
+                return x.find(lambda symbol, axis: env[symbol].shape[axis])
+            return env[x] if isinstance(x, Symbol) else x
+
+        return mapped(result, self.results)
+
+    def check(self) -> None:
+        """Raise where a value is read that was not made before, in the block that reads it or around it."""
+        _check(self.plan().operations, set(self.inputs), self.outputs)
+
+
+def _check(operations: list[Operation], known: set[Symbol], results: Sequence[Any]) -> None:
+    known = set(known)
+    for operation in operations:
+        blocks = getattr(operation.call, "labelled", None)
+        for _, block in blocks() if blocks is not None else ():
+            _check(block.operations, known | set(block.inputs), block.results)
+        for x in operation.reads:
+            if isinstance(x, Symbol) and x not in known:
+                raise errors.failure(f"{operation.type} reads {x.name}, which is not made before it", pos=operation.pos)
+        known.update(operation.makes)
+    for x in results:
+        if isinstance(x, Symbol) and x not in known:
+            raise errors.failure(f"{x.name} is made in a branch or a loop only, and used outside of it")

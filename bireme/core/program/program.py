@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.graph.graph import sig_of
-from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable
+from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, VariableList
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 
@@ -35,7 +35,7 @@ class Operation:
     In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves.
     """
 
-    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role", "renewable")
+    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role", "renewable", "scope")
 
     def __init__(self, call: Callable, type: str, args: tuple, kwargs: dict[str, Any], pos: Any = None):
         self.call, self.type, self.args, self.kwargs, self.pos = call, type, args, kwargs, pos
@@ -45,6 +45,7 @@ class Operation:
         self.renewable = (
             True  # whether what it gives is known from a call on examples, so that other sizes can be tried
         )
+        self.scope = ""  # the layer that it was called in, by its path from the one that was captured
         self.role = "forward"  # "backward" and "update" are left out of a program for tests
 
     @property
@@ -64,12 +65,17 @@ class Operation:
         """The same call, to be changed."""
         made = Operation(self.call, self.type, self.args, dict(self.kwargs), self.pos)
         made.results, made.policy, made.grad, made.role = self.results, self.policy, self.grad, self.role
+        made.renewable, made.scope = self.renewable, self.scope
         return made
+
+
+class Items(list):
+    """A list of tensors that is one value of a program, since its length is known only when the program runs."""
 
 
 def leaves(x: Any) -> Iterator[Any]:
     """What stands in nested lists, tuples and dicts."""
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple)) and not isinstance(x, Items):
         for y in x:
             yield from leaves(y)
     elif isinstance(x, dict):
@@ -85,7 +91,7 @@ def mapped(fn: Callable[[Any], Any], x: Any) -> Any:
     """The same structure with each leaf replaced."""
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return type(x)(*[mapped(fn, y) for y in x])
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple)) and not isinstance(x, Items):
         return type(x)([mapped(fn, y) for y in x])
     if isinstance(x, dict):
         return {key: mapped(fn, y) for key, y in x.items()}
@@ -168,8 +174,10 @@ class Program:
 
     # ------------------------------------------------------------ looking at it
 
-    def _var(self, symbol: Symbol) -> Variable:
-        """The variable of a symbol."""
+    def _var(self, symbol: Symbol) -> Any:
+        """The variable of a symbol: a Variable, or a list of them."""
+        if symbol.samples[0].items is not None:
+            return VariableList(symbol, self)
         return Variable.of(symbol, self)
 
     def list_vars(self) -> list[Tensor]:
@@ -182,7 +190,8 @@ class Program:
             >>> bireme.static.Program().list_vars()
             []
         """
-        return [*map(self._var, self.symbols.values()), *self.tensors.values()]
+        made = [self._var(s) for s in self.symbols.values() if s.samples[0].items is None]
+        return [*made, *self.tensors.values()]
 
     def all_parameters(self) -> list[Parameter]:
         """Return the parameters that its operations read.
@@ -368,10 +377,7 @@ class Program:
                 lines.append(f"    input {self._var(symbol)}")
         for p in self.tensors.values():
             lines.append(f"    persist {p.name} : shape={p.shape}, dtype={p.dtype.name}")
-        for o in self.operations:
-            made = ", ".join([s.name for s in o.makes])
-            given = [_told(x) for x in leaves(o.args)] + [f"{k}={_told_all(v)}" for k, v in o.kwargs.items()]
-            lines.append(f"    {made} = {o.type}({', '.join(given)})  // {errors.location(o.pos)}")
+        lines += _lines(self.operations, "    ")
         return "\n".join([*lines, "}"])
 
     __str__ = __repr__
@@ -393,16 +399,33 @@ class Program:
         return repr(self)
 
 
-def _for_test(operation: Operation) -> Operation:
-    """A call as it is made in evaluation: by its argument `training` or `is_test`."""
+def _for_test(operation: Operation, training: bool = False) -> Operation:
+    """A call as it is made in evaluation, or in training: by its argument `training`."""
     sign = getattr(getattr(operation.call, "op", None), "signature", None)
     if sign is not None and "training" in sign.positional:
         at = sign.positional.index("training")
         if at < len(operation.args):
-            operation.args = (*operation.args[:at], False, *operation.args[at + 1 :])
+            operation.args = (*operation.args[:at], training, *operation.args[at + 1 :])
         else:
-            operation.kwargs["training"] = False
+            operation.kwargs["training"] = training
     return operation
+
+
+def _lines(operations: list[Operation], indent: str) -> list[str]:
+    """Operations as text, a line for each, and the blocks that belong to them below."""
+    lines = []
+    for o in operations:
+        made = ", ".join([s.name for s in o.makes])
+        blocks = getattr(o.call, "labelled", None)
+        args = o.args[:-1] if blocks else o.args
+        given = [_told(x) for x in leaves(args)] + [f"{k}={_told_all(v)}" for k, v in o.kwargs.items()]
+        lines.append(f"{indent}{made + ' = ' if made else ''}{o.type}({', '.join(given)})  // {errors.location(o.pos)}")
+        for label, block in blocks() if blocks else ():
+            inputs = ", ".join([s.name for s in block.inputs])
+            lines.append(f"{indent}  {label}({inputs}):")
+            lines += _lines(block.operations, indent + "    ")
+            lines.append(f"{indent}    -> {', '.join([_told(x) for x in block.results])}")
+    return lines
 
 
 def _told(x: Any) -> str:

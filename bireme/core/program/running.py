@@ -44,7 +44,14 @@ class Plan:
 
 
 def _changes(operation: Operation) -> bool:
-    """Whether a call is made for what it changes: a tensor that outlives the run, as the statistics of a normalization."""
+    """Whether a call is made for what it does: it prints, or changes a tensor that outlives the run, as the statistics of a
+    normalization; or one of its blocks does.
+    """
+    if getattr(operation.call, "acts", False):
+        return True
+    blocks = getattr(operation.call, "labelled", None)
+    if blocks is not None:
+        return any(_changes(inner) for _, block in blocks() for inner in block.operations)
     return operation.role == "forward" and any(
         isinstance(x, Tensor) and x.persistable and x.stop_gradient for x in operation.reads
     )
@@ -75,7 +82,7 @@ def make(
     def keep(symbol: Any, made: Any) -> None:
         if isinstance(symbol, Symbol):
             env[symbol] = made
-            if symbol.stop_gradient and not made._stop_gradient:
+            if symbol.stop_gradient and isinstance(made, Tensor) and not made._stop_gradient:
                 env[symbol] = made.detach()
 
     for at, operation in enumerate(operations):

@@ -1,5 +1,5 @@
 """Variables: tensors of a program that is being built. They have a type and a shape, of which some sizes may be unknown,
-and no values.
+and no values. Lists of them that are built in a loop have no length either.
 """
 
 from __future__ import annotations
@@ -47,12 +47,22 @@ class Symbol:
 
 
 class Sample:
-    """An example of a value: its Sig, and the array where it is known."""
+    """An example of a value: its Sig, and the array where it is known; or examples of the tensors in a list."""
 
-    __slots__ = ("sig", "array")
+    __slots__ = ("sig", "array", "items")
 
-    def __init__(self, sig: Sig, array: np.ndarray | None = None):
-        self.sig, self.array = sig, array
+    sig: Sig
+
+    def __init__(self, sig: Sig | None, array: np.ndarray | None = None, items: tuple[Sample, ...] | None = None):
+        if sig is not None:
+            self.sig = sig
+        self.array, self.items = array, items
+
+    def same(self, other: Sample) -> bool:
+        """Whether both are of one type and shape."""
+        if self.items is None or other.items is None:
+            return self.items is other.items and self.sig == other.sig
+        return len(self.items) == len(other.items) and all(map(Sample.same, self.items, other.items))
 
 
 class Dim(int):
@@ -263,13 +273,44 @@ class Variable(Tensor):
 
     __str__ = __repr__
 
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
     def __hash__(self) -> int:
         return id(self)
 
 
+class VariableList:
+    """A list of tensors of a program that is being built."""
+
+    __slots__ = ("symbol", "program")
+
+    def __init__(self, symbol: Symbol, program: Any):
+        self.symbol, self.program = symbol, program
+
+    def _become(self, symbol: Symbol) -> None:
+        self.symbol = symbol
+
+    @property
+    def stop_gradient(self) -> bool:
+        return self.symbol.stop_gradient
+
+    def __len__(self) -> int:
+        raise errors.failure(
+            "the length of a list that is built in a loop is not known while a program is built",
+            hint="len(x) in a function that to_static captures is a variable",
+        )
+
+    def __iter__(self) -> Any:
+        raise errors.failure(
+            "a list that is built in a loop cannot be iterated over while a program is built",
+            hint="a for statement in a function that to_static captures can",
+        )
+
+
 def symbol_of(x: Any) -> Any:
     """What a variable stands for; anything else as it is."""
-    return x.symbol if isinstance(x, Variable) else x
+    return x.symbol if isinstance(x, (Variable, VariableList)) else x
 
 
 def _no_values(what: str, hint: str = "fetch it: Executor.run(program, feed, fetch_list=[x])") -> Exception:

@@ -51,7 +51,7 @@ def cond(
     builder = building.current()
     if builder is None or isinstance(pred, bool):
         return bodies[0 if bool(pred) else 1]()
-    return control_flow.branch(builder, "cond", pred, bodies, lambda pred: 0 if bool(pred) else 1)
+    return control_flow.branch(builder, "cond", pred, bodies)
 
 
 def _nothing() -> None:
@@ -136,15 +136,11 @@ def switch_case(
         table[i] = fn
     indices = sorted(table)
     bodies = [table[i] for i in indices] + [default or table[indices[-1]]]
-
-    def choose(index: Tensor) -> int:
-        i = int(index)
-        return indices.index(i) if i in table else len(indices)
-
     builder = building.current()
     if builder is None:
-        return bodies[choose(branch_index)]()
-    return control_flow.branch(builder, "switch_case", branch_index, bodies, choose)
+        i = int(branch_index)
+        return bodies[indices.index(i) if i in table else len(indices)]()
+    return control_flow.branch(builder, "switch_case", branch_index, bodies, indices)
 
 
 def while_loop(
