@@ -114,6 +114,7 @@ from bireme.device import (
     is_compiled_with_rocm,
     is_compiled_with_xpu,
 )
+from bireme.distributed.parallel import DataParallel
 from bireme.files import MmapStorage, async_save, clear_async_save_task_queue, load, save
 from bireme.hapi import Model, flops, summary
 from bireme.nn.parameter import LazyGuard, create_parameter
@@ -185,6 +186,7 @@ __all__ = [
     "CUDAPlace",
     "CharTensor",
     "CustomPlace",
+    "DataParallel",
     "DoubleTensor",
     "FloatTensor",
     "Generator",

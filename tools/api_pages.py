@@ -30,9 +30,11 @@ PARTS = {
     "distribution.transform distribution.constraint distribution.variable",
     "Layers": "nn nn.functional nn.initializer nn.utils regularizer incubate.nn incubate.nn.functional vision.models "
     "vision.ops",
-    "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
+    "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi "
     "incubate.optimizer incubate.optimizer.functional incubate",
     "Programs": "static static.nn",
+    "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
+    "distributed.fleet.utils incubate.distributed.fleet",
     "Data and files": "io files vision.transforms vision.datasets vision "
     "utils utils.dlpack utils.download utils.unique_name reader",
     "Engine and devices": "debug errors extension device device.cuda device.xpu version",

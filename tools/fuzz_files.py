@@ -129,7 +129,7 @@ def _json_changed(data: bytes, rng: random.Random) -> bytes:
                 del inner[last]
             else:
                 inner[last] = rng.choice(VALUES)
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, ValueError):
             continue  # an earlier change took the place away
     return json.dumps(tree).encode()
 

@@ -35,6 +35,7 @@ from bireme.files import safetensors
 from bireme.files.atomic import replacing
 from bireme.files.pickler import host_of
 from bireme.files.source import Source
+from bireme.version import full_version
 
 FORMAT, VERSION = "bireme.program", 1
 GRAPH, WEIGHTS = ".json", ".safetensors"
@@ -234,8 +235,6 @@ class _Writer:
 
 def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
     """Write models to `path`.json, their tensors to `path`.safetensors; both or, where it fails, neither is new."""
-    from bireme.version import full_version
-
     writer = _Writer()
     made = {name: writer.model(model) for name, model in functions.items()}
     graph: dict[str, Any] = {"format": FORMAT, "version": VERSION, "made_by": f"bireme {full_version}"}

@@ -16,7 +16,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.program import building
-from bireme.jit import rewriting
+from bireme.jit import rewriting, statements
 from bireme.nn.layer import Layer
 
 _made: weakref.WeakKeyDictionary[types.CodeType, types.CodeType | None] = weakref.WeakKeyDictionary()
@@ -145,6 +145,9 @@ def _in_scope(path: str, forward: Callable, *args: Any, **kwargs: Any) -> Any:
         builder.scope = outer
 
 
+statements.rewritten_by.append(to_call)
+
+
 # ------------------------------------------------------------ how
 
 
@@ -159,8 +162,6 @@ def rewritten(fn: types.FunctionType) -> types.FunctionType:
         new = _made[code]
     if new is None:
         return fn
-    from bireme.jit import statements
-
     cells = dict(zip(code.co_freevars, fn.__closure__ or (), strict=True))
     cells[rewriting.HELPER] = types.CellType(statements)
     made = types.FunctionType(
@@ -186,14 +187,11 @@ def _compiled(fn: types.FunctionType) -> types.CodeType | None:
     factory = rewriting.define("__factory", ast.arguments([], arguments, None, [], [], None, []), body)
     module = ast.Module([rewriting.at(factory, node)], [])
     ast.fix_missing_locations(module)
-    whole = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
+    whole = compile(module, code.co_filename, "exec", dont_inherit=True)  # of the source that this function has
     found = _code_named(_code_named(whole, "__factory"), made.name)
     if _printed:
-        print(ast.unparse(made))  # noqa: T201  # asked for by set_code_level
+        sys.stdout.write(ast.unparse(made) + "\n")
     return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
-
-
-_FUTURE = 0x1FF0000  # flags of `from __future__` imports, as annotations
 
 
 def _function(node: Any, fn: types.FunctionType) -> ast.FunctionDef:

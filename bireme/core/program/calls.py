@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -94,7 +95,7 @@ def size_of(n: int) -> Tensor:
 @acting
 def print_values(*given: Any, **kwargs: Any) -> None:
     """Print tensors and other things whenever the program runs."""
-    print(*given, **kwargs)  # noqa: T201  # what the program does
+    builtins.print(*given, **kwargs)  # noqa: T201  # what the program does
 
 
 @acting

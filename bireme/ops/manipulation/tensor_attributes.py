@@ -324,7 +324,7 @@ def _install() -> None:
     }
     for name, dtype in kinds.items():
         setattr(Tensor, name, _casts(name, dtype))
-    for name, answer in (("is_tensor", True), ("is_dense", True), ("is_dist", False), ("is_sparse", False),
+    for name, answer in (("is_tensor", True), ("is_dense", True), ("is_sparse", False),
                          ("is_sparse_coo", False), ("is_sparse_csr", False), ("is_selected_rows", False)):  # fmt: skip
         doc = f"{answer} for every dense tensor.\n\nExamples:\n    >>> bireme.zeros([1]).{name}()\n    {answer}"
         setattr(Tensor, name, _answers(name, answer, doc))
