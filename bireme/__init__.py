@@ -23,6 +23,7 @@ from bireme import (
     extension,
     fft,
     framework,
+    geometric,
     hapi,
     incubate,
     io,
@@ -36,6 +37,7 @@ from bireme import (
     reader,
     regularizer,
     signal,
+    sparse,
     special,
     static,
     tensor,
@@ -240,6 +242,7 @@ __all__ = [
     "float8_e5m2",
     "framework",
     "from_dlpack",
+    "geometric",
     "get_autocast_cpu_dtype",
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
@@ -296,6 +299,7 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "signal",
+    "sparse",
     "special",
     "static",
     "summary",
@@ -353,7 +357,7 @@ __all__ += [  # written by `make api`
     "where_", "zeros", "zeros_like",
 ]  # fmt: skip
 
-locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat,
+locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, geometric, incubate, incubate.nn.functional, compat,
         vision.ops])  # fmt: skip
 compat.absent.explain()
 host_memory.freeze_imports()
