@@ -32,7 +32,7 @@ PARTS = {
     "vision.ops",
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi "
     "incubate.optimizer incubate.optimizer.functional incubate",
-    "Programs": "jit jit.transforms static static.nn onnx",
+    "Programs": "jit jit.drawing jit.transforms static static.nn onnx",
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
     "distributed.fleet.utils incubate.distributed.fleet",
     "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision "

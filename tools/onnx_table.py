@@ -20,8 +20,8 @@ import numpy as np
 import bireme
 from bireme.core.base import dtype as dtypes
 from bireme.core.program.building import into
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, leaves
+from bireme.core.program.program_model import Model
 from bireme.core.tensor.tensor import Tensor
 from bireme.onnx.writing.model import written
 from tests.table.harness import Row, Sample, same

@@ -8,8 +8,8 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, _for_test, leaves
+from bireme.core.program.program_model import Model
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.files import paddle_models, program_files

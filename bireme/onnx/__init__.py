@@ -7,8 +7,8 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.model import Model
 from bireme.core.program.program import leaves
+from bireme.core.program.program_model import Model
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit.saving import models_of
 from bireme.nn import Layer

@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.model import Model
+from bireme.core.program.program_model import Model
 from bireme.jit.saving import TranslatedLayer, models_of
 from bireme.jit.transforms.batch_norm import fold_batch_norm
 from bireme.jit.transforms.common import common_subexpressions

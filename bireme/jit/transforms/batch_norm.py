@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor

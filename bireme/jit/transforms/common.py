@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit.transforms.editing import is_pure, replaced, told

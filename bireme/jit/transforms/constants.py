@@ -6,8 +6,8 @@ from typing import Any
 
 from bireme.core.program import running
 from bireme.core.program.building import suspended
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation, leaves
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.parameter import Parameter

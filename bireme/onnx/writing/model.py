@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core.base import errors
-from bireme.core.program.model import Model
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.tensor import Tensor
 from bireme.onnx.packages import onnx
