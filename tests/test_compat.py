@@ -181,7 +181,7 @@ def test_what_is_missing_says_so():
     """)
     assert said == [
         "AttributeError | bireme has no paddle.inference yet",
-        "AttributeError | bireme has no paddle.distributed.rpc.init_rpc yet",
+        "AttributeError | bireme has no paddle.distributed.rpc yet",
         "ModuleNotFoundError | bireme has no paddle.inference yet",
         "ModuleNotFoundError | bireme has no paddle.incubate.asp yet",
         "ModuleNotFoundError | bireme has no paddle.inference yet",

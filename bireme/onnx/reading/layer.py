@@ -39,11 +39,13 @@ class Loaded(Layer):
         names = [x.name for x in model.graph.input]
         self.input_names = [name for name in names if name not in self._held and name not in self._narrow]
         self.output_names = [x.name for x in model.graph.output]
+        if not all(isinstance(name, str) for name in (*names, *self.output_names)):
+            raise wrong("names of inputs and outputs that are text", "bytes")
         self._ranks = {x.name: len(x.type.tensor_type.shape.dim) if x.type.tensor_type.HasField("shape") else None
                        for x in model.graph.input}  # fmt: skip
 
     def _hold(self, name: str, array: np.ndarray) -> None:
-        if not name or name in self._held:
+        if not isinstance(name, str) or not name or name in self._held:  # bytes where it is no text
             raise wrong("initializers, each with a name of its own", repr(name))
         stem = re.sub(r"\W", "_", name)
         key = f"{'p' if stem[:1].isdigit() else ''}{stem}"
