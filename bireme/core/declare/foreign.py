@@ -93,33 +93,24 @@ class Kernel:
             values = [int(x) for x in values]
         return packed(len(values), *values)
 
-    def infer(self, groups: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
-        """Sigs of the outputs: what the library says, else those of what they belong to. A list of Sigs for a list."""
-        sigs = flat(groups)
-        types, shapes = self.library.infer(self, self.head(groups, attrs), sigs)
-        known = {slot.name: x for slot, x in zip(self.inputs, groups)}
-        if self.order and not (types and shapes):
-            like = [known.get(slot.name.removesuffix(GRAD)) for slot in self.outputs]
-        elif len(self.inputs) == len(self.outputs) == 1 and not self.inputs[0].many:
-            like = [groups[0]]
-        else:
-            like = [None] * len(self.outputs)
-        flat_like = flat(like) if None not in like else []
-        types = types or [s.dtype for s in flat_like]
-        shapes = shapes or [s.shape for s in flat_like]
-        if len(types) != len(shapes) or (self.order == 0 and len(types) != len(self.outputs)):
+    def infer(self, groups: Sequence[Any], attrs: dict[str, Any], like: dict[str, Any]) -> list[Sig]:
+        """Sigs of the outputs: what the library says, else those of what they are the gradients of, which are in
+        `like`, or of the only input.
+        """
+        types, shapes = self.library.infer(self, self.head(groups, attrs), flat(groups))
+        same = flat([like[slot.name.removesuffix(GRAD)] for slot in self.outputs] if self.order else groups)
+        types, shapes = types or [s.dtype for s in same], shapes or [s.shape for s in same]
+        if len(types) != len(shapes) or len(types) != (len(same) if self.order else len(self.outputs)):
             raise errors.failure(
                 f"{self.name}: expected {len(self.outputs)} shapes and types of its InferShapeFn and InferDtypeFn, "
                 f"got {len(shapes)} and {len(types)}"
             )
         return [sig_of(shape, kind) for shape, kind in zip(shapes, types)]
 
-    def call(self, platform: str, groups: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
+    def call(self, platform: str, groups: Sequence[Any], attrs: dict[str, Any], like: dict[str, Any]) -> list[Any]:
         """The results on jax arrays, as a flat list."""
-        told = [
-            None if x is None else [_sig(a) for a in x] if isinstance(x, (list, tuple)) else _sig(x) for x in groups
-        ]
-        outs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in self.infer(told, attrs)]
+        sigs = self.infer([_sigs(x) for x in groups], attrs, like)
+        outs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
         head = self.head(groups, attrs)
         compiled = jax.ffi.ffi_call(self.library.target, outs, vmap_method="sequential")
         by_xla = functools.partial(compiled, call=head.decode())
@@ -199,7 +190,10 @@ def _described(name: str, shape: Sequence[int]) -> bytes:
     return packed(name, len(shape), *shape)
 
 
-def _sig(x: Any) -> Sig:
+def _sigs(x: Any) -> Any:
+    """Of a group of arrays, a group of Sigs."""
+    if x is None or isinstance(x, (list, tuple)):
+        return None if x is None else [_sigs(a) for a in x]
     return sig_of(tuple(x.shape), dtypes.from_numpy(np.dtype(x.dtype)))
 
 
@@ -227,14 +221,14 @@ def _operator(kernel: Kernel, kernels: dict[tuple[str, int], Kernel], module: st
         return [named[slot.public] for slot in kernel.inputs], {name: named[public] for name, public in attrs.items()}
 
     def on(platform: str, **named: Any) -> Any:
-        found = kernel.call(platform, *given(named))
+        found = kernel.call(platform, *given(named), {})
         return found if len(kernel.outputs) > 1 else found[0]
 
     def body(**named: Any) -> Any:
         return on("any", **named)
 
     def infer(**named: Any) -> tuple[Sig, ...]:
-        return tuple(kernel.infer(*given(named)))
+        return tuple(kernel.infer(*given(named), {}))
 
     written = {slot.public: "list[Tensor]" if slot.many else "Tensor | None" if slot.optional else "Tensor" for slot in kernel.inputs}
     written |= {attrs[name]: ANNOTATIONS.get(kind, "Attr") for name, kind in kernel.attrs.items()}
@@ -259,20 +253,23 @@ def _declare_gradient(made: Op, kernel: Kernel, grad: Kernel, further: Kernel | 
     """The gradient rule, which names what the kernel of the gradient reads."""
     reads = {slot.name for slot in grad.inputs}
     outputs = [slot.name for slot in kernel.outputs]
-    names = [slot.public for slot in kernel.inputs]  # all of them: where one is left out, it has no gradient
-    names += [name.lower() for name in kernel.attrs]
+    # of a list, or of what may be left out, only the value says how many there are
+    by_sig = not any(slot.many or slot.optional for slot in kernel.inputs)
+    names = [slot.public for slot in kernel.inputs if slot.name in reads or not by_sig]
+    names += [*[name.lower() for name in kernel.attrs], "sigs"]
     names += ["g"] if reads & {n + GRAD for n in outputs} else []
     names += ["out"] if reads & set(outputs) else []
 
     def on(platform: str, **named: Any) -> tuple:
-        known = {slot.name: named[slot.public] for slot in kernel.inputs}
+        known = {slot.name: named[slot.public] for slot in kernel.inputs if slot.public in named}
+        like = {s.name: x for s, x in zip(kernel.inputs, named["sigs"])} if by_sig else _all_sigs(known)
         for word, suffix in (("g", GRAD), ("out", "")):
             if word in named:
                 found = named[word] if made.many else [named[word]]
                 known |= {n + suffix: x for n, x in zip(outputs, found)}
         attrs = {name: named[name.lower()] for name in kernel.attrs}
-        found = _differentiable(platform, grad, further, known, attrs)
-        return tuple(flat([_like(known[s.name], found.get(s.name + GRAD)) for s in kernel.inputs]))
+        made_of = _differentiable(platform, grad, further, known, like, attrs)
+        return tuple(flat([_gradient(s.name, made_of, like) for s in kernel.inputs]))
 
     def rule(**named: Any) -> tuple:
         return on("any", **named)
@@ -282,23 +279,34 @@ def _declare_gradient(made: Op, kernel: Kernel, grad: Kernel, further: Kernel | 
     made.grad_lowerings["cpu"] = functools.partial(on, "cpu")
 
 
-def _like(operand: Any, found: Any) -> Any:
-    """Gradients of an operand, zeros where the kernel gives none."""
-    if operand is None or found is not None:
-        return found
-    return [jnp.zeros_like(x) for x in operand] if isinstance(operand, (list, tuple)) else jnp.zeros_like(operand)
+def _all_sigs(known: dict[str, Any]) -> dict[str, Any]:
+    return {name: _sigs(x) for name, x in known.items()}
+
+
+def _gradient(name: str, found: dict[str, Any], like: dict[str, Any]) -> Any:
+    """The gradient of an input, zeros where the kernel gives none; None of what was left out."""
+    sig = like[name]
+    if sig is None or name + GRAD in found:
+        return found.get(name + GRAD)
+    return [jnp.zeros(s.shape, s.dtype.np) for s in sig] if isinstance(sig, list) else jnp.zeros(sig.shape, sig.dtype.np)
 
 
 def _differentiable(
-    platform: str, kernel: Kernel, further: Kernel | None, known: dict[str, Any], attrs: dict[str, Any]
+    platform: str,
+    kernel: Kernel,
+    further: Kernel | None,
+    known: dict[str, Any],
+    like: dict[str, Any],
+    attrs: dict[str, Any],
 ) -> dict[str, Any]:
     """Results of a kernel by name; jax differentiates them by another kernel."""
     groups = [known[slot.name] for slot in kernel.inputs]
-    sizes = [_size_of(known.get(slot.name.removesuffix(GRAD))) for slot in kernel.outputs]
+    given = [_size_of(x) for x in groups]
+    sizes = [_size_of(like[slot.name.removesuffix(GRAD)]) for slot in kernel.outputs]
 
     @jax.custom_vjp
     def call(*arrays: Any) -> list[Any]:
-        return kernel.call(platform, _grouped(arrays, map(_size_of, groups)), attrs)
+        return kernel.call(platform, _grouped(arrays, given), attrs, like)
 
     def forward(*arrays: Any) -> tuple[list[Any], tuple]:
         outs = call(*arrays)
@@ -311,12 +319,13 @@ def _differentiable(
                 kind=NotImplementedError,
             )
         arrays, outs = saved
-        inside = dict(zip([s.name for s in kernel.inputs], _grouped(arrays, map(_size_of, groups))))
+        inside = dict(zip([s.name for s in kernel.inputs], _grouped(arrays, given)))
+        shapes = _all_sigs(inside)
         full = [jnp.zeros(o.shape, o.dtype) if g.dtype == jax.dtypes.float0 else _conj(g) for g, o in zip(gs, outs)]
-        for found, suffix in ((outs, ""), (full, GRAD)):
-            inside |= {s.name + suffix: x for s, x in zip(kernel.outputs, _grouped(found, sizes))}
-        made = _differentiable(platform, further, None, inside, attrs)
-        found = flat([_like(inside[s.name], made.get(s.name + GRAD)) for s in kernel.inputs])
+        for part, suffix in ((outs, ""), (full, GRAD)):
+            inside |= {s.name + suffix: x for s, x in zip(kernel.outputs, _grouped(part, sizes))}
+        made = _differentiable(platform, further, None, inside, shapes, attrs)
+        found = flat([_gradient(s.name, made, shapes) for s in kernel.inputs])
         return tuple([
             _conj(x) if jnp.issubdtype(a.dtype, jnp.inexact) else np.zeros(a.shape, jax.dtypes.float0)
             for a, x in zip(arrays, found)
