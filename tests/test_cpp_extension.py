@@ -5,12 +5,15 @@ import os
 import threading
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import bireme
-from bireme.core.base import registry
+from bireme.core.base import device, registry
 from bireme.core.declare import foreign
+from bireme.core.xla_exec.program_names import Names
+from bireme.files import program_files
 from bireme.utils import cpp_extension
 from bireme.utils.cpp_extension import compiler
 
@@ -90,8 +93,23 @@ def test_lists_what_is_left_out_and_attributes(ops, executor, bias):
 @pytest.mark.parametrize("executor", ["xla", "interpreter"])
 def test_every_dtype_reaches_the_kernel_as_it_is(ops, executor):
     with bireme.debug.use_executor(executor):
-        for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"):
-            x = bireme.to_tensor(np.array([[0, 1], [2, 3]]).T).astype(name)  # columns: what is not in order is put in order
+        for name in (
+            "bool",
+            "uint8",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "float16",
+            "bfloat16",
+            "float32",
+            "float64",
+            "complex64",
+            "complex128",
+        ):
+            x = bireme.to_tensor(np.array([[0, 1], [2, 3]]).T).astype(
+                name
+            )  # columns: what is not in order is put in order
             y = ops.same(x)
             assert y.dtype is x.dtype and y.stop_gradient
             np.testing.assert_array_equal(y.numpy(), x.numpy())
@@ -134,10 +152,7 @@ def test_saved_programs_name_the_operator(ops, tmp_path, monkeypatch):
         bireme.jit.load(str(tmp_path / "net"))
 
 
-@needs_compiler
 def test_a_file_cannot_call_an_operator_of_bireme_as_an_extension():
-    from bireme.files import program_files
-
     with pytest.raises(RuntimeError, match="not loaded"):
         program_files.call_of("extension.add")
 
@@ -156,7 +171,9 @@ def test_errors_of_kernels_are_told(ops, executor):
 def test_errors_of_calls_are_told(ops):
     with pytest.raises(TypeError, match=r"leaky\(x\): expected a Tensor, got 'a'"):
         ops.leaky("a", 0.5)
-    with pytest.raises(RuntimeError, match=r"weighted: expected weights.size\(\) == xs.size\(\). a weight for each tensor"):
+    with pytest.raises(
+        RuntimeError, match=r"weighted: expected weights.size\(\) == xs.size\(\). a weight for each tensor"
+    ):
         ops.weighted([tensor(1)], None, [0.5, 1.0], [], False, "", 1)
     with pytest.raises(TypeError, match=r"weighted\(more\): expected a list of integers, got \(1.5,\)"):
         ops.weighted([tensor(1)], None, [0.5], [1.5], False, "", 1)
@@ -184,27 +201,50 @@ def test_threads(ops):
     assert found == {n: ([-n / 2, n], [0.5, 1]) for n in (1, 2, 4)}
 
 
-def test_other_platforms_call_back_to_the_host():
-    """What programs for an accelerator do: `platform_dependent` has a branch for every other platform."""
-    import jax
+@needs_compiler
+def test_programs_for_other_platforms_call_back_to_the_host(ops, monkeypatch):
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arrays, cpu, default: default(*arrays))
+    for made in (ops.leaky.op, ops.cube.op, ops.same.op):
+        monkeypatch.setattr(made, "lowerings", {})
+        monkeypatch.setattr(made, "grad_lowerings", {})
+    with bireme.debug.use_executor("xla"):
+        x = bireme.to_tensor(
+            np.array([-2, 1 + 1e-12, 5]), stop_gradient=False
+        )  # a shape of its own: nothing is compiled yet
+        y = ops.leaky(x, 0.5)
+        y.sum().backward()
+        assert y.numpy().tolist() == [-1, 1 + 1e-12, 5] and x.grad.tolist() == [0.5, 1, 1]
+        assert ops.same(bireme.to_tensor([1 << 40, 2, 3])).tolist() == [1 << 40, 2, 3]
+        z = tensor(1, -2, 3)
+        (first,) = bireme.grad(ops.cube(z).sum(), z, create_graph=True)
+        assert bireme.grad(first.sum(), z)[0].tolist() == [6, -12, 18]
 
-    class Fake:
-        target = "bireme.extension.none"
 
-        def infer(self, kernel, head, sigs):
-            return [], []
+def test_programs_that_call_back_are_not_kept_on_disk():
+    """Which function they call is a number, and another process gives it to another one."""
 
-        def run(self, head, outs, x):
-            return [np.asarray(x) * 2]
+    def called(x):
+        return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
-    told = {"name": "f", "order": 0, "inputs": ["X"], "outputs": ["Out"], "attrs": [], "kernel": True, "shape": False, "type": False, "writes": False}
-    kernel = foreign.Kernel(Fake(), 0, told)
-    traced = jax.make_jaxpr(lambda x: kernel.call("cuda", [x], {}, {}))(np.zeros(2, np.float32))
-    assert "pure_callback" in str(traced) and "ffi_call" in str(traced)
+    names = Names(device.current())
+    names._around = "here"
+    x = np.zeros(2, np.float32)
+    assert names.text(jax.jit(called).lower(x), {}) is None
+    assert names.text(jax.jit(jax.numpy.sin).lower(x), {}) is not None
 
 
 def declared(**changed):
-    told = {"name": "f", "order": 0, "inputs": ["X"], "outputs": ["Out"], "attrs": [], "kernel": True, "shape": False, "type": False, "writes": False}
+    told = {
+        "name": "f",
+        "order": 0,
+        "inputs": ["X"],
+        "outputs": ["Out"],
+        "attrs": [],
+        "kernel": True,
+        "shape": False,
+        "type": False,
+        "writes": False,
+    }
     return foreign.Kernel(None, 0, told | changed)
 
 
@@ -219,7 +259,10 @@ def declared(**changed):
         ([declared(outputs=["Out@VECTOR"])], "a list of outputs"),
         ([declared(inputs=["X", "Y"])], "without SetInferShapeFn"),
         ([declared(order=1)], "a gradient of what is not declared"),
-        ([declared(), declared(order=1, inputs=["Z"], outputs=["X@GRAD"])], r"PD_BUILD_GRAD_OP\(f\).*'Z' in its gradient"),
+        (
+            [declared(), declared(order=1, inputs=["Z"], outputs=["X@GRAD"])],
+            r"PD_BUILD_GRAD_OP\(f\).*'Z' in its gradient",
+        ),
         ([declared(), declared(order=1, inputs=["X"], outputs=["Z@GRAD"])], "'Z@GRAD' in its gradient"),
     ],
 )
@@ -271,12 +314,14 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path, monkeypatch):
 def test_what_does_not_compile_is_told_with_its_line(tmp_path):
     source = tmp_path / "bad.cc"
     source.write_text("int a;\nint f() { return missing; }\n")
-    with pytest.raises(RuntimeError, match=r"bad.cc:2: '?missing'? was not declared|bad.cc:2: use of undeclared") as caught:
+    with pytest.raises(
+        RuntimeError, match=r"bad.cc:2: '?missing'? was not declared|bad.cc:2: use of undeclared"
+    ) as caught:
         cpp_extension.load("bad", [source], build_directory=tmp_path)
     log = Path(str(caught.value).split("all that the compiler says is in ")[1].splitlines()[0])
     assert "missing" in log.read_text() and str(source) in log.read_text()
     source.write_text("")
-    with pytest.raises(RuntimeError, match="got .*no_such_library"):
+    with pytest.raises(RuntimeError, match=r"got .*no_such_library"):
         cpp_extension.load("bad", [source], extra_ldflags=["-lno_such_library"], build_directory=tmp_path)
     with pytest.raises(OSError, match="expected a library of operators in C\\+\\+"):
         cpp_extension.load("bad", [source], build_directory=tmp_path)
@@ -287,7 +332,9 @@ def test_without_a_compiler(tmp_path, monkeypatch):
     source.write_text("")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler -x")
-    with pytest.raises(FileNotFoundError, match=r"load\(\): expected a C\+\+ compiler, got none\n  hint: install g\+\+"):
+    with pytest.raises(
+        FileNotFoundError, match=r"load\(\): expected a C\+\+ compiler, got none\n  hint: install g\+\+"
+    ):
         cpp_extension.load("it", [source], build_directory=tmp_path)
 
 
@@ -316,11 +363,15 @@ def test_a_package(ops, tmp_path, monkeypatch):
     source.write_text(
         '#include "bireme/extension.h"\n'
         "std::vector<paddle::Tensor> Same(const paddle::Tensor& x) { return {x}; }\n"
-        'PD_BUILD_OP(PACKAGED).Inputs({"X"}).Outputs({"Out"}).SetKernelFn(PD_KERNEL(Same));\n'.replace("PACKAGED", "packaged")
+        'PD_BUILD_OP(PACKAGED).Inputs({"X"}).Outputs({"Out"}).SetKernelFn(PD_KERNEL(Same));\n'.replace(
+            "PACKAGED", "packaged"
+        )
     )
     extension = cpp_extension.CppExtension(["packaged.cc"], extra_compile_args={"cxx": QUICK})
     cpp_extension.setup(
-        name="packaged_ops", ext_modules=extension, script_args=["-q", "build_ext", "--build-lib", "lib", "--build-temp", "temp"]
+        name="packaged_ops",
+        ext_modules=extension,
+        script_args=["-q", "build_ext", "--build-lib", "lib", "--build-temp", "temp"],
     )
     spec = importlib.util.spec_from_file_location("packaged_ops", tmp_path / "lib" / "packaged_ops.py")
     module = importlib.util.module_from_spec(spec)

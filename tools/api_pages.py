@@ -36,7 +36,7 @@ PARTS = {
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
     "distributed.fleet.utils incubate.distributed.fleet",
     "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision "
-    "utils utils.dlpack utils.download utils.unique_name reader",
+    "utils utils.dlpack utils.download utils.unique_name utils.cpp_extension reader",
     "Engine and devices": "debug errors extension device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"

@@ -31,9 +31,28 @@ from bireme.core.tensor.tensor import Tensor  # noqa: F401  # the same
 
 GRAD = "@GRAD"
 TAKEN = {"g", "out", "sigs", "needs", "name"}  # what gradient rules and calls mean by these names
-ANNOTATIONS = {"bool": "bool", "int": "int", "int64_t": "int", "float": "float", "double": "float", "std::string": "str"}
-ITEMS = {"bool": "bool", "int": "integer", "int64_t": "integer", "float": "number", "double": "number", "std::string": "str"}
-TYPES = {"bool": bool, "integer": (int, np.integer), "number": (int, float, np.integer, np.floating), "str": str}
+ANNOTATIONS = {
+    "bool": "bool",
+    "int": "int",
+    "int64_t": "int",
+    "float": "float",
+    "double": "float",
+    "std::string": "str",
+}
+ITEMS = {
+    "bool": "bool",
+    "int": "integer",
+    "int64_t": "integer",
+    "float": "number",
+    "double": "number",
+    "std::string": "str",
+}
+TYPES: dict[str, Any] = {
+    "bool": bool,
+    "integer": (int, np.integer),
+    "number": (int, float, np.integer, np.floating),
+    "str": str,
+}
 
 
 def include_directory() -> str:
@@ -147,7 +166,7 @@ class Library:
         """Types and shapes of the results, each empty where the library does not say."""
         if not kernel.has_shape and not kernel.has_type:
             return [], []
-        told = packed(len(sigs)) + b"".join([_described(s.dtype.name, s.shape) for s in sigs])
+        told = _all_described(tuple([(s.dtype.np, s.shape) for s in sigs]))
         answer = _answer(self._code.bireme_infer(head, len(head), told, len(told)), kernel.name, errors.ShapeError)
         types, shapes = answer.split("\n")
         return [dtypes.of(x, kernel.name) for x in types.split()], [tuple(json.loads(x)) for x in shapes.split()]
@@ -156,9 +175,7 @@ class Library:
         """Call a kernel on host arrays."""
         given = [np.asarray(x, order="C") for x in arrays]
         made = [np.empty(o.shape, o.dtype) for o in outs]
-        told = b"".join([
-            packed(len(part)) + b"".join([_described(x.dtype.name, x.shape) for x in part]) for part in (given, made)
-        ])  # fmt: skip
+        told = b"".join([_all_described(tuple([(x.dtype, x.shape) for x in part])) for part in (given, made)])
         pointers = (ctypes.c_void_p * (len(given) + len(made)))(*[x.ctypes.data for x in (*given, *made)])
         kernel = self.kernels[int(head[head.index(b":") + 1 :][: int(head[: head.index(b":")])])]
         _answer(self._code.bireme_run(head, len(head), told, len(told), ctypes.byref(pointers)), kernel.name)
@@ -186,8 +203,10 @@ def _answer(answer: bytes, name: str, kind: type[Exception] = RuntimeError) -> s
     return text[1:]
 
 
-def _described(name: str, shape: Sequence[int]) -> bytes:
-    return packed(name, len(shape), *shape)
+@functools.lru_cache(maxsize=4096)
+def _all_described(kinds: tuple[tuple[np.dtype, tuple[int, ...]], ...]) -> bytes:
+    """Types and shapes as `Described` in the header reads them."""
+    return packed(len(kinds)) + b"".join([packed(kind.name, len(shape), *shape) for kind, shape in kinds])
 
 
 def _sigs(x: Any) -> Any:
@@ -230,13 +249,15 @@ def _operator(kernel: Kernel, kernels: dict[tuple[str, int], Kernel], module: st
     def infer(**named: Any) -> tuple[Sig, ...]:
         return tuple(kernel.infer(*given(named), {}))
 
-    written = {slot.public: "list[Tensor]" if slot.many else "Tensor | None" if slot.optional else "Tensor" for slot in kernel.inputs}
+    written = {
+        slot.public: "list[Tensor]" if slot.many else "Tensor | None" if slot.optional else "Tensor"
+        for slot in kernel.inputs
+    }
     written |= {attrs[name]: ANNOTATIONS.get(kind, "Attr") for name, kind in kernel.attrs.items()}
     body.__annotations__ = {**written, "return": "Tensor" if len(kernel.outputs) == 1 else "list[Tensor]"}
     body.__name__ = body.__qualname__ = kernel.name
     body.__module__, body.__doc__ = module, f"The operator ``{kernel.name}`` of the extension ``{module}``, in C++."
-    for function in (body, infer):
-        function.__signature__ = _signature(written)  # type: ignore[attr-defined]  # functions have it where it is set
+    body.__signature__ = infer.__signature__ = _signature(written)  # type: ignore[attr-defined]  # functions may have it
     made = Op(body, {"differentiable": grad is not None})
     made.on("cpu")(functools.partial(on, "cpu"))
     made.infer(infer)
@@ -288,7 +309,9 @@ def _gradient(name: str, found: dict[str, Any], like: dict[str, Any]) -> Any:
     sig = like[name]
     if sig is None or name + GRAD in found:
         return found.get(name + GRAD)
-    return [jnp.zeros(s.shape, s.dtype.np) for s in sig] if isinstance(sig, list) else jnp.zeros(sig.shape, sig.dtype.np)
+    return (
+        [jnp.zeros(s.shape, s.dtype.np) for s in sig] if isinstance(sig, list) else jnp.zeros(sig.shape, sig.dtype.np)
+    )
 
 
 def _differentiable(
@@ -355,7 +378,9 @@ def _check(kernel: Kernel, kernels: dict[tuple[str, int], Kernel]) -> None:
     """Raise for what is declared but cannot be an operator."""
     base = kernels.get((kernel.name, kernel.order - 1))
     named = [s.public for s in kernel.inputs] + [name.lower() for name in kernel.attrs]
-    unknown = [kind for kind in kernel.attrs.values() if kind.removeprefix("std::vector<").removesuffix(">") not in ITEMS]
+    unknown = [
+        kind for kind in kernel.attrs.values() if kind.removeprefix("std::vector<").removesuffix(">") not in ITEMS
+    ]
     wrong = None
     if not kernel.has_kernel:
         wrong = "no SetKernelFn"

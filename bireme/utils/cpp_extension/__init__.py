@@ -19,7 +19,14 @@ from bireme.utils.cpp_extension import compiler
 if TYPE_CHECKING:
     from bireme.utils.cpp_extension.packaging import BuildExtension, CppExtension, setup
 
-__all__ = ["CppExtension", "BuildExtension", "load", "setup", "get_build_directory", "load_op_meta_info_and_register_op"]
+__all__ = [
+    "CppExtension",
+    "BuildExtension",
+    "load",
+    "setup",
+    "get_build_directory",
+    "load_op_meta_info_and_register_op",
+]
 
 _WITH_SETUPTOOLS = ("BuildExtension", "CppExtension", "setup")
 
