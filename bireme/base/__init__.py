@@ -13,6 +13,7 @@ from bireme.base.framework import (
     in_pir_mode,
     set_flags,
 )
+from bireme.base.lod_tensor import create_lod_tensor, create_random_int_lodtensor
 from bireme.base.param_attr import ParamAttr
 from bireme.core.base.device import (
     CPUPlace,

@@ -17,11 +17,12 @@ from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
-from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of
+from bireme.core.program.program import SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.grad_mode import state as grad_state
+from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor, wrap
 
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
@@ -57,6 +58,13 @@ class Builder:
             return self.append(Operation(call, name, args, kwargs, errors.position()))
         return self.renew(x, self.build(made, (x, *rest), kwargs).symbol)
 
+    def build_item(self, call: Any, x: Tensor, key: Any) -> Any:
+        """Record an index into a parameter or buffer, or one with variables; other tensors are there."""
+        if x.persistable or isinstance(x, Parameter) or any(isinstance(y, Variable) for y in leaves(key)):
+            return self.append(Operation(call, "getitem", (x, key), {}, errors.position()))
+        with suspended():
+            return call(x, key)
+
     def renew(self, x: Any, symbol: Symbol) -> Any:
         """Let a variable stand for another value from now on."""
         if self.changed:
@@ -81,6 +89,7 @@ class Builder:
             return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
         operation.results = together(variable, found)
+        _share_lengths(operation)
         program._append(operation)
         return mapped(lambda x: program._var(x) if isinstance(x, Symbol) else x, operation.results)
 
@@ -102,6 +111,20 @@ class Builder:
                     return examples(operation)
             _renew(program, before)
             raise
+
+
+def _share_lengths(operation: Operation) -> None:
+    """Results that have a row for each row of an operand belong to the same sequences."""
+    for x in operation.reads:
+        if isinstance(x, Symbol) and x.lengths:
+            for made in operation.makes:
+                if not made.lengths and made is not x and _rows(made) == _rows(x):
+                    made.lengths = x.lengths
+
+
+def _rows(symbol: Symbol) -> list[int | None]:
+    """The first size of its examples."""
+    return [None if s.items is not None or not s.sig.ndim else s.sig.shape[0] for s in symbol.samples]
 
 
 def _renew(program: Program, pair: int) -> None:
@@ -186,7 +209,7 @@ def _without_values(operation: Operation, which: int) -> Any:
 
         args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
         try:
-            made = operation.call(*args, **kwargs)
+            made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except RuntimeError as e:
             if "graph being captured" in str(e):
                 raise _Unreadable from None
@@ -222,7 +245,7 @@ def _by_example(operation: Operation, which: int) -> Any:
 
         args, kwargs = mapped(filled, (operation.args, operation.kwargs))
         try:
-            made = operation.call(*args, **kwargs)
+            made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except errors.TELLING as e:
             refused = e
         else:
@@ -324,15 +347,5 @@ def into(program: Program) -> Iterator[Builder]:
     before, segment.local.trace = segment.local.trace, Builder(program)
     try:
         yield segment.local.trace
-    finally:
-        segment.local.trace = before
-
-
-@contextlib.contextmanager
-def suspended() -> Iterator[None]:
-    """Make public calls, as ever."""
-    before, segment.local.trace = segment.local.trace, None
-    try:
-        yield
     finally:
         segment.local.trace = before
