@@ -8,6 +8,8 @@ from math import e, inf, nan, pi
 
 from bireme import _C_ops as _C_ops
 from bireme import _legacy_C_ops as _legacy_C_ops
+from bireme import pir as pir
+from bireme import pir_utils as pir_utils
 from bireme import (
     amp,
     autograd,

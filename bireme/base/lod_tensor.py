@@ -69,7 +69,7 @@ def create_random_int_lodtensor(
         [5, 4]
     """
     rows = sum(recursive_seq_lens[-1])
-    values = np.random.randint(low, high + 1, [rows, *base_shape])
+    values = np.random.randint(low, high + 1, [rows, *base_shape])  # noqa: NPY002  # what np.random.seed decides
     return create_lod_tensor(values, recursive_seq_lens, place)
 
 

@@ -65,7 +65,6 @@ class BuildStrategy(_Settings):
     fused_attention = False
     fused_feedforward = False
     hierarchical_allreduce_inter_nranks = 0
-    memory_optimize: bool | None = None
     mkldnn_enabled_op_types: Any = frozenset()
     nccl_comm_num = 1
     num_trainers = 1
@@ -76,6 +75,16 @@ class BuildStrategy(_Settings):
     trainer_id = 0
     trainers_endpoints: Any = ()
     use_hierarchical_allreduce = False
+    _memory_optimize: bool | None = None
+
+    @property
+    def memory_optimize(self) -> bool | None:
+        """Whether memory is to be reused; None leaves it open."""
+        return self._memory_optimize
+
+    @memory_optimize.setter
+    def memory_optimize(self, wanted: bool | None) -> None:
+        self._memory_optimize = wanted
 
 
 class CompiledProgram(Guarded):

@@ -137,6 +137,14 @@ def _renew(program: Program, pair: int) -> None:
         together(_sampled_anew, [operation.results, *examples(operation)])
 
 
+def resample(program: Program) -> None:
+    """Find the examples of results anew, where calls are made under other settings now."""
+    for operation in program.operations:
+        if operation.renewable and operation.role == "forward":
+            together(_sampled_anew, [operation.results, *examples(operation)])
+    program.version += 1
+
+
 def _sampled_anew(symbol: Any, *samples: Any) -> None:
     if isinstance(symbol, Symbol):
         symbol.samples = samples

@@ -91,4 +91,4 @@ def install() -> None:
     special = {"__getattribute__": _attribute, "__getitem__": _item, "__setitem__": _set_item, "__iter__": _iter}
     for name, method in special.items():
         setattr(Variable, name, method)
-    Parameter.detach = _detach  # type: ignore[method-assign]  # its values change while a program stays
+    Parameter.detach = _detach  # type: ignore[assignment,method-assign]  # its values change while a program stays

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.graph import segment
@@ -66,6 +68,7 @@ class Operation:
         """The same call, to be changed."""
         made = Operation(self.call, self.type, self.args, dict(self.kwargs), self.pos)
         made.results, made.policy, made.grad, made.role = self.results, self.policy, self.grad, self.role
+        made.renewable = self.renewable
         return made
 
 
@@ -144,6 +147,7 @@ class Program:
         self.pair = 0  # which sizes it is tried with, see `building.SIZES`
         self._serial = 0
         self._layers: dict[str, itertools.count] = {}
+        self.guarded: set[int] = set()  # operations in `static.amp.fp16_guard`, by id
         self.ends: Any = None  # of a program from a file: its Model
         self.id = next(Program._numbers)
 
@@ -482,11 +486,12 @@ class Program:
         """
         if mode not in ("all", "param", "opt"):
             raise errors.bad("state_dict(mode)", "'all', 'param' or 'opt'", mode)
-        found = {}
+        found: dict[str, Tensor] = {}
         if mode != "opt":
             found |= {name: t if scope is None else scope.tensor(t) for name, t in self.tensors.items()}
         with suspended():
-            for optimizer in self.optimizers if mode != "param" else ():
+            for i, optimizer in enumerate(self.optimizers if mode != "param" else ()):
+                found[f"learning_rate_{i}"] = Tensor(np.float32(optimizer.get_lr()))
                 found |= {name: t for name, t in optimizer.state_dict().items() if isinstance(t, Tensor)}
         return found
 
@@ -508,7 +513,10 @@ class Program:
             else:
                 rest[name] = value
         with suspended():
-            for optimizer in self.optimizers if rest else ():
+            for i, optimizer in enumerate(self.optimizers if rest else ()):
+                rate = rest.pop(f"learning_rate_{i}", None)
+                if rate is not None and isinstance(optimizer._learning_rate, float):
+                    optimizer.set_lr(float(rate))
                 optimizer.set_state_dict({name: x if isinstance(x, Tensor) else Tensor(x) for name, x in rest.items()})
 
     def clone(self, for_test: bool = False) -> Program:
@@ -531,6 +539,7 @@ class Program:
         kept = [o for o in self.operations if not for_test or o.role == "forward"]
         made._layers = self._layers
         made.operations = [_for_test(o.copy()) if for_test else o.copy() for o in kept]
+        made.guarded = {id(new) for old, new in zip(kept, made.operations, strict=True) if id(old) in self.guarded}
         return made
 
     def __repr__(self) -> str:

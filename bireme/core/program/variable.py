@@ -208,6 +208,11 @@ class Variable(Tensor):
         return self.symbol.shape
 
     @property
+    def dtype(self) -> DType:
+        """Data type of the elements."""
+        return self.symbol.dtype
+
+    @property
     def size(self) -> int:
         """Number of elements; -1 where a size is unknown."""
         found = 1

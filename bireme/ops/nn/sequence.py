@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, op
+from bireme.ops._shared.precision import widen
 
 POOLS = ("sum", "average", "sqrt", "max", "last", "first")
 
@@ -37,9 +38,10 @@ def _check(name):
 @op(internal=True, dtypes=FLOAT)
 def pool_sequences(x: Tensor, lengths: Tensor, pool: str, pad_value: float) -> Tensor:
     """Each sequence reduced to one row, `pad_value` for an empty one; use `static.nn.sequence_pool`."""
-    n, rows = lengths.shape[0], x.shape[0]
+    n, rows, kind = lengths.shape[0], x.shape[0], x.dtype
     if not rows:
-        return jnp.full((n, *x.shape[1:]), pad_value, x.dtype)
+        return jnp.full((n, *x.shape[1:]), pad_value, kind)
+    x = widen(x)
     ends = jnp.cumsum(lengths)
     if pool in ("first", "last"):
         found = x[jnp.clip(ends - lengths if pool == "first" else ends - 1, 0, rows - 1)]
@@ -53,7 +55,7 @@ def pool_sequences(x: Tensor, lengths: Tensor, pool: str, pad_value: float) -> T
         found = jax.ops.segment_sum(x, _owners(x, lengths), n)
         counts = _beside(jnp.maximum(lengths, 1), x).astype(x.dtype)
         found = found / (jnp.sqrt(counts) if pool == "sqrt" else counts) if pool != "sum" else found
-    return jnp.where(_beside(lengths, x) > 0, found, jnp.asarray(pad_value, x.dtype))
+    return jnp.where(_beside(lengths, x) > 0, found, jnp.asarray(pad_value, x.dtype)).astype(kind)
 
 
 pool_sequences.check(_check("pool_sequences"))
@@ -62,11 +64,12 @@ pool_sequences.check(_check("pool_sequences"))
 @op(internal=True, dtypes=FLOAT)
 def softmax_sequences(x: Tensor, lengths: Tensor) -> Tensor:
     """Softmax over the rows of each sequence; use `static.nn.sequence_softmax`."""
-    owners, n = _owners(x, lengths), lengths.shape[0]
+    owners, n, kind = _owners(x, lengths), lengths.shape[0], x.dtype
+    x = widen(x)
     # shift by the maximum: exp of a large number overflows, exp of a difference cannot
     largest = jax.ops.segment_max(jax.lax.stop_gradient(x), owners, n)
     powers = jnp.exp(x - largest[owners])
-    return powers / jax.ops.segment_sum(powers, owners, n)[owners]
+    return (powers / jax.ops.segment_sum(powers, owners, n)[owners]).astype(kind)
 
 
 softmax_sequences.check(_check("softmax_sequences"))
@@ -82,7 +85,9 @@ def sequence_context(x: Tensor, lengths: Tensor, start: int, size: int) -> Tenso
     at = jnp.arange(rows)[:, None] + jnp.arange(start, start + size)
     near = jnp.clip(at, 0, rows - 1)
     inside = (at == near) & (owners[near] == owners[:, None])
-    return jnp.where(inside.reshape(*inside.shape, *(1,) * (x.ndim - 1)), x[near], jnp.zeros((), x.dtype))
+    found = widen(x)[near]
+    inside = inside.reshape(*inside.shape, *(1,) * (x.ndim - 1))
+    return jnp.where(inside, found, jnp.zeros((), found.dtype)).astype(x.dtype)
 
 
 sequence_context.check(_check("sequence_context"))

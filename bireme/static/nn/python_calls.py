@@ -241,7 +241,7 @@ def _recorded(builder: Any, forward_fn: Callable, inputs: list[Any], backward_fn
 
     operands = [getattr(t, "symbol", t) for t in inputs]
     made, forward, results = block(forward_fn, [stand_in(x) for x in operands])
-    gradients, backward, found = block(backward_fn, [stand_in(x) for x in results])
+    _, backward, found = block(backward_fn, [stand_in(x) for x in results])
     if len(found) != len([t for t in inputs if t.dtype.kind in "fc"]):
         raise errors.bad("static_pylayer(backward_fn)", f"{len(inputs)} gradients", len(found))
     call = _OwnGradient(forward, backward)
