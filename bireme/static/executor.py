@@ -78,6 +78,8 @@ class Executor(Guarded):
             raise errors.bad("run(program)", "a Program", program, kind=errors.ArgumentTypeError)
         fetched = [_wanted(x, program) for x in _flat(fetch_list)]
         symbols = [x for x in fetched if isinstance(x, Symbol)]
+        if not return_numpy:
+            symbols += [s for x in symbols for s in x.lengths]
         plan = self._plan(program, symbols)
         given = feed[0] if isinstance(feed, (list, tuple)) and feed else feed or {}
         if not isinstance(given, dict):

@@ -80,7 +80,8 @@ def _model(where: str, program: Program, feed_vars: Any, fetch_vars: Any) -> Mod
         made._add(symbol)
     for operation in kept[::-1]:
         made._append(operation)
-    model = Model(made, inputs, [x.symbol for x in fetches])
+    results = [x.symbol for x in fetches]
+    model = Model(made, inputs, results if len(results) > 1 else results[0])
     model.check()
     return model
 

@@ -13,7 +13,7 @@ from bireme.ops import assign
 
 PHASES = ("forward", "backward", "both")
 _counters = itertools.count()
-_printed: dict[int, int] = {}  # how often each call has printed
+_printed: dict[tuple[int, str], int] = {}  # how often each call has printed values, and gradients
 
 
 @calls.effective(lambda x, **options: assign(x))
@@ -29,11 +29,11 @@ def print_tensor(x: Tensor, **options: Any) -> Tensor:
 
 
 def _show(x: Tensor, options: dict[str, Any], ending: str) -> None:
-    counter, first_n = options["counter"], options["first_n"]
+    key, first_n = (options["counter"], ending), options["first_n"]
     if first_n > 0:
-        if _printed.setdefault(counter, 0) >= first_n:
+        if _printed.setdefault(key, 0) >= first_n:
             return
-        _printed[counter] += 1
+        _printed[key] += 1
     values = x.numpy()
     flat = values.ravel()[: options["summarize"] if options["summarize"] >= 0 else None]
     lines = [f"Variable: {options['variable']}{ending}"] if options["print_tensor_name"] else []

@@ -131,6 +131,8 @@ def load_program_state(model_path: str, var_list: Sequence[Tensor] | None = None
     path = os.fspath(model_path)
     for ending in (PARAMETERS, OPTIMIZERS):
         path = path.removesuffix(ending)
+    if not os.path.exists(path + PARAMETERS):
+        raise errors.as_told(FileNotFoundError(f"load(model_path): there is no file {path + PARAMETERS}"))
     with building.suspended():
         state = load_file(path + PARAMETERS, return_numpy=True)
         if os.path.exists(path + OPTIMIZERS):

@@ -141,13 +141,13 @@ def py_func(
 
 class _BlockLayer(PyLayer):
     @staticmethod
-    def forward(ctx: Any, call: _OwnGradient, given: list[Any], *inputs: Tensor) -> Any:
-        ctx.call, ctx.given = call, given
-        return tuple(call.forward.run(list(inputs), call.found(given)))
+    def forward(ctx: Any, call: _OwnGradient, found: dict[int, Any], *inputs: Tensor) -> Any:
+        ctx.call, ctx.found = call, found
+        return tuple(call.forward.run(list(inputs), found))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        return tuple(ctx.call.backward.run(list(grads), ctx.call.found(ctx.given)))
+        return tuple(ctx.call.backward.run(list(grads), ctx.found))
 
 
 class _OwnGradient:
@@ -157,11 +157,9 @@ class _OwnGradient:
         self.forward, self.backward = forward, backward
         self.outside = list({id(x): x for block in (forward, backward) for x in block.outside}.values())
 
-    def found(self, given: list[Any]) -> dict[int, Any]:
-        return {id(x): t for x, t in zip(self.outside, given, strict=True)}
-
     def __call__(self, inputs: list[Tensor], given: list[Any]) -> list[Any]:
-        return list(_BlockLayer.apply(self, [t.detach() for t in given], *inputs))
+        found = {id(x): t.detach() for x, t in zip(self.outside, given, strict=True)}
+        return list(_BlockLayer.apply(self, found, *inputs))
 
     def labelled(self) -> list[tuple[str, control_flow.Block]]:
         """Its blocks."""
