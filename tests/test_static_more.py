@@ -138,7 +138,7 @@ def test_inference_model(built, tmp_path):
         assert not program.optimizers
     bireme.disable_static()
     assert np.array_equal(bireme.jit.load(path)(bireme.to_tensor(value)).numpy(), wanted)
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match=r"a path to which \.json or \.pdmodel is added"):
         static.load_inference_model(path + "2", exe)
     with pytest.raises(TypeError, match=r"save_inference_model\(fetch_vars\): expected variables, got 1"):
         static.save_inference_model(path, x, [1], exe)
@@ -392,7 +392,7 @@ def test_lengths_go_with_rows(built):
     change = normal(6, 4, seed=3)
     slope = (reference(value + 1e-3 * change).sum() - reference(value - 1e-3 * change).sum()) / 2e-3
     assert np.sum(grad * change) == pytest.approx(slope, rel=1e-2)
-    with pytest.raises(ValueError, match=r"a value for the input 'x\.lengths_0'") as told:
+    with pytest.raises(ValueError, match=r"a value for the input 'x\.lengths'") as told:
         run([out], {"x": value})
     assert "base.create_lod_tensor" in str(told.value)
     with pytest.raises(ValueError, match="a variable whose rows belong to sequences, got 0 levels"):

@@ -150,14 +150,14 @@ def _inputs(given: dict[str, Any], program: Program) -> list[tuple[Symbol, Any]]
             continue
         if isinstance(value, DenseTensor):
             levels = scopes.lengths_of(program, symbol)
-            found += zip(levels, map(np.diff, value.lod()), strict=False)
+            found += zip(levels[::-1], map(np.diff, value.lod()[::-1]), strict=False)
         found.append((symbol, value))
     return found
 
 
 def _hint(symbol: Symbol) -> str | None:
-    name, _, rest = symbol.name.rpartition(".lengths_")
-    return f"feed {name!r} with its sequences: base.create_lod_tensor(data, lengths, place)" if rest.isdigit() else None
+    name, found, _ = symbol.name.rpartition(".lengths")
+    return f"feed {name!r} with its sequences: base.create_lod_tensor(data, lengths, place)" if found else None
 
 
 def _sequences(x: Any, t: Tensor, env: dict[Symbol, Any]) -> Any:

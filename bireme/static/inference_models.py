@@ -11,11 +11,12 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.model import Model
+from bireme.core.program import building
 from bireme.core.program.program import Program, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Symbol, Variable
 from bireme.core.tensor.tensor import Tensor
-from bireme.files import program_files
+from bireme.files import paddle_models, program_files
 from bireme.files.atomic import replacing
 from bireme.static import scopes
 from bireme.static.programs import default_main_program
@@ -147,13 +148,13 @@ def save_inference_model(
 
 
 def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) -> list[Any]:
-    """Load a program that ``save_inference_model`` or ``jit.save`` wrote.
+    """Load a program that ``save_inference_model`` or ``jit.save`` wrote, or a model of Paddle's.
 
     Args:
         path_prefix: Path without an ending; None if the program is given by ``kwargs``.
         executor: Has no effect: values come into the present scope.
-        **kwargs: ``model_filename`` and ``params_filename``: if ``path_prefix`` is None, what ``serialize_program`` and
-            ``serialize_persistables`` gave.
+        **kwargs: ``model_filename`` and ``params_filename``: for a folder with a model of Paddle's the names of its
+            files; if ``path_prefix`` is None, what ``serialize_program`` and ``serialize_persistables`` gave.
 
     Returns:
         A list of the program, the names of its inputs and the variables of its outputs.
@@ -182,22 +183,28 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
     if not isinstance(path_prefix, (str, os.PathLike)):
         raise errors.bad(where, "a path", path_prefix, kind=errors.ArgumentTypeError)
     path = os.fspath(path_prefix)
-    if not os.path.exists(path + program_files.GRAPH):
-        raise errors.as_told(FileNotFoundError(f"{where}: there is no file {path + program_files.GRAPH}"))
-    if not program_files.is_ours(path + program_files.GRAPH):
-        raise errors.bad(where, "a program that save_inference_model wrote", path, kind=errors.FileFormatError)
-    program = _read(path, where)
+    if program_files.is_ours(path + program_files.GRAPH):
+        program = _read(path, where)
+    else:
+        names = [kwargs.get(key) for key in ("model_filename", "params_filename")]
+        given, params = [None if name is None else os.path.join(path, str(name)) for name in names]
+        with building.suspended():
+            program = _placed(paddle_models.load(given or path, params))
     return [program, *_ends(program)]
 
 
 def _read(path: str, where: str) -> Program:
-    """The program in a file, with its tensors in the present scope."""
-    models, tensors, _ = program_files.read(path, where)
+    """The program in a file."""
+    models, _, _ = program_files.read(path, where)
     if "forward" not in models:
         raise errors.bad(where, "a program with a function forward", list(models), kind=errors.FileFormatError)
-    model = models["forward"]
+    return _placed(models["forward"])
+
+
+def _placed(model: Model) -> Program:
+    """The program of a model from a file, with its tensors in the present scope."""
     scope = scopes.global_scope()
-    for t in tensors.values():
+    for t in model.program.tensors.values():
         if scope.tensor(t) is not t:
             scope.find(t).set(t)
     model.program.ends = model

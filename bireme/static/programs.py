@@ -15,6 +15,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.program import building
 from bireme.core.program.program import Program
 from bireme.core.program.variable import Sample, Symbol, Variable
+from bireme.static.scopes import lengths_name
 
 
 def default_main_program() -> Program:
@@ -109,7 +110,7 @@ def data(name: str, shape: Sequence[int | None], dtype: DTypeLike | None = None,
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, "data(dtype)")
     symbol = program._declared(name, shape, kind)
     symbol.is_data = True
-    symbol.lengths = tuple([_lengths(program, f"{name}.lengths_{level}") for level in range(lod_level)])
+    symbol.lengths = tuple([_lengths(program, lengths_name(name, i)) for i in reversed(range(lod_level))])
     return program._var(symbol)
 
 

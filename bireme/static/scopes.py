@@ -20,10 +20,15 @@ from bireme.core.tensor.tensor import Tensor, wrap
 
 def lengths_of(program: Program, symbol: Symbol) -> list[Symbol]:
     """The inputs for the lengths of the sequences that an input consists of, outermost first: they are named after it."""
-    found = []
-    while (name := f"{symbol.name}.lengths_{len(found)}") in program.symbols:
+    found: list[Symbol] = []
+    while (name := lengths_name(symbol.name, len(found))) in program.symbols:
         found.append(program.symbols[name])
-    return found
+    return found[::-1]
+
+
+def lengths_name(name: str, outwards: int) -> str:
+    """The name of the lengths of the innermost sequences of an input, or of those that many levels further out."""
+    return f"{name}.lengths_{outwards}" if outwards else f"{name}.lengths"
 
 
 class ScopeTensor:

@@ -403,7 +403,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     try:
         trace = segment.local.trace
         if trace is not None and trace.builds:
-            return trace.build_item(getitem, x, key)
+            return trace.build_method("__getitem__", x, key)
         if key.__class__ is int and x._value.sig.ndim:
             return _row(x, key)
         plain = written_out(key)
