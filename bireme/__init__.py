@@ -10,6 +10,7 @@ from bireme import _C_ops as _C_ops
 from bireme import _legacy_C_ops as _legacy_C_ops
 from bireme import (
     amp,
+    audio,
     autograd,
     base,
     callbacks,
@@ -202,6 +203,7 @@ __all__ = [
     "__version__",
     "amp",
     "async_save",
+    "audio",
     "autograd",
     "base",
     "batch",
