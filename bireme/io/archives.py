@@ -27,7 +27,7 @@ def located(dataset: str, argument: str, path: Any, url: str, md5: str, folder: 
     where = f"{dataset}({argument})"
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise errors.bad(where, "a path", path, kind=errors.ArgumentTypeError)
-    name = url.rpartition("/")[2]
+    name = url.replace("%2F", "/").rpartition("/")[2]
     found = os.path.join(DATA_HOME, folder, name) if path is None else os.fspath(path)
     if not os.path.isfile(found):
         described = f"{found}, which is no file" if os.path.exists(found) else f"{found}, which does not exist"

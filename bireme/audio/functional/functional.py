@@ -29,8 +29,8 @@ def hz_to_mel(freq: Any, htk: bool = False) -> Any:
         Mels: a float for a number, a tensor for a tensor.
 
     Examples:
-        >>> bireme.audio.functional.hz_to_mel(1000.0)
-        15.0
+        >>> bireme.audio.functional.hz_to_mel(100.0)
+        1.5
         >>> bireme.audio.functional.hz_to_mel(bireme.to_tensor([0.0, 200.0])).tolist()
         [0.0, 3.0]
     """
@@ -54,8 +54,8 @@ def mel_to_hz(mel: Any, htk: bool = False) -> Any:
         Frequency in hertz: a float for a number, a tensor for a tensor.
 
     Examples:
-        >>> bireme.audio.functional.mel_to_hz(15.0)
-        1000.0
+        >>> bireme.audio.functional.mel_to_hz(1.5)
+        100.0
         >>> bireme.audio.functional.mel_to_hz(bireme.to_tensor([0.0, 3.0])).tolist()
         [0.0, 200.0]
     """
