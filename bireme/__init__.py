@@ -25,6 +25,7 @@ from bireme import (
     extension,
     fft,
     framework,
+    geometric,
     hapi,
     hub,
     incubate,
@@ -33,12 +34,14 @@ from bireme import (
     linalg,
     metric,
     nn,
+    onnx,
     ops,
     optimizer,
     profiler,
     reader,
     regularizer,
     signal,
+    sparse,
     special,
     static,
     sysconfig,
@@ -118,6 +121,7 @@ from bireme.device import (
     is_compiled_with_rocm,
     is_compiled_with_xpu,
 )
+from bireme.distributed.parallel import DataParallel
 from bireme.files import MmapStorage, async_save, clear_async_save_task_queue, load, save
 from bireme.hapi import Model, flops, summary
 from bireme.nn.parameter import LazyGuard, create_parameter
@@ -189,6 +193,7 @@ __all__ = [
     "CUDAPlace",
     "CharTensor",
     "CustomPlace",
+    "DataParallel",
     "DoubleTensor",
     "FloatTensor",
     "Generator",
@@ -245,6 +250,7 @@ __all__ = [
     "float8_e5m2",
     "framework",
     "from_dlpack",
+    "geometric",
     "get_autocast_cpu_dtype",
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
@@ -284,6 +290,7 @@ __all__ = [
     "newaxis",
     "nn",
     "no_grad",
+    "onnx",
     "ops",
     "optimizer",
     "pi",
@@ -302,6 +309,7 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "signal",
+    "sparse",
     "special",
     "static",
     "summary",
@@ -361,7 +369,7 @@ __all__ += [  # written by `make api`
     "where_", "zeros", "zeros_like",
 ]  # fmt: skip
 
-locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat,
+locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, geometric, incubate, incubate.nn.functional, compat,
         vision.ops])  # fmt: skip
 compat.absent.explain()
 host_memory.freeze_imports()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import enum
 import importlib
@@ -113,7 +114,7 @@ def _show_params(params: list[inspect.Parameter]) -> Iterator[str]:
 
 def _show_default(value: Any) -> str:
     # an object's own repr may hold an address, which would differ from run to run
-    plain = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+    plain = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, datetime.timedelta)
     if isinstance(value, plain) and type(value) in plain:
         return repr(value)
     return getattr(value, "__qualname__", None) or type(value).__qualname__

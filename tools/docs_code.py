@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import doctest
 import io
+import linecache
 import os
 import re
 import sys
@@ -53,9 +54,12 @@ def run(path: Path) -> list[str]:
     namespace = {"__name__": "__main__"}
     for block in blocks(path.read_text()):
         said = io.StringIO()
+        code = "\n" * (block.line - 1) + block.code
+        # where `to_static` looks for the source of a function
+        linecache.cache[path.name] = (len(code), None, code.splitlines(keepends=True), path.name)
         try:
             with contextlib.redirect_stdout(said):
-                exec(compile("\n" * (block.line - 1) + block.code, path.name, "exec"), namespace)
+                exec(compile(code, path.name, "exec"), namespace)
         except Exception:  # noqa: BLE001  # whatever a page's code raises is a finding
             return [*wrong, f"{path.name}:{block.line}: {traceback.format_exc()}"]
         if block.prints is not None and not doctest.OutputChecker().check_output(block.prints, said.getvalue(), FLAGS):

@@ -6,10 +6,10 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from bireme import version
@@ -127,6 +127,11 @@ class Same(Loader):
         module = importlib.import_module(ours(spec.name))
         self._own = module.__spec__
         return module
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """The code of Bireme's module, for `python -m bireme.compat -m paddle.distributed.launch`."""
+        spec = importlib.util.find_spec(ours(fullname))
+        return spec.loader.get_code(ours(fullname)) if spec and isinstance(spec.loader, InspectLoader) else None
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._own  # the import system has replaced it by that of the new name

@@ -1,5 +1,77 @@
-"""Training on several devices and machines."""
+"""Training on several devices and machines. One process is there; more are not yet."""
 
 from bireme.distributed import fleet
+from bireme.distributed import sharding as sharding
+from bireme.distributed import utils as utils
+from bireme.distributed.auto_parallel.api import (
+    ShardingStage1,
+    ShardingStage2,
+    ShardingStage3,
+    dtensor_from_fn,
+    reshard,
+    shard_dataloader,
+    shard_layer,
+    shard_optimizer,
+    shard_scaler,
+    shard_tensor,
+    unshard_dtensor,
+)
+from bireme.distributed.auto_parallel.placement_type import Partial, Placement, ReduceType, Replicate, Shard
+from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, get_mesh, set_mesh
+from bireme.distributed.collective import is_available, new_group, restart_process_group, shutdown_process_group
+from bireme.distributed.communication import stream as stream
+from bireme.distributed.communication.group import (
+    Group as Group,
+)
+from bireme.distributed.communication.group import (
+    barrier,
+    destroy_process_group,
+    get_backend,
+    get_group,
+    is_initialized,
+    wait,
+)
+from bireme.distributed.communication.messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from bireme.distributed.communication.objects import (
+    all_gather_object,
+    broadcast_object_list,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
+)
+from bireme.distributed.communication.reduce import ReduceOp, reduce
+from bireme.distributed.communication.tensors import (
+    all_gather,
+    all_reduce,
+    alltoall,
+    alltoall_single,
+    broadcast,
+    gather,
+    reduce_scatter,
+    scatter,
+)
+from bireme.distributed.fleet.layers.mpu.mp_ops import split
+from bireme.distributed.launch.main import launch
+from bireme.distributed.parallel import (
+    DataParallel as DataParallel,
+)
+from bireme.distributed.parallel import (
+    ParallelEnv,
+    ParallelMode,
+    get_rank,
+    get_world_size,
+    init_parallel_env,
+)
+from bireme.distributed.spawn import spawn
 
-__all__ = ["fleet"]
+__all__ = [
+    "P2POp", "ParallelEnv", "ParallelMode", "Partial", "Placement", "ProcessMesh", "ReduceOp", "ReduceType",
+    "Replicate", "Shard", "ShardingStage1", "ShardingStage2", "ShardingStage3", "all_gather", "all_gather_object",
+    "all_reduce", "alltoall", "alltoall_single", "barrier", "batch_isend_irecv", "broadcast",
+    "broadcast_object_list", "destroy_process_group", "dtensor_from_fn", "fleet", "gather", "get_backend",
+    "get_group", "get_mesh", "get_rank", "get_world_size", "init_parallel_env", "irecv", "is_available",
+    "is_initialized", "isend", "launch", "new_group", "recv", "recv_object_list", "reduce", "reduce_scatter",
+    "reshard", "restart_process_group", "scatter", "scatter_object_list", "send", "send_object_list", "set_mesh",
+    "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shutdown_process_group",
+    "spawn", "split", "stream", "unshard_dtensor", "wait",
+]  # fmt: skip

@@ -26,8 +26,8 @@ from bireme.core.declare.public import INTERNAL, PUBLIC
 from bireme.core.graph.graph import sig_of
 from bireme.core.program import calls, methods
 from bireme.core.program.control_flow import Block, Branch, Loop
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation, Program
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
@@ -35,6 +35,7 @@ from bireme.files import safetensors
 from bireme.files.atomic import replacing
 from bireme.files.pickler import host_of
 from bireme.files.source import Source
+from bireme.version import full_version
 
 FORMAT, VERSION = "bireme.program", 1
 GRAPH, WEIGHTS = ".json", ".safetensors"
@@ -48,7 +49,7 @@ SIZES = ("add", "sub", "mul", "floordiv", "mod", "neg")
 @functools.cache
 def _methods() -> dict[int, str]:
     """Methods of Tensor that programs record, by identity."""
-    return {id(_method(name)): name for name in (*methods.RECORDED, "__getitem__")}
+    return {id(_method(name)): name for name in (*methods.RECORDED, *methods.IN_PLACE, "__getitem__", "__setitem__")}
 
 
 def _method(name: str) -> Any:
@@ -141,6 +142,8 @@ class _Writer:
             made["precision"] = {"dtype": p.dtype.name, "level": p.level, "promote": p._rest is None, **lists}
         if not o.grad:
             made["grad"] = False
+        if o.scope:
+            made["layer"] = o.scope
         if o.pos is not None:
             made["line"] = errors.location(o.pos)
         return made
@@ -232,8 +235,6 @@ class _Writer:
 
 def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
     """Write models to `path`.json, their tensors to `path`.safetensors; both or, where it fails, neither is new."""
-    from bireme.version import full_version
-
     writer = _Writer()
     made = {name: writer.model(model) for name, model in functions.items()}
     graph: dict[str, Any] = {"format": FORMAT, "version": VERSION, "made_by": f"bireme {full_version}"}
@@ -362,7 +363,7 @@ class _Reader:
         made.grad = given.get("grad", True) is not False
         if "precision" in given:
             made.policy = self.policy(given["precision"])
-        made.renewable = False
+        made.renewable, made.scope = False, _of(given.get("layer", ""), str, "a layer")
         return made
 
     def branch(self, blocks: list[Block], keys: Any, pred: Any) -> Branch:
@@ -487,6 +488,8 @@ def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[s
         tensors = _tensors(graph.get("tensors"), arrays)
         reader = _Reader(graph, tensors)
         functions = _of(graph.get("functions"), dict, "functions")
+        if "forward" not in functions or not all(name.isidentifier() and name[0] != "_" for name in functions):
+            raise FileFormatError("its functions are not forward and others by their names")
         return {name: reader.model(given) for name, given in functions.items()}, tensors, graph
     except FileFormatError as e:
         raise errors.bad(where, "a program that jit.save wrote", described=str(e), kind=FileFormatError) from None

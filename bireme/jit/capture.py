@@ -14,8 +14,8 @@ from bireme.core.base import errors
 from bireme.core.program import building
 from bireme.core.program.control_flow import Undefined
 from bireme.core.program.gradients import update
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, leaves, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Variable, symbol_of
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit import conversion
@@ -52,7 +52,7 @@ def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | N
         inputs.append(program._var(symbol))
         return inputs[-1]
 
-    with building.into(program) as builder, _kept(layer, builder):
+    with building.into(program) as builder, _kept(layer, builder), _told_of_source(fn):
         given, named = mapped(variable, (args, kwargs))
         if isinstance(fn, Layer):
             with conversion.forwards_rewritten(fn):
@@ -69,6 +69,19 @@ def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | N
     made_model = Model(program, inputs, symbols)
     made_model.check()
     return made_model
+
+
+@contextlib.contextmanager
+def _told_of_source(fn: Any) -> Iterator[None]:
+    """Say so if a function could not be rewritten because its source is not there."""
+    try:
+        yield
+    except errors.TELLING as e:
+        plain = getattr(fn.forward if isinstance(fn, Layer) else fn, "__func__", fn)
+        code = getattr(plain, "__code__", None)
+        if code is not None and conversion.node_of(code) is None and not (plain.__module__ or "").startswith("bireme"):
+            e.add_note(f"  the source of {plain.__qualname__} is not available, so its statements are not captured")
+        raise
 
 
 def _names(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Iterator[str]:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bireme.core.base import errors
-from bireme.jit import rewriting
+from bireme.core.program import building
+from bireme.jit import rewriting, statements
 from bireme.nn.layer import Layer
 
 _made: weakref.WeakKeyDictionary[types.CodeType, types.CodeType | None] = weakref.WeakKeyDictionary()
@@ -56,7 +57,8 @@ def not_to_static(func: Callable | None = None) -> Any:
     """
     if func is None:
         return not_to_static
-    getattr(func, "__func__", func).__bireme_converted__ = True
+    plain: Any = getattr(func, "__func__", func)
+    plain.__bireme_converted__ = True
     return func
 
 
@@ -113,20 +115,15 @@ def forwards_rewritten(root: Layer) -> Iterator[None]:
     """Let layers call their rewritten `forward`."""
     changed: list[Layer] = []
     kept: list[tuple[Layer, Any]] = []
-    for layer in root.sublayers(include_self=True):
+    for path, layer in root.named_sublayers(include_self=True):
         own = layer.__dict__.get("forward")
         forward = layer.forward
-        if getattr(forward, "__bireme_forward__", False):
+        if getattr(forward, "func", None) is _in_scope:
             continue
-        made = to_call(forward)
-        if made is not forward:
-            if isinstance(made, types.MethodType):
-                made = functools.partial(made)
-            made.__bireme_forward__ = True
-            if own is not None:
-                kept.append((layer, own))
-            layer.__dict__["forward"] = made
-            changed.append(layer)
+        if own is not None:
+            kept.append((layer, own))
+        layer.__dict__["forward"] = functools.partial(_in_scope, path, to_call(forward))
+        changed.append(layer)
     try:
         yield
     finally:
@@ -134,6 +131,21 @@ def forwards_rewritten(root: Layer) -> Iterator[None]:
             layer.__dict__.pop("forward", None)
         for layer, own in kept:
             layer.__dict__["forward"] = own
+
+
+def _in_scope(path: str, forward: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Call the `forward` of a layer; what is recorded inside is known by its path."""
+    builder = building.current()
+    if builder is None:
+        return forward(*args, **kwargs)
+    outer, builder.scope = builder.scope, path or builder.scope
+    try:
+        return forward(*args, **kwargs)
+    finally:
+        builder.scope = outer
+
+
+statements.rewritten_by.append(to_call)
 
 
 # ------------------------------------------------------------ how
@@ -150,8 +162,6 @@ def rewritten(fn: types.FunctionType) -> types.FunctionType:
         new = _made[code]
     if new is None:
         return fn
-    from bireme.jit import statements
-
     cells = dict(zip(code.co_freevars, fn.__closure__ or (), strict=True))
     cells[rewriting.HELPER] = types.CellType(statements)
     made = types.FunctionType(
@@ -177,14 +187,11 @@ def _compiled(fn: types.FunctionType) -> types.CodeType | None:
     factory = rewriting.define("__factory", ast.arguments([], arguments, None, [], [], None, []), body)
     module = ast.Module([rewriting.at(factory, node)], [])
     ast.fix_missing_locations(module)
-    whole = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
+    whole = compile(module, code.co_filename, "exec", dont_inherit=True)  # of the source that this function has
     found = _code_named(_code_named(whole, "__factory"), made.name)
     if _printed:
-        print(ast.unparse(made))  # noqa: T201  # asked for by set_code_level
+        sys.stdout.write(ast.unparse(made) + "\n")
     return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
-
-
-_FUTURE = 0x1FF0000  # flags of `from __future__` imports, as annotations
 
 
 def _function(node: Any, fn: types.FunctionType) -> ast.FunctionDef:
@@ -204,7 +211,7 @@ def _without_defaults(args: ast.arguments) -> ast.arguments:
     none = ast.Constant(None)
     bare = [[ast.arg(a.arg) for a in group] for group in (args.posonlyargs, args.args, args.kwonlyargs)]
     rest = [None if a is None else ast.arg(a.arg) for a in (args.vararg, args.kwarg)]
-    keywords = [None if d is None else none for d in args.kw_defaults]
+    keywords: list[ast.expr | None] = [None if d is None else none for d in args.kw_defaults]
     return ast.arguments(bare[0], bare[1], rest[0], bare[2], keywords, rest[1], [none for _ in args.defaults])
 
 
@@ -222,7 +229,6 @@ def _tree(filename: str, text: str) -> ast.Module | None:
 
 def node_of(code: types.CodeType) -> Any:
     """The node of a function in the source; None where there is none, or several that it may be."""
-    linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename))
     tree = _tree(code.co_filename, text) if text else None
     if tree is None:

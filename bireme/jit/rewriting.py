@@ -44,6 +44,7 @@ def delayed(value: ast.expr) -> ast.Lambda:
 
 def at(node: Any, like: ast.AST) -> Any:
     """A new node, at the place of another one."""
+    child: Any
     for child in ast.walk(node):
         if "lineno" in child._attributes and not hasattr(child, "lineno"):
             ast.copy_location(child, like)
@@ -305,6 +306,7 @@ class Rewriter(ast.NodeTransformer):
         self.owner = owner  # the class around, whose name is part of private names
         self.scope: Any = None
         self.serial = 0
+        self.first: str | None = None  # its first argument, which `super()` means
         self.carried: dict[str, None] = {}
 
     # ---------------------------------------------------------- functions
@@ -451,7 +453,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name) and node.func.id in NOT_CALLED:
-            if node.func.id == "super" and not node.args and getattr(self, "first", None):
+            if node.func.id == "super" and not node.args and self.first is not None:
                 return at(ast.Call(node.func, [name("__class__"), name(self.first)], []), node)
             return self.generic_visit(node)
         node = self.generic_visit(node)  # type: ignore[assignment]

@@ -9,13 +9,16 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import bireme
+from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.program import calls, control_flow
 from bireme.core.program.building import Builder, current
 from bireme.core.program.control_flow import Undefined
 from bireme.core.program.program import leaves, mapped
 from bireme.core.program.variable import Dim, Variable, VariableList
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops import add_n, logical_and, logical_not, logical_or, maximum, minimum, to_tensor
+from bireme.ops import sum as sum_of
 
 OPERATORS = {
     "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq,
@@ -35,10 +38,13 @@ def converted(fn: Any) -> Any:
 
 def call(fn: Any) -> Any:
     """What is called in the place of a function: the same, rewritten, or what stands for a builtin."""
-    from bireme.jit import conversion
-
     known = BUILTINS.get(fn) if fn.__class__ in (type, _BUILTIN) else None
-    return known if known is not None else conversion.to_call(fn)
+    return known if known is not None else rewritten_by[0](fn)
+
+
+rewritten_by: list[
+    Callable
+] = []  # what rewrites a function that is called: `conversion.to_call`, which needs this module
 
 
 _BUILTIN = type(len)
@@ -60,7 +66,7 @@ def _truth(x: Any) -> Any:
     """A variable as one of bool."""
     x = _variable(x)
     if not isinstance(x, Variable):
-        return bireme.to_tensor(bool(x))
+        return to_tensor(bool(x))
     return x if x.dtype.name == "bool" else x.astype("bool")
 
 
@@ -75,7 +81,7 @@ def and_(*values: Callable[[], Any]) -> Any:
     found = values[0]()
     for value in values[1:]:
         if _symbolic(found):
-            found = bireme.logical_and(_truth(found), _truth(value()))
+            found = logical_and(_truth(found), _truth(value()))
         elif not found:
             return found
         else:
@@ -88,7 +94,7 @@ def or_(*values: Callable[[], Any]) -> Any:
     found = values[0]()
     for value in values[1:]:
         if _symbolic(found):
-            found = bireme.logical_or(_truth(found), _truth(value()))
+            found = logical_or(_truth(found), _truth(value()))
         elif found:
             return found
         else:
@@ -98,7 +104,7 @@ def or_(*values: Callable[[], Any]) -> Any:
 
 def not_(x: Any) -> Any:
     """`not x`."""
-    return bireme.logical_not(_truth(x)) if _symbolic(x) else not x
+    return logical_not(_truth(x)) if _symbolic(x) else not x
 
 
 def compare(first: Any, *steps: Any) -> Any:
@@ -114,7 +120,7 @@ def compare(first: Any, *steps: Any) -> Any:
                 side._refuse()
         held = OPERATORS[kind](left, right)
         found = held if found is True else and_(lambda: found, lambda: held)  # noqa: B023
-        if not _symbolic(found) and not isinstance(found, bireme.Tensor) and len(steps) > 2 and not found:
+        if not _symbolic(found) and not isinstance(found, Tensor) and len(steps) > 2 and not found:
             return found
     return found
 
@@ -280,7 +286,7 @@ class Sequence:
 
 def _range(*given: Any) -> Any:
     if not any(_symbolic(x) for x in given):
-        return range(*[int(x) if isinstance(x, bireme.Tensor) else x for x in given])
+        return range(*[int(x) if isinstance(x, Tensor) else x for x in given])
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     start, stop, step = map(_variable, (start, stop, step))
     if isinstance(step, int):
@@ -306,10 +312,10 @@ def _zip(*given: Any, **kwargs: Any) -> Any:
     unknown = [x for x in found if x is not None]
     length = unknown[0].length
     for other in unknown[1:]:
-        length = bireme.minimum(length, other.length)
+        length = minimum(length, other.length)
     fixed = [len(x) for x, sequence in zip(given, found, strict=True) if sequence is None]
     if fixed:
-        length = bireme.minimum(length, bireme.to_tensor(min(fixed)))
+        length = minimum(length, to_tensor(min(fixed)))
 
     def item(i: Any) -> tuple:
         return tuple([x[i] if sequence is None else sequence.item(i) for x, sequence in zip(given, found, strict=True)])
@@ -332,7 +338,7 @@ def _int(*given: Any) -> Any:
 def _float(*given: Any) -> Any:
     if given and _symbolic(given[0]):
         x = _variable(given[0])
-        return x if x.dtype.is_floating else x.astype(bireme.get_default_dtype())
+        return x if x.dtype.is_floating else x.astype(dtypes.get_default())
     return float(*given)
 
 
@@ -344,7 +350,7 @@ def _print(*given: Any, **kwargs: Any) -> None:
     if current() is not None and any(isinstance(x, (Variable, VariableList, Dim)) for x in leaves((given, kwargs))):
         calls.recorded(calls.print_values, *given, **kwargs)
     else:
-        print(*given, **kwargs)  # noqa: T201  # the user does
+        builtins.print(*given, **kwargs)  # noqa: T201  # what the user calls
 
 
 def _extreme(python: Callable, tensors: Callable) -> Callable:
@@ -354,7 +360,7 @@ def _extreme(python: Callable, tensors: Callable) -> Callable:
             return python(*given, **kwargs)
         found = _variable(values[0])
         for x in values[1:]:
-            one, other = (y if isinstance(y, Variable) else bireme.to_tensor(y) for y in (found, _variable(x)))
+            one, other = (y if isinstance(y, Variable) else to_tensor(y) for y in (found, _variable(x)))
             found = tensors(one, other)
         return found
 
@@ -370,12 +376,13 @@ def _sum(x: Any, *start: Any) -> Any:
     if sequence is None:
         return sum(x, *start)
     if isinstance(x, VariableList):
-        return bireme.add_n(x) + (start[0] if start else 0)
-    return bireme.sum(x, 0) + (start[0] if start else 0)
+        held: Any = x
+        return add_n(held) + (start[0] if start else 0)
+    return sum_of(x, 0) + (start[0] if start else 0)
 
 
 BUILTINS: dict[Any, Callable] = {
     range: _range, enumerate: _enumerate, zip: _zip, len: _len, int: _int, float: _float, bool: _bool, print: _print,
-    max: _extreme(builtins.max, lambda x, y: bireme.maximum(x, y)),
-    min: _extreme(builtins.min, lambda x, y: bireme.minimum(x, y)), list: _list, sum: _sum,
+    max: _extreme(builtins.max, lambda x, y: maximum(x, y)),
+    min: _extreme(builtins.min, lambda x, y: minimum(x, y)), list: _list, sum: _sum,
 }  # fmt: skip

@@ -11,15 +11,14 @@ import functools
 import inspect
 import textwrap
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.program import building
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit import capture, conversion
 from bireme.nn.layer import Layer
@@ -109,15 +108,14 @@ class StaticFunction:
         """Capture the first call: what cannot be captured is told at once."""
         try:
             self._captured(args, kwargs)
-        except Exception as e:
+        except (*errors.LEAVING, AssertionError, NameError) as e:
             if self._full_graph:
                 self._tried = False
                 raise
             reason = str(e).splitlines()[0] if str(e) else type(e).__name__
-            warnings.warn(
+            errors.warn(
                 f"{self.__name__} is called as dynamic code, since its graph cannot be captured: {reason}"
-                f"{_line_of(e, self._function)}",
-                stacklevel=4,
+                f"{_line_of(e, self._function)}"
             )
 
     @property

@@ -37,6 +37,7 @@ class Trace:
     __slots__ = ("calls", "drawn", "outer", "spoiled")
 
     builds = False  # calls are made; what builds a program records them instead, see `program.building`
+    captures = False
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, Any, list, list]] = []

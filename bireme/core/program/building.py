@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
-from bireme.core.graph.graph import sig_of
+from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
@@ -24,6 +25,7 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor, wrap
 
+LARGE = 1 << 26  # elements of an example that has values
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
 
 
@@ -38,6 +40,7 @@ class Builder:
         self.changed: list[
             dict[int, tuple[Any, Symbol]]
         ] = []  # by each block that is recorded: variables, as they were
+        self.scope = ""  # of the layer that is being called
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
     @property
@@ -57,6 +60,15 @@ class Builder:
             return self.append(Operation(call, name, args, kwargs, errors.position()))
         return self.renew(x, self.build(made, (x, *rest), kwargs).symbol)
 
+    @property
+    def calls(self) -> Any:
+        """An operator was called that is none of the public ones."""
+        raise errors.failure("a call cannot be part of a program yet: it is made at once")
+
+    def build_method(self, name: str, x: Tensor, *args: Any) -> Any:
+        """Record the call of a method of a tensor that is no operator."""
+        return self.append(Operation(getattr(Tensor, name), name.strip("_"), (x, *args), {}, errors.position()))
+
     def renew(self, x: Any, symbol: Symbol) -> Any:
         """Let a variable stand for another value from now on."""
         if self.changed:
@@ -68,7 +80,7 @@ class Builder:
         """Record a call; its variables."""
         program = self.program
         operation.args, operation.kwargs = mapped(symbol_of, (operation.args, operation.kwargs))
-        operation.policy, operation.grad = precision.state.policy, grad_state.grad
+        operation.policy, operation.grad, operation.scope = precision.state.policy, grad_state.grad, self.scope
         found = self._examples(operation)
         stops = not operation.grad or all(
             x.stop_gradient for x in operation.reads if isinstance(x, (Symbol, Tensor)) and _differentiable(x)
@@ -158,10 +170,28 @@ def example(operation: Operation, which: int) -> Any:
     if getattr(operation.call, "acts", False):
         return None
     with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
+        made = getattr(operation.call, "op", None)
+        if getattr(made, "result_rule", None) is not None:
+            return _by_rule(made, operation, which)
         try:
             return _without_values(operation, which)
         except _Unreadable:
             return _by_example(operation, which)
+
+
+def _by_rule(made: Any, operation: Operation, which: int) -> Any:
+    """What a call gives whose function says so itself."""
+
+    def standing_in(x: Any) -> Any:
+        sample = _sample(x, which)
+        if sample is None:
+            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+        return sample.sig
+
+    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    given = {**made.signature.bind(args, kwargs), "unknown": UNLIKE[which]}
+    wanted = inspect.signature(made.result_rule).parameters
+    return mapped(lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted}))
 
 
 class _Unreadable(Exception):
@@ -217,6 +247,8 @@ def _by_example(operation: Operation, which: int) -> Any:
         def tensor(sample: Sample, fill: Any) -> Any:
             if sample.items is not None:
                 return Items([tensor(each, fill) for each in sample.items])
+            if sample.array is None and sample.sig.size > LARGE:
+                raise errors.failure(f"values of shape {list(sample.sig.shape)} are too many to be tried")
             array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
             return Tensor(array, sample.sig.dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,18 @@ def list_with(x: Items, index: Any, item: Tensor) -> Items:
 
 
 @recordable
+def list_written(x: Items, index: Any, item: Tensor) -> Items:
+    """The list with another tensor at an index, or with one more where the index is its length."""
+    made, at = Items(x), int(index)
+    if not 0 <= at <= len(made):
+        raise errors.failure(
+            f"index {at} is out of range for a list of {len(made)} tensors", kind=errors.OutOfRangeError
+        )
+    made[at : at + 1] = [item]
+    return made
+
+
+@recordable
 def list_without(x: Items, index: Any = -1) -> tuple[Items, Tensor]:
     """The list without one of its tensors, and this one."""
     made = Items(x)
@@ -94,7 +107,7 @@ def size_of(n: int) -> Tensor:
 @acting
 def print_values(*given: Any, **kwargs: Any) -> None:
     """Print tensors and other things whenever the program runs."""
-    print(*given, **kwargs)  # noqa: T201  # what the program does
+    builtins.print(*given, **kwargs)  # noqa: T201  # what the program does
 
 
 @acting

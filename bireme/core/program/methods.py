@@ -21,6 +21,13 @@ RECORDED = frozenset((
 IN_PLACE = frozenset(("fill_", "zero_", "copy_", "set_value"))
 
 
+@functools.cache
+def recorded() -> dict[Any, str]:
+    """Names of the methods that are recorded as they are called, by what is called: none of them changes its tensor."""
+    found = {name: getattr(Tensor, name) for name in (*RECORDED, "__getitem__")}
+    return {method.fget if isinstance(method, property) else method: name for name, method in found.items()}
+
+
 def _builder() -> Builder:
     found = current()
     if found is None:

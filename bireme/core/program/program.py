@@ -35,7 +35,7 @@ class Operation:
     In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves.
     """
 
-    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role", "renewable")
+    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role", "renewable", "scope")
 
     def __init__(self, call: Callable, type: str, args: tuple, kwargs: dict[str, Any], pos: Any = None):
         self.call, self.type, self.args, self.kwargs, self.pos = call, type, args, kwargs, pos
@@ -45,6 +45,7 @@ class Operation:
         self.renewable = (
             True  # whether what it gives is known from a call on examples, so that other sizes can be tried
         )
+        self.scope = ""  # the layer that it was called in, by its path from the one that was captured
         self.role = "forward"  # "backward" and "update" are left out of a program for tests
 
     @property
@@ -64,6 +65,7 @@ class Operation:
         """The same call, to be changed."""
         made = Operation(self.call, self.type, self.args, dict(self.kwargs), self.pos)
         made.results, made.policy, made.grad, made.role = self.results, self.policy, self.grad, self.role
+        made.renewable, made.scope = self.renewable, self.scope
         return made
 
 

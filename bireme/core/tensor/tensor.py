@@ -17,7 +17,7 @@ from bireme.core.base.device import Place
 from bireme.core.base.dtype import DType
 from bireme.core.base.host_arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.graph.graph import Sig, Value, Zero, sig_of
-from bireme.core.graph.segment import guarding
+from bireme.core.graph.segment import guarding, local
 from bireme.core.record import flush, guards
 from bireme.core.record.host_integers import peek
 from bireme.core.run import lookup, loss_reads
@@ -121,6 +121,15 @@ class Tensor(Methods):
     @property
     def _sig(self) -> Sig:
         return self._value.sig
+
+    @property
+    def _carrier(self) -> Tensor:
+        """The tensor that is differentiated: itself; of a sparse tensor, the one of its values."""
+        return self
+
+    def _carried(self, gradient: Tensor) -> Tensor:
+        """A gradient of what `_carrier` is, in the form that this tensor has."""
+        return gradient
 
     @property
     def shape(self) -> list[int]:
@@ -434,7 +443,10 @@ class Tensor(Methods):
             >>> x.tolist()
             [1.0, 2.0]
         """
-        self._replace(value, "set_value(value)")
+        if local.trace is not None and local.trace.captures:
+            local.trace.build_method("set_value", self, value)
+        else:
+            self._replace(value, "set_value(value)")
 
     def _replace(self, value: Any, where: str) -> None:
         if isinstance(value, Tensor):
@@ -466,7 +478,9 @@ class Tensor(Methods):
         Returns:
             The tensor itself.
         """
-        if (
+        if local.trace is not None and local.trace.captures:
+            local.trace.build_method("copy_", self, other)
+        elif (
             isinstance(other, Tensor)
             and other._value.sig.dtype is self.dtype
             and other._value.sig.shape != self._value.sig.shape

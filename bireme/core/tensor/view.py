@@ -282,6 +282,9 @@ def detach(self: Tensor) -> Tensor:
     >>> bireme.to_tensor([1.0], stop_gradient=False).detach().stop_gradient
     True
     """
+    trace = segment.local.trace
+    if trace is not None and trace.builds:
+        return trace.build_method("detach", self)
     value = read(self)
     view = self._view or _root(self)
     out = wrap(value)

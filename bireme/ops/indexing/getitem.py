@@ -20,6 +20,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Axis, Tensor, composite, op
+from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import view
@@ -400,6 +401,9 @@ def _taken(x: Tensor, bound: Any, starts: list, dims: list[int] | None) -> Tenso
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]`."""
     try:
+        trace = segment.local.trace
+        if trace is not None and trace.builds:
+            return trace.build_method("__getitem__", x, key)
         if key.__class__ is int and x._value.sig.ndim:
             return _row(x, key)
         plain = written_out(key)

@@ -146,6 +146,10 @@ def _covers(x: Tensor, key: Any, value: Tensor) -> bool:
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     try:
+        trace = segment.local.trace
+        if trace is not None and trace.builds:
+            trace.build_method("__setitem__", x, key, value)
+            return
         since = tape.now()
         if isinstance(key, Tensor):
             new = (

@@ -12,6 +12,7 @@ from bireme.core.base import errors
 from bireme.core.base.keywords import renamed
 from bireme.core.declare.op import Tensor
 from bireme.core.declare.public import function
+from bireme.core.graph.segment import local
 from bireme.core.tensor.inplace import assign_inplace
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.creation.tensors import full
@@ -200,6 +201,8 @@ def fill_(self: Tensor, value: float) -> Tensor:
     """
     if not isinstance(value, (int, float)):
         raise errors.bad("fill_(value)", "a number", value, kind=errors.ArgumentTypeError)
+    if local.trace is not None and local.trace.builds:
+        return local.trace.build_method("fill_", self, value)
     return _filled(self, cast(full([], value, "float64"), self.dtype).expand(self.shape), "fill_")
 
 
@@ -215,6 +218,8 @@ def zero_(self: Tensor) -> Tensor:
         >>> bireme.to_tensor([1.0, 2.0]).zero_().tolist()
         [0.0, 0.0]
     """
+    if local.trace is not None and local.trace.builds:
+        return local.trace.build_method("zero_", self)
     return _filled(self, full(self.shape, 0, self.dtype), "zero_")
 
 
@@ -319,7 +324,7 @@ def _install() -> None:
     }
     for name, dtype in kinds.items():
         setattr(Tensor, name, _casts(name, dtype))
-    for name, answer in (("is_tensor", True), ("is_dense", True), ("is_dist", False), ("is_sparse", False),
+    for name, answer in (("is_tensor", True), ("is_dense", True), ("is_sparse", False),
                          ("is_sparse_coo", False), ("is_sparse_csr", False), ("is_selected_rows", False)):  # fmt: skip
         doc = f"{answer} for every dense tensor.\n\nExamples:\n    >>> bireme.zeros([1]).{name}()\n    {answer}"
         setattr(Tensor, name, _answers(name, answer, doc))

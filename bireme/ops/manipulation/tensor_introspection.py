@@ -344,6 +344,24 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
     self.grad = value
 
 
+def _distribution(self: Tensor) -> tuple[Any, Any]:
+    """What `distributed.shard_tensor` noted at a tensor: its mesh and its placements."""
+    return self.__dict__.get("_distribution", (None, None))
+
+
+def _is_dist(self: Tensor) -> bool:
+    """Whether the tensor has a mesh and placements, which ``distributed.shard_tensor`` gives.
+
+    Returns:
+        True or False.
+
+    Examples:
+        >>> bireme.zeros([1]).is_dist()
+        False
+    """
+    return "_distribution" in self.__dict__
+
+
 def _install() -> None:
     # what Paddle's older code asks for
     seldom = (
@@ -398,8 +416,10 @@ def _install() -> None:
         "type": property(lambda self: VarType.DENSE_TENSOR, doc="The kind of variable: a dense tensor."),
         "layout": property(lambda self: "NCHW", doc="Memory layout: always row-major in the order of the axes."),
         "num_shard": property(lambda self: None, doc="Number of shards; None for a tensor that is not distributed."),
-        "placements": property(lambda self: None, doc="Placements; None for a tensor that is not distributed."),
-        "process_mesh": property(lambda self: None, doc="Mesh of devices; None for a tensor that is not distributed."),
+        "placements": property(lambda self: _distribution(self)[1], doc="Placements; None if it has none."),
+        "process_mesh": property(lambda self: _distribution(self)[0], doc="Mesh of processes; None if it has none."),
+        "_local_value": lambda self: self.detach(),
+        "is_dist": _is_dist,
     }
     for name, fact in facts.items():
         setattr(Tensor, name, fact)

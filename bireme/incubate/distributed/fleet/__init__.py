@@ -1,5 +1,6 @@
 """Fleet's functions on trial."""
 
-from bireme.distributed.fleet.recompute import recompute_sequential
+from bireme.distributed.fleet.recompute.recompute import recompute_sequential
+from bireme.distributed.fleet.recompute.recompute_hybrid import recompute_hybrid
 
-__all__ = ["recompute_sequential"]
+__all__ = ["recompute_hybrid", "recompute_sequential"]

@@ -1,0 +1,5 @@
+"""Layers of fleet."""
+
+from bireme.distributed.fleet.layers import mpu
+
+__all__ = ["mpu"]

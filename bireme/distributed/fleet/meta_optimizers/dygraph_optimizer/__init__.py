@@ -1,0 +1,9 @@
+"""Optimizers around optimizers, for training on several processes."""
+
+from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.dygraph_sharding_optimizer import (
+    DygraphShardingOptimizer,
+    DygraphShardingOptimizerV2,
+)
+from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.hybrid_parallel_optimizer import HybridParallelOptimizer
+
+__all__ = ["DygraphShardingOptimizer", "DygraphShardingOptimizerV2", "HybridParallelOptimizer"]

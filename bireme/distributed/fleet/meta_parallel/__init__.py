@@ -1,0 +1,24 @@
+"""Hybrid parallel training: tensor parallel layers, pipelines, and the layers around models."""
+
+from bireme.distributed.fleet.layers.mpu.mp_layers import (
+    ColumnParallelLinear,
+    ParallelCrossEntropy,
+    RowParallelLinear,
+    VocabParallelEmbedding,
+)
+from bireme.distributed.fleet.layers.mpu.random import (
+    RNGStatesTracker,
+    get_rng_state_tracker,
+    model_parallel_random_seed,
+)
+from bireme.distributed.fleet.meta_parallel import sharding as sharding
+from bireme.distributed.fleet.meta_parallel.meta_parallel_base import MetaParallelBase as MetaParallelBase
+from bireme.distributed.fleet.meta_parallel.parallel_layers.pp_layers import LayerDesc, PipelineLayer, SharedLayerDesc
+from bireme.distributed.fleet.meta_parallel.pipeline_parallel import PipelineParallel
+from bireme.distributed.fleet.meta_parallel.tensor_parallel import SegmentParallel, ShardingParallel, TensorParallel
+
+__all__ = [
+    "ColumnParallelLinear", "LayerDesc", "ParallelCrossEntropy", "PipelineLayer", "PipelineParallel",
+    "RNGStatesTracker", "RowParallelLinear", "SegmentParallel", "ShardingParallel", "SharedLayerDesc",
+    "TensorParallel", "VocabParallelEmbedding", "get_rng_state_tracker", "model_parallel_random_seed",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Training with divided gradients and optimizer states."""

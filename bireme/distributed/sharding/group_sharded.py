@@ -1,0 +1,94 @@
+"""Training with divided optimizer states, gradients and parameters. One process has them all."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from bireme.core.base import errors
+from bireme.distributed import world
+from bireme.distributed.communication.group import Group, member
+from bireme.files.store import save
+from bireme.nn.layer import Layer
+
+__all__ = ["group_sharded_parallel", "save_group_sharded_model"]
+
+
+def group_sharded_parallel(
+    model: Layer,
+    optimizer: Any,
+    level: str,
+    scaler: Any = None,
+    group: Group | None = None,
+    offload: bool = False,
+    sync_buffers: bool = False,
+    buffer_max_size: int = 2**23,
+    segment_size: int = 2**20,
+    sync_comm: bool = False,
+    dp_group: Group | None = None,
+    exclude_layer: list | None = None,
+) -> tuple[Layer, Any, Any]:
+    """Divide a model's training among the processes of a group.
+
+    Args:
+        model: The model.
+        optimizer: Its optimizer.
+        level: What is divided: ``'os'`` optimizer states, ``'os_g'`` gradients as well, ``'p_g_os'`` parameters as
+            well.
+        scaler: Gradient scaler. Default: None.
+        group: The group. Default: None, the default group.
+        offload: Keep states in host memory. It has no effect. Default: False.
+        sync_buffers: Keep buffers equal. Default: False.
+        buffer_max_size: Bytes that are exchanged together. Default: 2**23.
+        segment_size: Smallest parameter that is divided, in bytes. Default: 2**20.
+        sync_comm: Wait for each exchange. Default: False.
+        dp_group: Group of the data axis. Default: None.
+        exclude_layer: Layers that are not divided. Default: None.
+
+    Returns:
+        Model, optimizer and scaler, as they are: one process has all parts.
+
+    Raises:
+        NotImplementedError: If there is more than one process.
+
+    Examples:
+        >>> model = bireme.nn.Linear(2, 1)
+        >>> optimizer = bireme.optimizer.Adam(parameters=model.parameters())
+        >>> same, _, scaler = bireme.distributed.sharding.group_sharded_parallel(model, optimizer, "os_g")
+        >>> same is model, scaler
+        (True, None)
+    """
+    if level not in ("os", "os_g", "p_g_os"):
+        raise errors.bad("group_sharded_parallel(level)", "'os', 'os_g' or 'p_g_os'", level)
+    if not isinstance(model, Layer):
+        raise errors.bad("group_sharded_parallel(model)", "a Layer", model, kind=errors.ArgumentTypeError)
+    if not hasattr(optimizer, "step"):
+        where = "group_sharded_parallel(optimizer)"
+        raise errors.bad(where, "an optimizer", optimizer, kind=errors.ArgumentTypeError)
+    world.alone("group_sharded_parallel()")
+    if group is not None:
+        world.only_one("group_sharded_parallel(group)", member("group_sharded_parallel", group).nranks)
+    return model, optimizer, scaler
+
+
+def save_group_sharded_model(model: Layer, output: str, optimizer: Any = None) -> None:
+    """Save a model, and its optimizer, that ``group_sharded_parallel`` returned.
+
+    Args:
+        model: The model; its parameters go to ``model.pdmodel``.
+        output: Folder, made where it is missing.
+        optimizer: The optimizer; its states go to ``model.pdopt``. Default: None.
+
+    Examples:
+        >>> import os, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> bireme.distributed.sharding.save_group_sharded_model(bireme.nn.Linear(2, 1), folder)
+        >>> os.listdir(folder)
+        ['model.pdmodel']
+    """
+    if os.path.isfile(output):
+        raise errors.bad("save_group_sharded_model(output)", "a folder", output)
+    os.makedirs(output, exist_ok=True)
+    save(model.state_dict(), os.path.join(output, "model.pdmodel"))
+    if optimizer is not None:
+        save(optimizer.state_dict(), os.path.join(output, "model.pdopt"))

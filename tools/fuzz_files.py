@@ -1,0 +1,230 @@
+"""Damaged and hostile model files: mutates files of each format and loads them.
+
+    python -m tools.fuzz_files                           # 2,000 files of each format
+    python -m tools.fuzz_files --only program --files 50000 --seed 7
+
+Each file either loads, or is refused with an error of Bireme's that is one sentence; nothing else may happen: no other error,
+no crash, no more than some seconds, no more memory than the file justifies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib.util
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bireme
+
+SECONDS = 10  # that loading one file may take
+MEMORY = 2 << 30  # bytes that the process may grow by
+VALUES: list[Any] = [
+    None, True, -1, 0, 1, 2**31, -(2**63), 2**64, 1e308, "", "x", "../../etc/passwd", "__import__", "add", "Tensor.to",
+    [], [[]], {}, {"tuple": []}, {"size": ["of", "x", 0]}, {"tensor": "x"}, {"dtype": "object"}, [2**40] * 4,
+]  # fmt: skip
+
+
+class Format:
+    """A kind of files: what valid ones are, and how they are loaded."""
+
+    def __init__(self, seeds: Callable[[Path], list[Path]], load: Callable[[Path], Any]):
+        self.seeds, self.load = seeds, load
+
+
+def _saved(folder: Path) -> list[Path]:
+    """Graphs of a few small functions, with branches, loops, lists and all kinds of arguments."""
+    from bireme import nn
+    from bireme.jit import save
+    from bireme.static import InputSpec
+    from tests import captured_functions
+
+    wanted = (
+        "while_with_if",
+        "list_in_for",
+        "item_set_in_branch",
+        "dict_in_while",
+        "shape_arithmetic",
+        "layer_Looping",
+    )
+    made = []
+    for name, fn, calls, sizes in captured_functions.CASES:
+        if name in wanted:
+            specs = [InputSpec([None, *x.shape[1:]] if sizes else x.shape, str(x.dtype)) for x in calls[0]]
+            save(fn, str(folder / name), specs)
+            made.append(folder / f"{name}.json")
+    net = nn.Sequential(nn.Conv2D(1, 2, 3), nn.BatchNorm2D(2), nn.ReLU(), nn.MaxPool2D(2), nn.Flatten())
+    save(net, str(folder / "images"), [InputSpec([None, 1, 8, 8])])
+    return [*made, folder / "images.json"]
+
+
+def _load_saved(path: Path) -> None:
+    loaded = bireme.jit.load(str(path)[: -len(".json")])
+    repr(loaded.program())
+
+
+def _exported(folder: Path) -> list[Path]:
+    """The same functions as ONNX files."""
+    from bireme.static import InputSpec
+    from tests import captured_functions
+
+    wanted = ("while_with_if", "list_in_for", "item_set_in_branch", "shape_arithmetic", "layer_Branching")
+    made = []
+    for name, fn, calls, sizes in captured_functions.CASES:
+        if name in wanted:
+            specs = [InputSpec([None, *x.shape[1:]] if sizes else x.shape, str(x.dtype)) for x in calls[0]]
+            bireme.onnx.export(fn, str(folder / name), specs)
+            made.append(folder / f"{name}.onnx")
+    return made
+
+
+FORMATS: dict[str, Format] = {"program": Format(_saved, _load_saved)}
+if importlib.util.find_spec("onnx") is not None:
+    FORMATS["onnx"] = Format(_exported, lambda path: bireme.onnx.load(str(path)))
+
+
+# ---------------------------------------------------------------- mutations
+
+
+def _bytes_changed(data: bytes, rng: random.Random) -> bytes:
+    if not data:
+        return rng.randbytes(rng.randrange(1, 40))
+    kind, at = rng.randrange(6), rng.randrange(len(data))
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
+    if kind == 2:
+        return data[:at] + rng.randbytes(rng.randrange(1, 9)) + data[at:]
+    if kind == 3:
+        return data[:at] + data[at + rng.randrange(1, 64) :]
+    if kind == 4:  # lengths and counts
+        return data[:at] + b"\xff" * rng.randrange(1, 9) + data[at + 8 :]
+    other = rng.randrange(len(data))
+    return data[:at] + data[other : other + 200] + data[at:]
+
+
+def _places(x: Any, path: tuple = ()) -> Iterator[tuple]:
+    if isinstance(x, dict):
+        for key, y in x.items():
+            yield (*path, key)
+            yield from _places(y, (*path, key))
+    elif isinstance(x, list):
+        for i, y in enumerate(x):
+            yield (*path, i)
+            yield from _places(y, (*path, i))
+
+
+def _json_changed(data: bytes, rng: random.Random) -> bytes:
+    """Another value somewhere in a JSON file, or a part of it elsewhere."""
+    try:
+        tree = json.loads(data)
+        places = list(_places(tree))
+    except (ValueError, RecursionError):
+        return _bytes_changed(data, rng)
+    for _ in range(rng.randrange(1, 4)):
+        *above, last = rng.choice(places)
+        inner = tree
+        try:
+            for key in above:
+                inner = inner[key]
+            if rng.random() < 0.3:
+                value: Any = tree
+                for key in rng.choice(places):
+                    value = value[key]
+                inner[last] = json.loads(json.dumps(value))
+            elif rng.random() < 0.2:
+                del inner[last]
+            else:
+                inner[last] = copy.deepcopy(rng.choice(VALUES))
+        except (KeyError, IndexError, TypeError, ValueError):
+            continue  # an earlier change took the place away
+    return json.dumps(tree).encode()
+
+
+def mutated(path: Path, rng: random.Random) -> bytes:
+    """A damaged version of a file."""
+    data = path.read_bytes()
+    if path.suffix == ".json" and rng.random() < 0.7:
+        return _json_changed(data, rng)
+    for _ in range(rng.randrange(1, 4)):
+        data = _bytes_changed(data, rng)
+    return data
+
+
+# ---------------------------------------------------------------- running
+
+
+def check(name: str, files: int, seed: int, told: Callable[[int], None] | None = None) -> list[str]:
+    """Load mutated files of a format; what went wrong, in a line each."""
+    kind, failures = FORMATS[name], []
+    signal.signal(signal.SIGALRM, _too_long)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seeds = kind.seeds(Path(folder))
+        for n in range(files):
+            rng = random.Random(f"{name} {seed} {n}")
+            seed_file = rng.choice(seeds)
+            beside = [p for p in seed_file.parent.iterdir() if p.stem == seed_file.stem]
+            target = rng.choice(beside) if rng.random() < 0.3 else seed_file
+            original = target.read_bytes()
+            target.write_bytes(mutated(target, rng))
+            signal.alarm(SECONDS)
+            try:
+                kind.load(seed_file)
+            except (bireme.errors.FileFormatError, FileNotFoundError) as e:
+                if "\n\n" in str(e) or len(str(e)) > 2000:
+                    failures.append(f"{name} {seed} {n}: an error that is no sentence: {str(e)[:200]!r}")
+            except BaseException as e:  # noqa: BLE001  # whatever else it raises is a finding
+                failures.append(f"{name} {seed} {n}: {type(e).__name__}: {str(e)[:200]}")
+            finally:
+                signal.alarm(0)
+                target.write_bytes(original)
+            if told is not None and n % 100 == 0:
+                told(n)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    if grown > MEMORY:
+        failures.append(f"{name} {seed}: the process grew by {grown >> 20} MiB")
+    return failures
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError(f"loading takes more than {SECONDS} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=FORMATS, nargs="+", default=list(FORMATS), help="which formats (default all)")
+    parser.add_argument("--files", type=int, default=2000, help="files of each format (default 2000)")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    found = []
+    for name in given.only:
+
+        def told(n: int, name: str = name) -> None:
+            if sys.stderr.isatty():
+                print(f"\r{name}: {n} of {given.files}", end="", file=sys.stderr)
+
+        failures = check(name, given.files, given.seed, told)
+        print(f"\r{name}: {given.files} files, {len(failures)} failures")
+        found += failures
+    print("\n".join(found[:50]))
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    main()
