@@ -120,7 +120,7 @@ def test_a_commit_is_fetched_once(served, tmp_path):
 
 def test_archives_that_are_not_taken(served, tmp_path, monkeypatch):
     archive(tmp_path / "served.zip", "f" * 40)
-    with pytest.raises(bireme.errors.FileFormatError, match="got .*: an archive of another commit"):
+    with pytest.raises(bireme.errors.FileFormatError, match=r"got .*: an archive of another commit"):
         hub.list(f"owner/name:{COMMIT}")
     archive(tmp_path / "served.zip", "", prefix="../../")
     with pytest.raises(bireme.errors.FileFormatError, match="expected an archive of one folder"):

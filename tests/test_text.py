@@ -167,7 +167,9 @@ def test_wmt14(tmp_path):
     assert test[0][0].tolist() == [0, 4, 1] and test.get_dict(reverse=True)[0][4] == "cat"
     with pytest.raises(ValueError, match=r"WMT14\(dict_size\): expected a positive number of words, got -1"):
         text.WMT14(path)
-    with pytest.raises(bireme.errors.FileFormatError, match=r"expected one file that ends in src.dict, got .*0 of them"):
+    with pytest.raises(
+        bireme.errors.FileFormatError, match=r"expected one file that ends in src.dict, got .*0 of them"
+    ):
         text.WMT14(tar(tmp_path / "bad.tgz", {"wmt14/train/train": ""}), dict_size=3)
 
 

@@ -10,12 +10,17 @@ from tests.table.samples import floats
 
 def _best(potentials, transitions, lengths, include_bos_eos_tag=True):
     """By the definition: the score of every sequence, the first of the best."""
-    found = np.zeros(len(potentials), potentials.dtype), np.zeros((len(potentials), int(max(lengths, default=0))), "int64")
+    found = (
+        np.zeros(len(potentials), potentials.dtype),
+        np.zeros((len(potentials), int(max(lengths, default=0))), "int64"),
+    )
     for b, (p, n) in enumerate(zip(potentials, lengths, strict=True)):
         every = list(itertools.product(range(p.shape[1]), repeat=int(n)))
 
         def score(tags, p=p):
-            inner = sum(p[t, tag] for t, tag in enumerate(tags)) + sum(transitions[a, b] for a, b in itertools.pairwise(tags))
+            inner = sum(p[t, tag] for t, tag in enumerate(tags)) + sum(
+                transitions[a, b] for a, b in itertools.pairwise(tags)
+            )
             return inner + (transitions[-1, tags[0]] + transitions[-2, tags[-1]] if include_bos_eos_tag else 0)
 
         tags = max(every, key=score)
@@ -26,8 +31,8 @@ def _best(potentials, transitions, lengths, include_bos_eos_tag=True):
 _P, _T, _N = floats(3, 4, 3), floats(3, 3, seed=1), np.array([4, 1, 2])
 
 TABLE = [
-    Row("viterbi_decode", [call(_P, _T, _N), call(_P, _T, _N, False), call(_P, _T, np.array([1, 2, 1])), call(_P[:0], _T, _N[:0]),
-        call(_P, _T, _N.astype("int32"))],
+    Row("viterbi_decode", [call(_P, _T, _N), call(_P, _T, _N, False), call(_P[:0], _T, _N[:0]),
+        call(_P, _T, np.array([1, 2, 1], "int32"))],
         _best, dtypes=frozenset(), unchecked=ALL, out="ref", grad=0, skip={"0-d": "it takes sequences of scores", "static": "the size of its result depends on values"},
         bad=[Bad(call(_P, _T, np.array([4, 1, 5])), "viterbi_decode(lengths): expected indices in [0, 4], got 5", IndexError),
              Bad(call(_P, _T, np.array([4, 1])), "viterbi_decode(lengths): expected one length for each of 3 sequences"),
