@@ -430,8 +430,10 @@ def to_sparse_coo(self: Tensor, sparse_dim: int) -> Tensor:
         >>> x.indices().tolist(), x.values().tolist()
         ([[0, 1], [1, 0]], [1.0, 2.0])
     """
+    if isinstance(sparse_dim, Tensor) and sparse_dim.size == 1:
+        sparse_dim = sparse_dim.item()
     errors.check_integer("to_sparse_coo(sparse_dim)", sparse_dim)
-    if not 1 <= sparse_dim <= self.ndim:
+    if isinstance(sparse_dim, Tensor) or not 1 <= sparse_dim <= self.ndim:
         raise errors.bad("to_sparse_coo(sparse_dim)", f"an integer in [1, {self.ndim}]", sparse_dim)
     host = self._host()
     dims = host.shape[:sparse_dim]
