@@ -38,8 +38,9 @@ class Plan:
         for at, operation in enumerate(self.operations):
             last.update({x: at for x in (*operation.reads, *operation.makes) if isinstance(x, Symbol)})
         dead: list[list[Symbol]] = [[] for _ in self.operations]
+        asked = set(fetched)
         for symbol, at in last.items():
-            if symbol not in set(fetched):
+            if symbol not in asked:
                 dead[at].append(symbol)
         self.steps = [Step(o, symbols) for o, symbols in zip(self.operations, dead, strict=True)]
 
