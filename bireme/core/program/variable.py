@@ -88,6 +88,8 @@ class Dim(int):
     def __neg__(self) -> Dim:
         return Dim((operator.neg, self))
 
+    __hash__ = int.__hash__
+
     def __truediv__(self, other: Any) -> Any:
         raise errors.bad("/", "// for a size that is unknown while a program is built", described="/", kind=TypeError)
 
@@ -107,6 +109,23 @@ def _arithmetic(name: str, compute: Callable) -> None:
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     _arithmetic(_name, getattr(operator, _name))
+
+strict: list[type[Exception]] = []  # while there is one, who looks at an unknown size as a number is stopped by it
+
+
+def _look(name: str) -> None:
+    own = getattr(int, name)
+
+    def look(self: Dim, *other: Any) -> Any:
+        if strict:
+            raise strict[-1]
+        return own(self, *other)
+
+    setattr(Dim, name, look)
+
+
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__int__", "__index__"):
+    _look(_name)
 
 
 class Variable(Tensor):

@@ -1,0 +1,1 @@
+"""Rows of branches and loops."""

@@ -1,0 +1,220 @@
+"""Rows of elementwise functions and activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bireme.files.paddle_models.writing.attributes import ATTRIBUTES
+from bireme.files.paddle_models.writing.values import Unwritable, Value
+from bireme.files.paddle_models.writing.writer import Writer, broadcast, common, row
+
+
+def same(names: str, kind: str | None = None, operands: str = "x") -> None:
+    """Functions that are operations of the same names, or of one other name, with attributes of the same names."""
+    for name in names.split():
+
+        def write(w: Writer, _kind: str = kind or name, **given: Any) -> Any:
+            wanted = [n for n, _, _ in ATTRIBUTES.get(_kind, [])]
+            return w.op(_kind, [given[n] for n in operands.split()], **{n: given[n] for n in wanted if n in given})
+
+        row(name)(write)
+
+
+def floating(names: str) -> None:
+    """Functions of one tensor that compute in floating point, whatever they are given."""
+    for name in names.split():
+
+        def write(w: Writer, x: Value, _name: str = name, **given: Any) -> Any:
+            return w.op(_name, [w.cast(x, w.types[0][0])])
+
+        row(name)(write)
+
+
+def arithmetic(names: str, kind: str | None = None) -> None:
+    """Functions of two tensors or numbers, computed in the dtype of the result."""
+    for name in names.split():
+
+        def write(w: Writer, x: Any, y: Any, _kind: str = kind or name, **given: Any) -> Any:
+            if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
+                raise Unwritable("with options")
+            return w.binary(_kind, x, y, w.types[0][0])
+
+        row(name)(write)
+
+
+def comparing(names: str) -> None:
+    """Comparisons: in the dtype that both have in common."""
+    for name in names.split():
+
+        def write(w: Writer, x: Any, y: Any, _name: str = name, **given: Any) -> Any:
+            dtype = common(x, y)
+            both = [w.cast(a, dtype) if isinstance(a, Value) else w.number(a, dtype) for a in (x, y)]
+            return w.op(_name, both)
+
+        row(name)(write)
+
+
+same("relu relu6 abs ceil floor sign square hardswish tanhshrink isfinite isinf isnan bitwise_not gelu leaky_relu elu "
+     "celu selu hardshrink hardsigmoid softshrink softplus thresholded_relu softsign mish stanh silu swish "
+     "conj real imag as_complex as_real angle maxout temporal_shift")  # fmt: skip
+same("tanhshrink", "tanh_shrink")
+same("log_sigmoid", "logsigmoid")
+same("silu_of", "silu")
+same("trunc", operands="input")
+same("lerp", operands="x y weight")
+floating(
+    "acos acosh asin asinh atan atanh cos cosh digamma erf erfinv exp expm1 lgamma log log10 log1p log2 reciprocal rsqrt "
+    "sigmoid sin sinh sqrt tan tanh i0 i0e i1 i1e"
+)
+arithmetic(
+    "add subtract multiply maximum minimum fmax fmin floor_divide remainder atan2 bitwise_and bitwise_or bitwise_xor "
+    "heaviside copysign nextafter"
+)
+arithmetic("quotient divide true_divide", "divide")
+arithmetic("mul", "multiply")
+arithmetic("power power_const", "elementwise_pow")
+comparing(
+    "equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or logical_xor"
+)
+
+
+@row("logical_not")
+def _logical_not(w: Writer, x: Value) -> Value:
+    return w.op("logical_not", [x])
+
+
+@row("pow")
+def _pow(w: Writer, x: Any, y: Any) -> Value:
+    if isinstance(x, Value) and isinstance(y, (int, float)) and x.dtype == w.types[0][0]:
+        return w.op("pow", [x], y=y)
+    return w.binary("elementwise_pow", x, y, w.types[0][0])
+
+
+@row("neg")
+def _neg(w: Writer, x: Value) -> Value:
+    return _scaled(w, x, -1.0, 0.0)
+
+
+def _scaled(w: Writer, x: Value, scale: Any, bias: float, after: bool = True) -> Value:
+    by = w.number(scale, x.dtype if isinstance(scale, Value) else "float32", [1])
+    return w.op("scale", [x, by], [x.type], bias=bias, bias_after_scale=after)
+
+
+@row("scale")
+def _scale(
+    w: Writer, x: Value, scale: Any = 1.0, bias: Any = 0.0, bias_after_scale: bool = True, act: Any = None
+) -> Value:
+    if isinstance(bias, Value):
+        raise Unwritable("with a tensor as bias")
+    made = _scaled(w, x, scale, float(bias), bias_after_scale)
+    return made if act is None else w.op(act, [made], [made.type])
+
+
+@row("round")
+def _round(w: Writer, x: Value, decimals: int = 0) -> Value:
+    return w.op("round", [x], decimals=decimals)
+
+
+@row("hardtanh")
+def _hardtanh(w: Writer, x: Value, min: float = -1.0, max: float = 1.0) -> Value:
+    return w.op("hardtanh", [x], t_min=min, t_max=max)
+
+
+@row("logit")
+def _logit(w: Writer, x: Value, eps: Any = None) -> Value:
+    return w.op("logit", [x], eps=eps or 0.0)
+
+
+@row("clip clip_number")
+def _clip(w: Writer, x: Value, min: Any = None, max: Any = None) -> Value:
+    ends = {"min": min, "max": max}
+    low, high = _limits(x.dtype)
+    low = w.number(ends["min"] if ends["min"] is not None else low, x.dtype, [1])
+    high = w.number(ends["max"] if ends["max"] is not None else high, x.dtype, [1])
+    return w.op("clip", [x, low, high])
+
+
+def _limits(dtype: str) -> tuple[float, float]:
+    if dtype.startswith("int"):
+        top = 2 ** (int(dtype[3:]) - 1)
+        return (-top, top - 1) if dtype != "int64" else (-(2**53), 2**53)
+    return -3.4028234663852886e38, 3.4028234663852886e38
+
+
+@row("cast Tensor.astype Tensor.to Tensor.type_as")
+def _cast(w: Writer, x: Value, *args: Any, **kwargs: Any) -> Value:
+    return w.cast(x, w.types[0][0])
+
+
+@row("Tensor.float Tensor.double Tensor.half Tensor.bfloat16 Tensor.float16 Tensor.float32 Tensor.float64 Tensor.int "
+     "Tensor.long Tensor.short Tensor.char Tensor.byte Tensor.bool Tensor.int8 Tensor.int16 Tensor.int32 Tensor.int64 "
+     "Tensor.uint8 Tensor.cpu Tensor.cuda Tensor.contiguous Tensor.pin_memory Tensor.detach Tensor.clone clone assign "
+     "identity_loss positive tie")  # fmt: skip
+def _as_it_is(w: Writer, x: Value, *args: Any, **kwargs: Any) -> Value:
+    return w.cast(x, w.types[0][0])
+
+
+@row("where select")
+def _where(w: Writer, condition: Value, x: Any = None, y: Any = None) -> Any:
+    if x is None:
+        found = w.op("nonzero", [condition], [("int64", [-1, condition.ndim])])
+        return tuple(
+            [w.slice(found, [1], [i], [i + 1], ("int64", [-1, 1])) for i in range(condition.ndim)]
+        )
+    dtype, shape = w.types[0]
+    each = [w.cast(a, dtype) if isinstance(a, Value) else w.number(a, dtype) for a in (x, y)]
+    shape = broadcast(condition.shape, each[0].shape, each[1].shape)
+    # the operation takes operands of one shape
+    sizes = None
+    for i, a in enumerate(each):
+        if _differs(a.shape, shape):
+            sizes = sizes or w.ints(shape)
+            each[i] = w.op("expand", [a, sizes], [(dtype, shape)])
+    if _differs(condition.shape, shape):
+        condition = w.op("expand", [condition, sizes or w.ints(shape)], [("bool", shape)])
+    return w.op("where", [condition, *each], [(dtype, shape)])
+
+
+def _differs(one: list[int], other: list[int]) -> bool:
+    return len(one) != len(other) or any(a is not b and not (type(a) is type(b) is int and a == b) for a, b in zip(one, other))
+
+
+@row("masked_fill masked_put")
+def _masked_fill(w: Writer, x: Value, mask: Value, value: Any) -> Value:
+    return _where(w, mask, value, x)
+
+
+@row("isclose allclose")
+def _isclose(w: Writer, x: Value, y: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Value:
+    ends = [w.full([1], rtol, "float64"), w.full([1], atol, "float64")]
+    return w.op("isclose" if w.types[0][1] else "allclose", [x, y, *ends], equal_nan=equal_nan)
+
+
+@row("prelu")
+def _prelu(w: Writer, x: Value, weight: Value, data_format: str = "NCHW") -> Value:
+    mode = "all" if weight.shape == [1] else "channel"
+    layout = "NHWC" if data_format[-1] == "C" and len(data_format) > 2 else "NCHW"
+    return w.op("prelu", [x, weight], data_format=layout, mode=mode)
+
+
+@row("hypot")
+def _hypot(w: Writer, x: Value, y: Value) -> Value:
+    dtype = w.types[0][0]
+    both = [w.binary("multiply", a, a, dtype) for a in (w.cast(x, dtype), w.cast(y, dtype))]
+    return w.op("sqrt", [w.binary("add", *both)])
+
+
+@row("add_n sum_of")
+def _add_n(w: Writer, inputs: Any) -> Value:
+    return w.op("add_n", [inputs if isinstance(inputs, (list, tuple)) else [inputs]])
+
+
+@row("multiplex")
+def _multiplex(w: Writer, inputs: list[Value], index: Value) -> Value:
+    return w.op("multiplex", [list(inputs), index])
+
+
+def unary(kind: str) -> Callable[[Writer, Value], Value]:
+    """A step that keeps type and shape."""
+    return lambda w, x: w.op(kind, [x], [x.type])
