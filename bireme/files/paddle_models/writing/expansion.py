@@ -38,7 +38,7 @@ class _Sig:
 class _Shown:
     """What a variable has for a value while a body is expanded."""
 
-    __slots__ = ("_value", "sig")
+    __slots__ = ("_value", "sig", "__weakref__")
 
     def __init__(self, value: Any, symbol: Symbol):
         self._value, self.sig = value, _Sig(symbol)

@@ -15,7 +15,10 @@ _ELEMENTS = {name: f"0.{code}" for code, name in TYPES.items()}
 
 
 class Value:
-    """A value of the file: its number, dtype and shape, of which unknown sizes are `Dim`s; or a list of such."""
+    """A value of the file: its number, dtype and shape, of which unknown sizes are `Dim`s; or a list of such.
+
+    `items` are the types in a list; an array of tensors has none of them.
+    """
 
     __slots__ = ("key", "dtype", "shape", "items")
 
@@ -44,6 +47,11 @@ def type_of(dtype: str, shape: Sequence[int]) -> dict[str, Any]:
     """The type of a tensor."""
     sizes = [-1 if isinstance(n, Dim) or n < 0 else int(n) for n in shape]
     return {"#": "0.t_dtensor", "D": [{"#": _ELEMENTS[dtype]}, sizes, "NCHW", [], 0]}
+
+
+def array_type(dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    """The type of an array of tensors."""
+    return {"#": "1.t_dense_tensor_array", "D": type_of(dtype, shape)["D"][:3]}
 
 
 def flags(name: str, each: Sequence[bool]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.paddle_models.writing import expansion
 from bireme.files.paddle_models.writing.attributes import ATTRIBUTES, MISSING
-from bireme.files.paddle_models.writing.values import Unwritable, Value, attribute, flags, known_dtype, type_of
+from bireme.files.paddle_models.writing.values import Unwritable, Value, array_type, attribute, flags, known_dtype, type_of
 from bireme.files.program_files import name_of
 
 ROWS: dict[str, Callable] = {}  # by the name of a call: how it is written
@@ -50,9 +50,11 @@ class Writer:
         self.env: dict[Symbol, Value] = {}
         self.held: dict[int, Value] = {}  # parameters by the ids of their tensors
         self.tensors: dict[str, Tensor] = {}
+        self.name = ""  # of the call that is being written
         self.types: list[tuple[str, list[int]]] = []  # of the results of the call that is being written
         self.sizes: dict[int, Value] = {}  # shapes that are there as tensors, by the keys of values
-        self.count, self.blocks = 0, 0
+        self.arrays: dict[int, dict[str, Any]] = {}  # operations that make arrays, by the keys of these
+        self.count = self.blocks = self.arguments = 0  # values, blocks and arguments of blocks so far
 
     # ------------------------------------------------------------ the whole file
 
@@ -66,7 +68,10 @@ class Writer:
         given = set(self.env.values())
         self.operations(self.model.plan().operations)
         for col, x in enumerate(self.model.outputs):
-            value = self.value(x)
+            try:
+                value = self.value(x)
+            except Unwritable as e:
+                raise errors.bad(self.where, "a program whose outputs are computed", described=f"an output {e}") from None
             if value.items is not None:
                 raise errors.bad(self.where, "a program whose outputs are tensors", described="a list of tensors")
             if value in given or value.key in {v.key for v in self.held.values()}:
@@ -112,7 +117,7 @@ class Writer:
             if found is None:
                 raise Unwritable("")
             args, kwargs = mapped(self.argument, (operation.args, operation.kwargs))
-            self.types = [_type(s) for s in operation.makes]
+            self.name, self.types = name, [_type(s) for s in operation.makes]
             return found(self, *args, **kwargs)
         with expansion.Expansion(self.model.program) as inner:
             bound = inner.bound(made, operation)
@@ -125,11 +130,11 @@ class Writer:
         given.pop("name", None)
         if given.pop("out", None) is not None:
             raise Unwritable("with out=")
-        self.types = [_type(s) for s in operation.makes]
+        self.name, self.types = name, [_type(s) for s in operation.makes]
         return found(self, **given)
 
     def keep(self, symbol: Any, made: Any) -> None:
-        if isinstance(symbol, Symbol):
+        if isinstance(symbol, Symbol) and made is not None:  # None: what only gradients need
             value = made if isinstance(made, Value) else self.value(made)
             if value.items is None and symbol.samples[0].items is None:
                 if value.dtype != symbol.dtype.name:
@@ -137,6 +142,38 @@ class Writer:
                 # what the program knows of its shape is more than a row says
                 value = self.named(value, symbol.shape)
             self.env[symbol] = value
+
+    # ------------------------------------------------------------ arrays of tensors
+
+    def array(self) -> Value:
+        """An empty array; what it holds is said when it is written to."""
+        self.count += 1
+        made = Value(self.count, "float32", (), [])
+        self.ops.append({
+            "#": "1.create_array", "A": [attribute("dtype", "dtype", "float32")], "I": [],
+            "O": [{"%": self.count, "TT": array_type("float32", [])}], "OA": [flags("stop_gradient", [False])],
+        })  # fmt: skip
+        self.arrays[made.key] = self.ops[-1]
+        return made
+
+    def write_array(self, array: Value, item: Value, at: Value) -> None:
+        """Write an element of an array, which is changed by that."""
+        made = self.arrays[array.key]
+        made["A"] = [attribute("dtype", "dtype", item.dtype)]
+        made["O"][0]["TT"] = array_type(*item.type)
+        self.count += 1
+        self.ops.append({
+            "#": "1.array_write_", "A": [], "I": [{"%": array.key}, {"%": item.key}, {"%": at.key}],
+            "O": [{"%": self.count, "TT": array_type(*item.type)}], "OA": [flags("stop_gradient", [False])],
+        })  # fmt: skip
+
+    def forget(self, array: Value) -> None:
+        """Note that an array changes: what stood for it before does not any more."""
+        for symbol in [s for s, v in self.env.items() if v.key == array.key]:
+            del self.env[symbol]
+
+    def type_of(self, dtype: str, shape: list[int]) -> dict[str, Any]:
+        return type_of(dtype, shape)
 
     def named(self, value: Value, shape: list[int]) -> Value:
         shape = [n if isinstance(n, int) and n >= 0 else m for n, m in zip(value.shape, shape, strict=False)]
@@ -154,7 +191,7 @@ class Writer:
             return x
         if isinstance(x, Symbol):
             if x not in self.env:
-                raise errors.failure(f"{self.where}: {x.name} is read before it is made")
+                raise Unwritable("which uses what only gradients need, or a list as it was before it changed")
             return self.env[x]
         if id(x) not in self.held:
             self.held[id(x)] = self.parameter(x)

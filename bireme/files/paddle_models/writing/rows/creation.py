@@ -10,7 +10,7 @@ from bireme.core.program.building import suspended
 from bireme.core.program.program import leaves
 from bireme.core.program.variable import Dim
 from bireme.core.tensor.tensor import Tensor
-from bireme.files.paddle_models.writing.values import Unwritable, Value
+from bireme.files.paddle_models.writing.values import Value
 from bireme.files.paddle_models.writing.writer import Writer, row
 
 
@@ -30,6 +30,7 @@ def _full(w: Writer, shape: Any, fill_value: Any, **options: Any) -> Value:
 
 @row("full_of")
 def _full_of(w: Writer, fill_value: Any, shape: Any, dtype: Any) -> Value:
+    fill_value = fill_value[1] if isinstance(fill_value, tuple) else fill_value  # with its dtype
     return filled(w, shape, fill_value)
 
 
@@ -59,7 +60,7 @@ def _ones_like(w: Writer, x: Value, **options: Any) -> Value:
     return _full_like(w, x, 1)
 
 
-@row("arange range")
+@row("arange")
 def _arange(w: Writer, start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Value:
     start, end = (0, start) if end is None else (start, end)
     dtype = w.types[0][0]
@@ -69,6 +70,7 @@ def _arange(w: Writer, start: Any = 0, end: Any = None, step: Any = 1, **options
 @row("count_up")
 def _count_up(w: Writer, start: Any, step: Any, size: Any, dtype: Any) -> Value:
     kind = w.types[0][0]
+    start, step = [n[1] if isinstance(n, tuple) else n for n in (start, step)]  # with their dtype
     counted = [w.number(n, "int64", [1]) for n in (0, size, 1)]
     places = w.op("arange", counted, [("int64", [size])], dtype="int64")
     return w.binary("add", w.binary("multiply", w.cast(places, kind), step), start)
@@ -110,11 +112,6 @@ def _size_of(w: Writer, n: Any) -> Value:
 def _shape_of(w: Writer, input: Value) -> Value:
     dtype = w.types[0][0]
     return w.cast(w.op("shape64", [input], [("int64", [input.ndim])]), dtype)
-
-
-@row("tril_indices triu_indices")
-def _indices(w: Writer, **given: Any) -> Value:
-    raise Unwritable("")
 
 
 @row("numel")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from bireme.files.paddle_models.writing.attributes import ATTRIBUTES
@@ -43,6 +42,35 @@ def arithmetic(names: str, kind: str | None = None) -> None:
         row(name)(write)
 
 
+def expanded(w: Writer, values: list[Value]) -> list[Value]:
+    """Values as ones of one shape, for operations that do not broadcast."""
+    shape = broadcast(*[v.shape for v in values])
+    sizes: Value | None = None
+    found = []
+    for v in values:
+        if _differs(v.shape, shape):
+            sizes = sizes or w.ints(shape)
+            v = w.op("expand", [v, sizes], [(v.dtype, shape)])
+        found.append(v)
+    return found
+
+
+@row("atan2 nextafter copysign")
+def _paired(w: Writer, x: Value, y: Value) -> Value:
+    dtype = w.types[0][0]
+    name = w.name
+    return w.op(name, expanded(w, [w.cast(x, dtype), w.cast(y, dtype)]))
+
+
+@row("real conj imag")
+def _complex_part(w: Writer, x: Value) -> Value:
+    if x.dtype.startswith("complex"):
+        return w.op(w.name, [x])
+    if w.name == "imag":
+        raise Unwritable("of a real tensor")
+    return x
+
+
 def comparing(names: str) -> None:
     """Comparisons: in the dtype that both have in common."""
     for name in names.split():
@@ -57,7 +85,7 @@ def comparing(names: str) -> None:
 
 same("relu relu6 abs ceil floor sign square hardswish tanhshrink isfinite isinf isnan bitwise_not gelu leaky_relu elu "
      "celu selu hardshrink hardsigmoid softshrink softplus thresholded_relu softsign mish stanh silu swish "
-     "conj real imag as_complex as_real angle maxout temporal_shift")  # fmt: skip
+     "as_complex as_real angle maxout temporal_shift")  # fmt: skip
 same("tanhshrink", "tanh_shrink")
 same("log_sigmoid", "logsigmoid")
 same("silu_of", "silu")
@@ -68,10 +96,10 @@ floating(
     "sigmoid sin sinh sqrt tan tanh i0 i0e i1 i1e"
 )
 arithmetic(
-    "add subtract multiply maximum minimum fmax fmin floor_divide remainder atan2 bitwise_and bitwise_or bitwise_xor "
-    "heaviside copysign nextafter"
+    "add subtract multiply maximum minimum fmax fmin floor_divide remainder bitwise_and bitwise_or bitwise_xor "
+    "heaviside"
 )
-arithmetic("quotient divide true_divide", "divide")
+arithmetic("quotient divide", "divide")
 arithmetic("mul", "multiply")
 arithmetic("power power_const", "elementwise_pow")
 comparing(
@@ -150,7 +178,7 @@ def _cast(w: Writer, x: Value, *args: Any, **kwargs: Any) -> Value:
 @row("Tensor.float Tensor.double Tensor.half Tensor.bfloat16 Tensor.float16 Tensor.float32 Tensor.float64 Tensor.int "
      "Tensor.long Tensor.short Tensor.char Tensor.byte Tensor.bool Tensor.int8 Tensor.int16 Tensor.int32 Tensor.int64 "
      "Tensor.uint8 Tensor.cpu Tensor.cuda Tensor.contiguous Tensor.pin_memory Tensor.detach Tensor.clone clone assign "
-     "identity_loss positive tie")  # fmt: skip
+     "positive")  # fmt: skip
 def _as_it_is(w: Writer, x: Value, *args: Any, **kwargs: Any) -> Value:
     return w.cast(x, w.types[0][0])
 
@@ -165,22 +193,14 @@ def _where(w: Writer, condition: Value, x: Any = None, y: Any = None) -> Any:
     dtype, shape = w.types[0]
     each = [w.cast(a, dtype) if isinstance(a, Value) else w.number(a, dtype) for a in (x, y)]
     shape = broadcast(condition.shape, each[0].shape, each[1].shape)
-    # the operation takes operands of one shape
-    sizes = None
-    for i, a in enumerate(each):
-        if _differs(a.shape, shape):
-            sizes = sizes or w.ints(shape)
-            each[i] = w.op("expand", [a, sizes], [(dtype, shape)])
-    if _differs(condition.shape, shape):
-        condition = w.op("expand", [condition, sizes or w.ints(shape)], [("bool", shape)])
-    return w.op("where", [condition, *each], [(dtype, shape)])
+    return w.op("where", expanded(w, [condition, *each]), [(dtype, shape)])
 
 
 def _differs(one: list[int], other: list[int]) -> bool:
     return len(one) != len(other) or any(a is not b and not (type(a) is type(b) is int and a == b) for a, b in zip(one, other))
 
 
-@row("masked_fill masked_put")
+@row("masked_fill")
 def _masked_fill(w: Writer, x: Value, mask: Value, value: Any) -> Value:
     return _where(w, mask, value, x)
 
@@ -212,9 +232,4 @@ def _add_n(w: Writer, inputs: Any) -> Value:
 
 @row("multiplex")
 def _multiplex(w: Writer, inputs: list[Value], index: Value) -> Value:
-    return w.op("multiplex", [list(inputs), index])
-
-
-def unary(kind: str) -> Callable[[Writer, Value], Value]:
-    """A step that keeps type and shape."""
-    return lambda w, x: w.op(kind, [x], [x.type])
+    return w.op("multiplex", [list(inputs), w.cast(index, "int32")])

@@ -222,6 +222,9 @@ def _take_along_axis(w: Writer, arr: Value, indices: Value, axis: int, broadcast
         sizes = [n if i == at else m for i, (n, m) in enumerate(zip(indices.shape, arr.shape, strict=True))]
         if not _alike(sizes, indices.shape):
             indices = w.op("expand", [indices, w.ints(sizes)], [(indices.dtype, sizes)])
+    if arr.dtype == "bool":  # which the operation does not take
+        found = w.op("take_along_axis", [w.cast(arr, "int32"), indices], [("int32", w.types[0][1])], axis=at)
+        return w.cast(found, "bool")
     return w.op("take_along_axis", [arr, indices], axis=at)
 
 
@@ -241,6 +244,8 @@ def _put_along_axis(
     value = values if isinstance(values, Value) else w.number(values, arr.dtype)
     if not value.ndim or not _alike(value.shape, indices.shape):
         value = w.op("expand", [value, w.ints(indices.shape)], [(arr.dtype, indices.shape)])
+    if not include_self and reduce != "assign":
+        raise Unwritable("with include_self=False")
     return w.op("put_along_axis", [arr, indices, value], axis=one(axis, arr), reduce=reduce, include_self=include_self)
 
 

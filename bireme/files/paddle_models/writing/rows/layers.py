@@ -89,6 +89,11 @@ def _einsum_of(w: Writer, operands: list[Value], terms: Any, labels: Any) -> Val
     def told(term: Any) -> str:
         return "".join([c if isinstance(c, str) else letters[c] for c in term])
 
+    sizes: dict[Any, Any] = {}
+    for x, term in zip(operands, terms, strict=True):
+        for n, c in zip(x.shape, term, strict=True):
+            if type(sizes.setdefault(c, n)) is int and type(n) is int and sizes[c] != n:
+                raise Unwritable("that broadcasts")
     types = [x.type for x in operands]
     equation = f"{','.join(map(told, terms))}->{told(labels)}"
     return w.op("einsum", [list(operands)], [w.types[0], types, types], equation=equation)[0]
@@ -558,31 +563,57 @@ def _attention(
 ) -> Value:  # fmt: skip
     if dropout_p and training:
         raise Unwritable("with dropout in training")
+    weights = attended(w, query, key, attn_mask, is_causal)
+    v = _shared(w, w.transpose(value, [0, 2, 1, 3]), _groups(query, value), weights.shape[1])
+    return w.transpose(product(w, weights, v), [0, 2, 1, 3])
+
+
+@row("attention")
+def _plain_attention(w: Writer, query: Value, key: Value, value: Value, mask: Any, causal: bool) -> Value:
+    return _attention(w, query, key, value, mask, 0.0, causal)
+
+
+@row("attention_weights")
+def _attention_weights(
+    w: Writer, query: Value, key: Value, mask: Any, causal: bool, shift: int = 0, scale: Any = None
+) -> Value:
+    if causal and shift:
+        raise Unwritable("with a shift")
+    return attended(w, query, key, mask, causal, scale)
+
+
+def attended(w: Writer, query: Value, key: Value, mask: Any, causal: bool, scale: Any = None) -> Value:
+    """How much each query attends to each key, [batch, heads, queries, keys]."""
     if query.ndim != 4:
         raise Unwritable("of other than 4 dimensions")
-    groups = _groups(query, key)
-    q, k, v = [w.transpose(x, [0, 2, 1, 3]) for x in (query, key, value)]
-    if groups > 1:
-        k, v = [
-            w.op(
-                "repeat_interleave", [x], [(x.dtype, [x.shape[0], q.shape[1], *x.shape[2:]])], repeats=groups, axis=1
-            )
-            for x in (k, v)
-        ]  # fmt: skip
-    factor = w.full([1], query.shape[-1] ** -0.5, "float32")
+    q, k = [w.transpose(x, [0, 2, 1, 3]) for x in (query, key)]
+    k = _shared(w, k, _groups(query, key), q.shape[1])
+    factor = w.full([1], query.shape[-1] ** -0.5 if scale is None else scale, "float32")
     q = w.op("scale", [q, factor], [q.type], bias=0.0, bias_after_scale=True)
     scores = product(w, q, k, turn_y=True)
-    if attn_mask is not None:
-        if attn_mask.dtype == "bool":
-            zero = w.op("full_like", [attn_mask, w.full([1], 0.0, q.dtype)], [(q.dtype, attn_mask.shape)], dtype=q.dtype)
-            low = w.op("full_like", [attn_mask, w.full([1], -1e30 if q.dtype != "float16" else -6e4, q.dtype)],
-                       [(q.dtype, attn_mask.shape)], dtype=q.dtype)  # fmt: skip
-            attn_mask = w.op("where", [attn_mask, zero, low], [zero.type])
-        scores = w.op("add", [scores, w.cast(attn_mask, q.dtype)], [scores.type])
-    if is_causal:
+    allowed = None
+    if mask is not None and mask.dtype == "bool":
+        allowed = w.cast(mask, q.dtype)
+        hidden = w.op("scale", [allowed, w.full([1], 1.0, "float32")], [allowed.type], bias=-1.0, bias_after_scale=True)
+        mask = w.binary("multiply", hidden, LOW[q.dtype == "float16"])
+    if mask is not None:
+        scores = w.op("add", [scores, w.cast(mask, q.dtype)], [scores.type])
+    if causal:
         scores = w.op("add", [scores, _causal(w, scores)], [scores.type])
     weights = w.op("softmax", [scores], [scores.type], axis=3)
-    return w.transpose(product(w, weights, v), [0, 2, 1, 3])
+    # a query that may attend to nothing gives zeros
+    return weights if allowed is None else w.op("multiply", [weights, allowed], [weights.type])
+
+
+LOW = (1e30, 6e4)  # what hidden scores are less by, also in half precision
+
+
+def _shared(w: Writer, x: Value, groups: int, heads: int) -> Value:
+    """Keys or values of which several heads share each."""
+    if groups == 1:
+        return x
+    out = (x.dtype, [x.shape[0], heads, *x.shape[2:]])
+    return w.op("repeat_interleave", [x], [out], repeats=groups, axis=1)
 
 
 def _groups(query: Value, key: Value) -> int:
@@ -596,7 +627,7 @@ def _causal(w: Writer, scores: Value) -> Value:
     """What is added to scores so that a query sees keys up to its own place."""
     shape = scores.shape[2:]
     before, w.types = w.types, [(scores.dtype, shape)]
-    low = filled(w, shape, -1e30 if scores.dtype != "float16" else -6e4)
+    low = filled(w, shape, -LOW[scores.dtype == "float16"])
     w.types = before
     return w.op("triu", [low], [low.type], diagonal=1)
 
@@ -657,9 +688,32 @@ def _affine_grid(w: Writer, theta: Value, out_shape: Any, align_corners: bool = 
     return w.op("affine_grid", [theta, w.ints(out_shape)], align_corners=align_corners)
 
 
+@row("pad")
+def _pad(
+    w: Writer, x: Value, pad: Any, mode: str = "constant", value: Any = 0.0, data_format: Any = None,
+    pad_from_left_axis: bool = True,
+) -> Value:  # fmt: skip
+    if isinstance(pad, Value) or any(isinstance(n, (Dim, Value)) or n < 0 for n in pad):
+        raise Unwritable("by widths that are unknown or negative")
+    if not x.ndim:
+        return x
+    pairs = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)]
+    widths = [(0, 0)] * x.ndim
+    if len(pairs) == x.ndim and mode == "constant":
+        widths = pairs if pad_from_left_axis else pairs[::-1]
+    else:
+        # channels come last only where the numbers are those of all spatial axes
+        behind = (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2
+        for k, pair in enumerate(pairs):
+            widths[x.ndim - 1 - behind - k] = pair
+    return _pad_of(w, x, value, widths, mode)
+
+
 @row("pad_of")
 def _pad_of(w: Writer, x: Value, value: Any, widths: Any, mode: str) -> Value:
     """Widths are pairs for each axis."""
+    if any(n < 0 for pair in widths for n in pair):
+        raise Unwritable("by negative widths")
     if mode != "constant":
         return _pad_around(w, x, widths, mode)
     flat = [int(n) for pair in widths for n in pair]

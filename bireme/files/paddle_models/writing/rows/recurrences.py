@@ -55,7 +55,21 @@ def _sequence(
         out = w.op("flip", [out], [out.type], axis=[0])
     if not time_major:
         out = w.transpose(out, [1, 0, 2])
-    return (out, *[w.op("squeeze", [s, w.ints([0])], [(x.dtype, [batch, hidden])]) for s in last])
+    ends = [w.op("squeeze", [s, w.ints([0])], [(x.dtype, [batch, hidden])]) for s in last]
+    return (out, *ends, *[None] * (len(w.types) - 1 - len(ends)))
+
+
+@row("recurrence_of")
+def _recurrence(
+    w: Writer, x: Value, h: Value, c: Any, weight_ih: Value, weight_hh: Value, bias_ih: Any, bias_hh: Any,
+    weight_ho: Any, lengths: Any, mode: str, reverse: bool = False, time_major: bool = False, masked: bool = True,
+) -> Any:  # fmt: skip
+    """One step: a sequence of one."""
+    if weight_ho is not None or x.ndim != 2:
+        raise Unwritable("with states that are projected")
+    x = w.op("unsqueeze", [x, w.ints([0])], [(x.dtype, [1, *x.shape])])
+    made = _sequence(w, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, mode, False, True)
+    return tuple(made[1 : 1 + len(w.types)])
 
 
 def _none(w: Writer) -> Value:
