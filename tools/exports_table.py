@@ -3,10 +3,10 @@
     python -m tools.exports_table                        # all of them
     python -m tools.exports_table --only resnet gpt      # those whose names begin so
 
-Each network is run as dynamic code, as its captured graph, as a static program, and saved and loaded, at two sizes where
-sizes are open; with onnxruntime installed also as ONNX; and where the environment variable BIREME_PADDLE_PYTHON names an
-interpreter that has paddlepaddle, written in its format and run by it. A cell is the largest difference from dynamic code,
-relative to the largest value.
+Each network is run as dynamic code, as its captured graph, as a static program, and saved and loaded, at two sizes
+where sizes are open; with onnxruntime installed also as ONNX; and where the environment variable BIREME_PADDLE_PYTHON
+names an interpreter that has paddlepaddle, written in its format and run by it. A cell is the largest difference from
+dynamic code, relative to the largest value.
 """
 
 from __future__ import annotations

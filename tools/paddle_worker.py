@@ -1,4 +1,4 @@
-"""Runs models in an interpreter that has paddlepaddle: each line of stdin names a model, a file of inputs and one to write.
+"""Runs models in an interpreter that has paddlepaddle: a line of stdin names a model, a file of inputs and one of outputs.
 
 An answer is a line of JSON: {} or {"error": "..."}.
 """

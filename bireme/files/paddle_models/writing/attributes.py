@@ -35,8 +35,10 @@ conv2d strides:ii paddings:ii padding_algorithm:s dilations:ii groups:i data_for
 depthwise_conv2d strides:ii paddings:ii padding_algorithm:s groups:i dilations:ii data_format:s
 conv3d strides:ii paddings:ii padding_algorithm:s groups:i dilations:ii data_format:s
 conv2d_transpose strides:ii paddings:ii output_padding:ii padding_algorithm:s groups:i dilations:ii data_format:s
-depthwise_conv2d_transpose strides:ii paddings:ii output_padding:ii padding_algorithm:s groups:i dilations:ii data_format:s
-conv3d_transpose strides:ii paddings:ii output_padding:ii output_size:ii padding_algorithm:s groups:i dilations:ii data_format:s
+depthwise_conv2d_transpose strides:ii paddings:ii output_padding:ii padding_algorithm:s groups:i dilations:ii
+  data_format:s
+conv3d_transpose strides:ii paddings:ii output_padding:ii output_size:ii padding_algorithm:s groups:i dilations:ii
+  data_format:s
 create_array dtype:dtype
 cross axis:i
 cross_entropy_with_softmax soft_label:b use_softmax:b=true numeric_stable_mode:b=true ignore_index:i axis:i
@@ -95,8 +97,10 @@ pad paddings:ii
 pad3d mode:s pad_value:f data_format:s
 pixel_shuffle upscale_factor:i data_format:s
 pixel_unshuffle downscale_factor:i data_format:s
-pool2d strides:ll paddings:ll ceil_mode:b exclusive:b data_format:s pooling_type:s global_pooling:b=false adaptive:b padding_algorithm:s
-pool3d kernel_size:ll strides:ll paddings:ll ceil_mode:b exclusive:b data_format:s pooling_type:s global_pooling:b=false adaptive:b padding_algorithm:s
+pool2d strides:ll paddings:ll ceil_mode:b exclusive:b data_format:s pooling_type:s global_pooling:b=false
+  adaptive:b padding_algorithm:s
+pool3d kernel_size:ll strides:ll paddings:ll ceil_mode:b exclusive:b data_format:s pooling_type:s
+  global_pooling:b=false adaptive:b padding_algorithm:s
 pow y:f
 prelu data_format:s mode:s
 prod keepdim:b reduce_all:b
@@ -134,7 +138,8 @@ triu diagonal:i
 unbind axis:i
 unfold kernel_sizes:ii strides:ii paddings:ii dilations:ii
 unpool ksize:ii strides:ii padding:ii data_format:s
-yolo_box anchors:ii class_num:i conf_thresh:f downsample_ratio:i clip_bbox:b scale_x_y:f iou_aware:b iou_aware_factor:f
+yolo_box anchors:ii class_num:i conf_thresh:f downsample_ratio:i clip_bbox:b scale_x_y:f iou_aware:b
+  iou_aware_factor:f
 """
 
 _PLACES = {"cpu": [1, 0, ""], "none": [0, 0, ""]}
@@ -153,7 +158,7 @@ def _default(kind: str, text: str) -> Any:
 
 def _read() -> dict[str, list[tuple[str, str, Any]]]:
     found = {}
-    for line in _TEXT.split("\n"):
+    for line in _TEXT.replace("\n  ", " ").split("\n"):
         if line:
             kind, *words = line.split(" ")
             each = [(word.partition(":")[0], *word.partition(":")[2].partition("=")[::2]) for word in words]

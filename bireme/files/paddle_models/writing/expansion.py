@@ -91,7 +91,7 @@ class Expansion:
         """Record what the body of a composite calls; its result."""
         if not hasattr(made, "inplace_rule") or hasattr(made, "grad"):
             raise Unwritable("")
-        variable.strict.append(_Asked)
+        variable.strict.asked = _Asked
         try:
             return mapped(symbol_of, made.call(bound))
         except _Asked:
@@ -99,4 +99,4 @@ class Expansion:
         except errors.TELLING as e:
             raise Unwritable(f"as it is called here ({str(e).splitlines()[0]})") from None
         finally:
-            variable.strict.pop()
+            variable.strict.asked = None

@@ -17,8 +17,8 @@ def save(model: Model, path: str | os.PathLike) -> None:
     """Write a model as Paddle does, so that ``paddle.jit.load`` and ``paddle.inference`` load it.
 
     Two files are written: the program, ``path + '.json'`` (version 3 of the format), and the parameters,
-    ``path + '.pdiparams'``. Calls of public functions become operations of Paddle's; a function that has none is written
-    as what it calls. Unknown sizes stay unknown.
+    ``path + '.pdiparams'``. Calls of public functions become operations of Paddle's; a function that has none is
+    written as what it calls. Unknown sizes stay unknown.
 
     Args:
         model: A ``Model``: the graph of a layer, as ``jit.save`` captures it.

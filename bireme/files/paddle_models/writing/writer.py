@@ -19,7 +19,15 @@ from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.paddle_models.writing import expansion
 from bireme.files.paddle_models.writing.attributes import ATTRIBUTES, MISSING
-from bireme.files.paddle_models.writing.values import Unwritable, Value, array_type, attribute, flags, known_dtype, type_of
+from bireme.files.paddle_models.writing.values import (
+    Unwritable,
+    Value,
+    array_type,
+    attribute,
+    flags,
+    known_dtype,
+    type_of,
+)
 from bireme.files.program_files import name_of
 
 ROWS: dict[str, Callable] = {}  # by the name of a call: how it is written
@@ -71,13 +79,12 @@ class Writer:
             try:
                 value = self.value(x)
             except Unwritable as e:
-                raise errors.bad(self.where, "a program whose outputs are computed", described=f"an output {e}") from None
+                raise self.refused(f"an output {e}") from None
             if value.items is not None:
-                raise errors.bad(self.where, "a program whose outputs are tensors", described="a list of tensors")
+                raise self.refused("an output that is a list which a loop changes")
             if value in given or value.key in {v.key for v in self.held.values()}:
                 value = self.op("assign", [value], [value.type])
-            made = self.op("fetch", [value], [value.type], name=f"fetch_name_{col}", col=col)
-            del made
+            self.op("fetch", [value], [value.type], name=f"fetch_name_{col}", col=col)
             self.ops[-1]["OA"].insert(0, flags("persistable", [True]))
         block = {"#": "block_0", "args": [], "ops": [*self.parameters, *self.ops]}
         head = {"magic": "pir", "trainable": True, "version": 3}
@@ -102,12 +109,12 @@ class Writer:
             else:
                 made = self.called(name, operation)
         except Unwritable as e:
-            said = str(e)
-            raise errors.failure(
-                f"{self.where}: {operation.type}{' ' if said else ''}{said} cannot be written in Paddle's format",
-                kind=NotImplementedError, pos=operation.pos,
-            ) from None  # fmt: skip
+            raise self.refused(f"{operation.type} {e}".strip(), operation.pos) from None
         together(self.keep, [operation.results, made])
+
+    def refused(self, what: str, pos: Any = None) -> Exception:
+        said = f"{self.where}: {what} cannot be written in Paddle's format"
+        return errors.failure(said, kind=NotImplementedError, pos=pos)
 
     def called(self, name: str, operation: Operation) -> Any:
         """Write the call of a function: by its row, or by what its body calls."""
@@ -191,7 +198,7 @@ class Writer:
             return x
         if isinstance(x, Symbol):
             if x not in self.env:
-                raise Unwritable("which uses what only gradients need, or a list as it was before it changed")
+                raise Unwritable("of what only gradients need, or of a list as it was before it changed")
             return self.env[x]
         if id(x) not in self.held:
             self.held[id(x)] = self.parameter(x)
@@ -310,6 +317,22 @@ class Writer:
 
     # ------------------------------------------------------------ what rows share
 
+    def expanded(self, values: list[Value]) -> list[Value]:
+        """Values as ones of one shape, for operations that do not broadcast."""
+        shape = broadcast(*[v.shape for v in values])
+        if all(same_shape(v.shape, shape) for v in values):
+            return values
+        for axis in range(1, len(shape) + 1):
+            unknown = [v.shape[-axis] for v in values if v.ndim >= axis and isinstance(v.shape[-axis], Dim)]
+            if unknown and not all(same_size(n, shape[-axis]) for n in unknown):
+                # any of them may be 1
+                kinds = [v.dtype for v in values]
+                cast = [self.cast(v, kinds[-1]) for v in values]
+                made = self.spread(self.op("broadcast_tensors", [cast], [[(kinds[-1], shape)] * len(values)]))
+                return [self.cast(v, kind) for v, kind in zip(made, kinds, strict=True)]
+        sizes = self.ints(shape)
+        return [v if same_shape(v.shape, shape) else self.op("expand", [v, sizes], [(v.dtype, shape)]) for v in values]
+
     def cast(self, x: Value, dtype: str) -> Value:
         """The value in another dtype."""
         return x if x.dtype == dtype else self.op("cast", [x], [(dtype, x.shape)], dtype=dtype)
@@ -355,6 +378,18 @@ def broadcast(*shapes: list[int]) -> list[int]:
         unknown = [n for n in each if isinstance(n, Dim) or n < 0]
         found.append(known[0] if known else unknown[0] if unknown else each[0])
     return found
+
+
+def same_size(one: Any, other: Any) -> bool:
+    """Whether two sizes are known to be the same."""
+    if isinstance(one, Dim) or isinstance(other, Dim):
+        return isinstance(one, Dim) and isinstance(other, Dim) and one.how == other.how
+    return one == other
+
+
+def same_shape(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two shapes are known to be the same."""
+    return len(one) == len(other) and all(map(same_size, one, other))
 
 
 def common(x: Any, y: Any) -> str:

@@ -1,7 +1,7 @@
 """Rows of branches and loops, and of lists that loops build.
 
-A list is an array of tensors in the file, which is changed where it is: a list that was appended to is not there any more,
-and whoever reads it is told so.
+A list is an array of tensors in the file, which is changed where it is: a list that was appended to is not there any
+more, and whoever reads it is told so.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from bireme.files.paddle_models.writing.writer import Writer, row
 
 @row("branch")
 def _branch(w: Writer, operation: Operation) -> Any:
-    call, pred = operation.call, w.value(operation.args[0])
-    symbols = list(operation.results)
-    return _choice(w, pred, call.blocks, call.keys, symbols)
+    call: Any = operation.call
+    return _choice(w, w.value(operation.args[0]), call.blocks, call.keys, list(operation.results))
 
 
 def _choice(w: Writer, pred: Value, blocks: list[Block], keys: Any, symbols: list[Symbol]) -> list[Any]:
@@ -55,7 +54,7 @@ def _choice(w: Writer, pred: Value, blocks: list[Block], keys: Any, symbols: lis
     tensors = iter([made] if isinstance(made, Value) else made)
     found = []
     for i, is_list in enumerate(lists):
-        if is_list and held[0][i].key != held[1][i].key:
+        if is_list and _key(held[0][i]) != _key(held[1][i]):
             raise Unwritable("whose branches give different lists")
         found.append(held[0][i] if is_list else next(tensors))
     return found
@@ -82,10 +81,13 @@ def _results(w: Writer, block: Block, symbols: list[Symbol]) -> list[Any]:
     return [_fitting(w, x, s) for x, s in zip(block.results, symbols, strict=True)]
 
 
-def _fitting(w: Writer, x: Any, like: Symbol) -> Value:
-    """A result of a block in the dtype that it is declared with; zeros for what nobody reads."""
+def _fitting(w: Writer, x: Any, like: Symbol) -> Any:
+    """A result of a block in the dtype that it is declared with; zeros for what nobody reads.
+
+    None for a list as it was before it changed: only reading it is wrong.
+    """
     if like.samples[0].items is not None:
-        return w.value(x) if isinstance(x, Symbol) else w.array()
+        return w.env.get(x) if isinstance(x, Symbol) else w.array()
     if x is None:
         return w.full([1 if isinstance(n, Dim) else n for n in like.shape], 0, like.dtype.name)
     if isinstance(x, (bool, int, float)):
@@ -97,14 +99,14 @@ def _fitting(w: Writer, x: Any, like: Symbol) -> Value:
 
 @row("loop")
 def _loop(w: Writer, operation: Operation) -> Any:
-    loop, start = operation.call, operation.args[0]
-    symbols = list(operation.results)
+    loop: Any = operation.call
+    start, symbols = operation.args[0], list(operation.results)
     inputs = loop.step.inputs
     lists = [s.samples[0].items is not None for s in inputs]
     begin = [_fitting(w, x, s) for x, s in zip(start, inputs, strict=True)]
 
     def asked(values: list[Value]) -> Value:
-        w.env.update(zip(loop.test.inputs, values, strict=True))
+        w.env.update([(s, x) for s, x in zip(loop.test.inputs, values, strict=True) if x is not None])
         w.operations(loop.test.operations)
         found = w.cast(w.value(loop.test.results[0]), "bool")
         return w.reshape(found, []) if found.shape else found
@@ -123,20 +125,25 @@ def _loop(w: Writer, operation: Operation) -> Any:
         args.append({"#": -w.arguments, "TT": w.type_of(s.dtype.name, s.shape)})
 
     def body() -> list[Any]:
-        w.env.update(zip(inputs, given, strict=True))
+        w.env.update([(s, x) for s, x in zip(inputs, given, strict=True) if x is not None])
         made = _results(w, loop.step, symbols)
         return [asked(made), *made]
 
     made, region = _region(w, body, [False, *lists], args)
-    for x, y, is_list in zip(begin, made[1:], lists, strict=True):
-        if is_list and x.key != y.key:
+    for i, (x, y) in enumerate(zip(begin, made[1:], strict=True)):
+        if lists[i] and y is not None and _key(x) != y.key:
             raise Unwritable("in which a list becomes another one")
+        begin[i] = None if lists[i] and y is None else x
     tensors = [x for x, is_list in zip(begin, lists, strict=True) if not is_list]
     types = [(s.dtype.name, s.shape) for s, is_list in zip(symbols, lists, strict=True) if not is_list]
     results = w.op("while", [condition, *tensors], types)
     w.ops[-1]["regions"] = [region]
     found = iter([results] if isinstance(results, Value) else results)
     return [x if is_list else next(found) for x, is_list in zip(begin, lists, strict=True)]
+
+
+def _key(x: Value | None) -> int:
+    return 0 if x is None else x.key
 
 
 # ---------------------------------------------------------------- lists

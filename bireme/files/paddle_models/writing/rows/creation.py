@@ -16,7 +16,7 @@ from bireme.files.paddle_models.writing.writer import Writer, row
 
 def filled(w: Writer, shape: Any, value: Any) -> Value:
     """A tensor of one number, of the type of the result."""
-    dtype, known = w.types[0]
+    dtype, _ = w.types[0]
     shape = shape if isinstance(shape, Value) else list(shape) if isinstance(shape, (list, tuple)) else [shape]
     if isinstance(shape, Value) or isinstance(value, (Value, Dim)) or any(isinstance(n, (Dim, Value)) for n in shape):
         return w.op("full_with_tensor", [w.number(value, dtype, [1]), w.ints(shape)], dtype=dtype)

@@ -42,24 +42,11 @@ def arithmetic(names: str, kind: str | None = None) -> None:
         row(name)(write)
 
 
-def expanded(w: Writer, values: list[Value]) -> list[Value]:
-    """Values as ones of one shape, for operations that do not broadcast."""
-    shape = broadcast(*[v.shape for v in values])
-    sizes: Value | None = None
-    found = []
-    for v in values:
-        if _differs(v.shape, shape):
-            sizes = sizes or w.ints(shape)
-            v = w.op("expand", [v, sizes], [(v.dtype, shape)])
-        found.append(v)
-    return found
-
-
 @row("atan2 nextafter copysign")
 def _paired(w: Writer, x: Value, y: Value) -> Value:
     dtype = w.types[0][0]
     name = w.name
-    return w.op(name, expanded(w, [w.cast(x, dtype), w.cast(y, dtype)]))
+    return w.op(name, w.expanded([w.cast(x, dtype), w.cast(y, dtype)]))
 
 
 @row("real conj imag")
@@ -102,9 +89,7 @@ arithmetic(
 arithmetic("quotient divide", "divide")
 arithmetic("mul", "multiply")
 arithmetic("power power_const", "elementwise_pow")
-comparing(
-    "equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or logical_xor"
-)
+comparing("equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or logical_xor")
 
 
 @row("logical_not")
@@ -156,11 +141,9 @@ def _logit(w: Writer, x: Value, eps: Any = None) -> Value:
 
 @row("clip clip_number")
 def _clip(w: Writer, x: Value, min: Any = None, max: Any = None) -> Value:
-    ends = {"min": min, "max": max}
-    low, high = _limits(x.dtype)
-    low = w.number(ends["min"] if ends["min"] is not None else low, x.dtype, [1])
-    high = w.number(ends["max"] if ends["max"] is not None else high, x.dtype, [1])
-    return w.op("clip", [x, low, high])
+    ends = (min, max)
+    given = [n if n is not None else end for n, end in zip(ends, _limits(x.dtype), strict=True)]
+    return w.op("clip", [x, *[w.number(n, x.dtype, [1]) for n in given]])
 
 
 def _limits(dtype: str) -> tuple[float, float]:
@@ -187,17 +170,11 @@ def _as_it_is(w: Writer, x: Value, *args: Any, **kwargs: Any) -> Value:
 def _where(w: Writer, condition: Value, x: Any = None, y: Any = None) -> Any:
     if x is None:
         found = w.op("nonzero", [condition], [("int64", [-1, condition.ndim])])
-        return tuple(
-            [w.slice(found, [1], [i], [i + 1], ("int64", [-1, 1])) for i in range(condition.ndim)]
-        )
+        return tuple([w.slice(found, [1], [i], [i + 1], ("int64", [-1, 1])) for i in range(condition.ndim)])
     dtype, shape = w.types[0]
     each = [w.cast(a, dtype) if isinstance(a, Value) else w.number(a, dtype) for a in (x, y)]
     shape = broadcast(condition.shape, each[0].shape, each[1].shape)
-    return w.op("where", expanded(w, [condition, *each]), [(dtype, shape)])
-
-
-def _differs(one: list[int], other: list[int]) -> bool:
-    return len(one) != len(other) or any(a is not b and not (type(a) is type(b) is int and a == b) for a, b in zip(one, other))
+    return w.op("where", w.expanded([condition, *each]), [(dtype, shape)])
 
 
 @row("masked_fill")
@@ -222,7 +199,7 @@ def _prelu(w: Writer, x: Value, weight: Value, data_format: str = "NCHW") -> Val
 def _hypot(w: Writer, x: Value, y: Value) -> Value:
     dtype = w.types[0][0]
     both = [w.binary("multiply", a, a, dtype) for a in (w.cast(x, dtype), w.cast(y, dtype))]
-    return w.op("sqrt", [w.binary("add", *both)])
+    return w.op("sqrt", [w.binary("add", both[0], both[1])])
 
 
 @row("add_n sum_of")

@@ -12,7 +12,7 @@ from bireme.core.program.variable import Dim
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.paddle_models.writing.rows.reductions import one
 from bireme.files.paddle_models.writing.values import Unwritable, Value
-from bireme.files.paddle_models.writing.writer import Writer, broadcast, row
+from bireme.files.paddle_models.writing.writer import Writer, broadcast, row, same_shape
 
 FAR = 2**31 - 1  # an end beyond every size
 
@@ -76,7 +76,7 @@ def _getitem(w: Writer, x: Value, index: Any) -> Value:
         else:
             raise Unwritable("with such an index")
         axis += 1
-    if picked and (new or removed and len(picked) > 1):
+    if picked and (new or (removed and len(picked) > 1)):
         raise Unwritable("with tensors and other entries as index")
     if axes:
         x = _part(w, x, axes, starts, ends, strides, removed, None if picked or new else shape)
@@ -124,16 +124,16 @@ def _picked(w: Writer, x: Value, picked: list[tuple[int, Value]], shape: list[in
             raise Unwritable("with a mask after other entries")
         found = w.op("nonzero", [mask], [("int64", [-1, mask.ndim])])
         return w.op("gather_nd", [x, found], [(x.dtype, shape)])
-    if any(i.dtype == "bool" for _, i in picked) or [a for a, _ in picked] != list(
-        range(first, first + len(picked))
-    ):
+    if any(i.dtype == "bool" for _, i in picked) or [a for a, _ in picked] != list(range(first, first + len(picked))):
         raise Unwritable("with tensors that are not beside each other as index")
     sizes = [x.shape[a] for a, _ in picked]
     each = [_counted(w, i, n) for (_, i), n in zip(picked, sizes, strict=True)]
     if len(each) == 1 and each[0].ndim == 1:
         return w.op("gather", [x, each[0], w.full([1], first, "int64")], [(x.dtype, shape)])
     common = broadcast(*[i.shape for i in each])
-    flat = [w.op("expand", [i, w.ints(common)], [("int64", common)]) if i.shape != common else i for i in each]
+    flat = [
+        w.op("expand", [i, w.ints(common)], [("int64", common)]) if not same_shape(i.shape, common) else i for i in each
+    ]
     together = w.op("stack", [flat], [("int64", [*common, len(flat)])], axis=len(common))
     if first == 0:
         return w.op("gather_nd", [x, together], [(x.dtype, shape)])
@@ -156,7 +156,9 @@ def _setitem(w: Writer, x: Value, index: Any, value: Any) -> Value:
     axes, starts, ends, steps, removed = [], [], [], [], []
     entries = _entries(w, x, index)
     if len(entries) == 1 and _is_mask(entries[0]) and not isinstance(value, Value) and entries[0].ndim == x.ndim:
-        return w.op("where", [entries[0], w.op("full_like", [x, w.number(value, x.dtype, [1])], [x.type], dtype=x.dtype), x])
+        return w.op(
+            "where", [entries[0], w.op("full_like", [x, w.number(value, x.dtype, [1])], [x.type], dtype=x.dtype), x]
+        )
     for axis, i in enumerate(entries):
         if isinstance(i, slice):
             if (i.start, i.stop, i.step) == (None, None, None):
@@ -165,7 +167,7 @@ def _setitem(w: Writer, x: Value, index: Any, value: Any) -> Value:
             if isinstance(step, Value) or step < 1:
                 raise Unwritable("with such a step")
             start, end = 0 if i.start is None else i.start, FAR if i.stop is None else i.stop
-        elif isinstance(i, int) and not isinstance(i, bool) or (isinstance(i, Value) and not i.ndim):
+        elif (isinstance(i, int) and not isinstance(i, bool)) or (isinstance(i, Value) and not i.ndim):
             step, start, end = 1, i, _after(w, i)
             removed.append(axis)
         else:
@@ -194,8 +196,10 @@ def _strided_slice(w: Writer, x: Value, axes: Any, starts: Any, ends: Any, strid
 
 @row("gather")
 def _gather(w: Writer, x: Value, index: Value, axis: Any = None) -> Value:
-    at = w.number(0 if axis is None else axis, "int64", [1]) if not isinstance(axis, int) else w.full(
-        [1], one(axis, x), "int64"
+    at = (
+        w.number(0 if axis is None else axis, "int64", [1])
+        if not isinstance(axis, int)
+        else w.full([1], one(axis, x), "int64")
     )
     return w.op("gather", [x, index, at])
 
@@ -218,18 +222,24 @@ def _index_sample(w: Writer, x: Value, index: Value) -> Value:
 @row("take_along_axis")
 def _take_along_axis(w: Writer, arr: Value, indices: Value, axis: int, broadcast: bool = True) -> Value:
     at = one(axis, arr)
-    if broadcast:
-        sizes = [n if i == at else m for i, (n, m) in enumerate(zip(indices.shape, arr.shape, strict=True))]
-        if not _alike(sizes, indices.shape):
-            indices = w.op("expand", [indices, w.ints(sizes)], [(indices.dtype, sizes)])
+    indices = _along(w, arr, indices, at) if broadcast else indices
     if arr.dtype == "bool":  # which the operation does not take
         found = w.op("take_along_axis", [w.cast(arr, "int32"), indices], [("int32", w.types[0][1])], axis=at)
         return w.cast(found, "bool")
     return w.op("take_along_axis", [arr, indices], axis=at)
 
 
-def _alike(one: list[Any], other: list[Any]) -> bool:
-    return all(a is b or (type(a) is type(b) is int and a == b) for a, b in zip(one, other, strict=True))
+def _along(w: Writer, arr: Value, indices: Value, at: int) -> Value:
+    """Indices that are as large as the array along all other axes, unless they are larger than it along one."""
+    sizes = [n if i == at else m for i, (n, m) in enumerate(zip(indices.shape, arr.shape, strict=True))]
+    if same_shape(sizes, indices.shape):
+        return indices
+    pairs = [(n, m) for n, m in zip(indices.shape, arr.shape, strict=True) if not isinstance(n, Dim)]
+    if any(n > m for n, m in pairs if not isinstance(m, Dim)):
+        return indices
+    if isinstance(indices.shape[at], Dim) or (isinstance(arr.shape[at], Dim) and indices.shape[at] > 1):
+        raise Unwritable("with a size along its axis that is unknown")
+    return w.op("expand", [indices, w.ints(sizes)], [(indices.dtype, sizes)])
 
 
 @row("put_along_axis")
@@ -237,12 +247,9 @@ def _put_along_axis(
     w: Writer, arr: Value, indices: Value, values: Any, axis: int, reduce: str = "assign", include_self: bool = True,
     broadcast: bool = True,
 ) -> Value:  # fmt: skip
-    if broadcast and not _alike(indices.shape, arr.shape):
-        at = one(axis, arr)
-        sizes = [n if i == at else m for i, (n, m) in enumerate(zip(indices.shape, arr.shape, strict=True))]
-        indices = w.op("expand", [indices, w.ints(sizes)], [(indices.dtype, sizes)])
+    indices = _along(w, arr, indices, one(axis, arr)) if broadcast else indices
     value = values if isinstance(values, Value) else w.number(values, arr.dtype)
-    if not value.ndim or not _alike(value.shape, indices.shape):
+    if not value.ndim or not same_shape(value.shape, indices.shape):
         value = w.op("expand", [value, w.ints(indices.shape)], [(arr.dtype, indices.shape)])
     if not include_self and reduce != "assign":
         raise Unwritable("with include_self=False")

@@ -9,7 +9,7 @@ from bireme.core.program.variable import Dim
 from bireme.files.paddle_models.writing.rows.creation import filled
 from bireme.files.paddle_models.writing.rows.reductions import one
 from bireme.files.paddle_models.writing.values import Unwritable, Value
-from bireme.files.paddle_models.writing.writer import Writer, broadcast, row
+from bireme.files.paddle_models.writing.writer import Writer, broadcast, row, same_size
 
 # ---------------------------------------------------------------- products
 
@@ -83,20 +83,19 @@ def _einsum(w: Writer, equation: str, *operands: Any) -> Value:
 
 @row("einsum_of")
 def _einsum_of(w: Writer, operands: list[Value], terms: Any, labels: Any) -> Value:
-    """Labels of operands and of the result may be numbers."""
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-    def told(term: Any) -> str:
-        return "".join([c if isinstance(c, str) else letters[c] for c in term])
-
     sizes: dict[Any, Any] = {}
     for x, term in zip(operands, terms, strict=True):
         for n, c in zip(x.shape, term, strict=True):
-            if type(sizes.setdefault(c, n)) is int and type(n) is int and sizes[c] != n:
+            known = sizes.setdefault(c, n)
+            # sizes that are unknown are checked when the file is run
+            if not same_size(known, n) and not isinstance(known, Dim) and not isinstance(n, Dim):
                 raise Unwritable("that broadcasts")
+    letters = {c: chr(ord("a") + i) for i, c in enumerate(sizes)}  # the operation knows no capital ones
+    told = ["".join([letters[c] for c in term]) for term in (*terms, labels)]
     types = [x.type for x in operands]
-    equation = f"{','.join(map(told, terms))}->{told(labels)}"
-    return w.op("einsum", [list(operands)], [w.types[0], types, types], equation=equation)[0]
+    return w.op("einsum", [list(operands)], [w.types[0], types, types], equation=f"{','.join(told[:-1])}->{told[-1]}")[
+        0
+    ]
 
 
 @row("cholesky")
@@ -287,9 +286,7 @@ def _deform_conv2d(
 
 
 @row("unfold_columns")
-def _unfold(
-    w: Writer, x: Value, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1
-) -> Value:
+def _unfold(w: Writer, x: Value, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1) -> Value:
     pads = many(paddings, 2)
     return w.op(
         "unfold", [x], kernel_sizes=many(kernel_sizes, 2), strides=many(strides, 2), dilations=many(dilations, 2),
@@ -634,7 +631,13 @@ def _causal(w: Writer, scores: Value) -> Value:
 
 # ---------------------------------------------------------------- padding and resizing
 
-_RESIZE = {"linear": "linear", "bilinear": "bilinear", "trilinear": "trilinear", "bicubic": "bicubic", "nearest": "nearest"}
+_RESIZE = {
+    "linear": "linear",
+    "bilinear": "bilinear",
+    "trilinear": "trilinear",
+    "bicubic": "bicubic",
+    "nearest": "nearest",
+}
 
 
 @row("interpolate upsample")
@@ -664,7 +667,9 @@ def _interpolate(
     elif isinstance(scale_factor, Value):
         raise Unwritable("by a factor that is a tensor")
     else:
-        scales = [float(s) for s in ([scale_factor] * count if isinstance(scale_factor, (int, float)) else scale_factor)]
+        scales = [
+            float(s) for s in ([scale_factor] * count if isinstance(scale_factor, (int, float)) else scale_factor)
+        ]
         if not any(isinstance(n, Dim) for n in own):
             outs[3 - count :] = [int(n * s) for n, s in zip(own, scales, strict=True)]
     if mode == "nearest" and count == 3:
@@ -722,7 +727,7 @@ def _pad_of(w: Writer, x: Value, value: Any, widths: Any, mode: str) -> Value:
 
 def _pad_around(w: Writer, x: Value, widths: Any, mode: str) -> Value:
     """The last axes, as the operation for volumes takes them: from the last to the first."""
-    if x.ndim > 5 or any(n for pair in widths[: x.ndim - 3] for n in pair) or not 3 <= x.ndim:
+    if x.ndim > 5 or any(n for pair in widths[: x.ndim - 3] for n in pair) or not x.ndim >= 3:
         raise Unwritable(f"by {mode} along these axes")
     if any(n for pair in widths[:2] for n in pair):
         raise Unwritable(f"by {mode} along these axes")
