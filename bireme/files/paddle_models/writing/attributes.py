@@ -27,6 +27,8 @@ linear_interp data_format:s out_d:i out_h:i out_w:i scale:ff interp_method:s ali
 nearest_interp data_format:s out_d:i out_h:i out_w:i scale:ff interp_method:s align_corners:b align_mode:i
 trilinear_interp data_format:s out_d:i out_h:i out_w:i scale:ff interp_method:s align_corners:b align_mode:i
 box_coder code_type:s box_normalized:b axis:i variance:ff
+bitwise_left_shift is_arithmetic:b
+bitwise_right_shift is_arithmetic:b
 cast dtype:dtype
 celu alpha:f
 channel_shuffle groups:i data_format:s
@@ -42,6 +44,8 @@ conv3d_transpose strides:ii paddings:ii output_padding:ii output_size:ii padding
 create_array dtype:dtype
 cross axis:i
 cross_entropy_with_softmax soft_label:b use_softmax:b=true numeric_stable_mode:b=true ignore_index:i axis:i
+cummax axis:i dtype:dtype
+cummin axis:i dtype:dtype
 cumprod dim:i exclusive:b=false reverse:b=false
 cumsum flatten:b exclusive:b=false reverse:b=false
 data name:s shape:ints dtype:dtype place:place=none
@@ -57,6 +61,9 @@ embedding padding_idx:l sparse:b=false
 expand_as target_shape:ll
 eye dtype:dtype place:place=none
 fetch name:s col:i
+fft_c2c axes:ll normalization:s forward:b
+fft_c2r axes:ll normalization:s forward:b last_dim_size:l
+fft_r2c axes:ll normalization:s forward:b onesided:b=true
 flatten start_axis:i stop_axis:i
 flip axis:ii
 fold output_sizes:ii kernel_sizes:ii strides:ii paddings:ii dilations:ii
@@ -71,13 +78,17 @@ group_norm epsilon:f groups:i data_format:s
 hardshrink threshold:f
 hardsigmoid slope:f offset:f
 hardtanh t_min:f t_max:f
+index_add axis:i
+index_put accumulate:b
 index_select axis:i
 instance_norm epsilon:f
 isclose equal_nan:b=false
+kldiv_loss reduction:s log_target:b
 kthvalue k:l axis:i keepdim:b
 layer_norm epsilon:f begin_norm_axis:i
 leaky_relu negative_slope:f
 linspace dtype:dtype place:place=none
+log_loss epsilon:f
 log_softmax axis:i
 logcumsumexp axis:i flatten:b exclusive:b=false reverse:b=false
 logit eps:f
@@ -97,6 +108,7 @@ pad paddings:ii
 pad3d mode:s pad_value:f data_format:s
 pixel_shuffle upscale_factor:i data_format:s
 pixel_unshuffle downscale_factor:i data_format:s
+polygamma n:i
 pool2d strides:ll paddings:ll ceil_mode:b exclusive:b data_format:s pooling_type:s global_pooling:b=false
   adaptive:b padding_algorithm:s
 pool3d kernel_size:ll strides:ll paddings:ll ceil_mode:b exclusive:b data_format:s pooling_type:s
@@ -133,6 +145,7 @@ thresholded_relu threshold:f value:f
 topk axis:i largest:b sorted:b
 trace offset:i axis1:i axis2:i
 transpose perm:ii
+triangular_solve upper:b transpose:b unitriangular:b
 tril diagonal:i
 triu diagonal:i
 unbind axis:i

@@ -89,6 +89,11 @@ def _eye(w: Writer, num_rows: Any, num_columns: Any = None, **options: Any) -> V
     return w.op("eye", [w.number(n, "int32", [1]) for n in sizes], dtype=w.types[0][0])
 
 
+@row("eye_of")
+def _eye_of(w: Writer, num_rows: Any, num_columns: Any, dtype: Any) -> Value:
+    return _eye(w, num_rows, num_columns)
+
+
 @row("to_tensor as_tensor")
 def _to_tensor(w: Writer, data: Any, **options: Any) -> Value:
     dtype, shape = w.types[0]

@@ -104,6 +104,33 @@ def _pow(w: Writer, x: Any, y: Any) -> Value:
     return w.binary("elementwise_pow", x, y, w.types[0][0])
 
 
+@row("increment")
+def _increment(w: Writer, x: Value, value: Any = 1.0) -> Value:
+    return w.binary("add", x, value, x.dtype)
+
+
+@row("bitwise_left_shift bitwise_right_shift")
+def _shift(w: Writer, x: Any, y: Any, is_arithmetic: bool = True) -> Value:
+    dtype = w.types[0][0]
+    both = [w.cast(a, dtype) if isinstance(a, Value) else w.number(a, dtype) for a in (x, y)]
+    return w.op(w.name, both, is_arithmetic=is_arithmetic)
+
+
+@row("equal_all")
+def _equal_all(w: Writer, x: Value, y: Value) -> Value:
+    return w.op("equal_all", [x, y])
+
+
+@row("frac")
+def _frac(w: Writer, x: Value) -> Value:
+    return w.op("subtract", [x, w.op("trunc", [x], [x.type])])
+
+
+@row("polygamma")
+def _polygamma(w: Writer, x: Value, n: int) -> Value:
+    return w.op("polygamma", [w.cast(x, w.types[0][0])], n=n)
+
+
 @row("neg")
 def _neg(w: Writer, x: Value) -> Value:
     return _scaled(w, x, -1.0, 0.0)

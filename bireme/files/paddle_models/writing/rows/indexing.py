@@ -271,6 +271,23 @@ def _masked_select(w: Writer, x: Value, mask: Value) -> Value:
     return w.op("masked_select", [x, mask])
 
 
+@row("nonzero_of")
+def _nonzero_of(w: Writer, x: Value) -> Value:
+    return w.op("nonzero", [x])
+
+
+@row("index_add")
+def _index_add(w: Writer, x: Value, index: Value, axis: int, value: Value) -> Value:
+    return w.op("index_add", [x, index, value], axis=one(axis, x))
+
+
+@row("index_put")
+def _index_put(w: Writer, x: Value, indices: Any, value: Value, accumulate: bool = False) -> Value:
+    if any(i.dtype == "bool" for i in indices):
+        raise Unwritable("with masks")
+    return w.op("index_put", [x, list(indices), value], accumulate=accumulate)
+
+
 @row("nonzero")
 def _nonzero(w: Writer, x: Value, as_tuple: bool = False) -> Any:
     if not as_tuple:

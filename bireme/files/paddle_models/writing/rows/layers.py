@@ -98,21 +98,6 @@ def _einsum_of(w: Writer, operands: list[Value], terms: Any, labels: Any) -> Val
     ]
 
 
-@row("cholesky")
-def _cholesky(w: Writer, x: Value, upper: bool = False) -> Value:
-    return w.op("cholesky", [x], upper=upper)
-
-
-@row("inv")
-def _inv(w: Writer, x: Value) -> Value:
-    return w.op("inverse", [x])
-
-
-@row("det")
-def _det(w: Writer, x: Value) -> Value:
-    return w.op("det", [x])
-
-
 # ---------------------------------------------------------------- convolutions
 
 
@@ -474,6 +459,36 @@ def _layer_norm(
     return w.op("layer_norm", [x, *each], [x.type, stats, stats], epsilon=epsilon, begin_norm_axis=begin)[0]
 
 
+@row("layer_norm_of")
+def _layer_norm_of(w: Writer, x: Value, weight: Any, bias: Any, epsilon: Any, axes: Any) -> Value:
+    if [one(a, x) for a in axes] != list(range(x.ndim - len(axes), x.ndim)):
+        raise Unwritable("over other than the last axes")
+    return _layer_norm(w, x, [x.shape[a] for a in axes], weight, bias, _plain(epsilon))
+
+
+def _plain(x: Any) -> Any:
+    """A number that may come with its dtype."""
+    if isinstance(x, Value):
+        raise Unwritable("with a tensor as epsilon")
+    return x[1] if isinstance(x, tuple) else x
+
+
+@row("rms_norm_of")
+def _rms_norm_of(w: Writer, x: Value, weight: Any, bias: Any, epsilon: Any, axes: Any) -> Value:
+    places = [one(a, x) for a in axes]
+    kind = x.dtype if x.dtype in ("float32", "float64") else "float32"
+    wide = w.cast(x, kind)
+    kept = [1 if i in places else n for i, n in enumerate(x.shape)]
+    mean = w.op("mean", [w.op("square", [wide], [wide.type]), w.ints(places)], [(kind, kept)], keepdim=True)
+    mean = w.op("scale", [mean, w.full([1], 1.0, "float32")], [mean.type], bias=_plain(epsilon), bias_after_scale=True)
+    made = w.op("multiply", [wide, w.op("rsqrt", [mean], [mean.type])], [wide.type])
+    if weight is not None:
+        made = w.op("multiply", [made, w.cast(weight, kind)], [made.type])
+    if bias is not None:
+        made = w.op("add", [made, w.cast(bias, kind)], [made.type])
+    return w.cast(made, x.dtype)
+
+
 @row("group_norm")
 def _group_norm(
     w: Writer, x: Value, num_groups: int, epsilon: float = 1e-5, weight: Any = None, bias: Any = None,
@@ -563,6 +578,16 @@ def _attention(
     weights = attended(w, query, key, attn_mask, is_causal)
     v = _shared(w, w.transpose(value, [0, 2, 1, 3]), _groups(query, value), weights.shape[1])
     return w.transpose(product(w, weights, v), [0, 2, 1, 3])
+
+
+@row("flash_attention")
+def _flash_attention(
+    w: Writer, query: Value, key: Value, value: Value, dropout: float = 0.0, causal: bool = False,
+    return_softmax: bool = False, training: bool = True, softmax_scale: Any = None, **options: Any,
+) -> Any:  # fmt: skip
+    if return_softmax or softmax_scale is not None:
+        raise Unwritable("with options")
+    return _attention(w, query, key, value, None, dropout, causal, training), None
 
 
 @row("attention")

@@ -142,6 +142,18 @@ def _topk(w: Writer, x: Value, k: Any, axis: Any = None, largest: bool = True, s
     return w.op("topk", [x, w.number(k, "int32", [1])], axis=at, largest=largest, sorted=True)
 
 
+@row("topk_of")
+def _topk_of(w: Writer, x: Value, k: Any, axis: Any, largest: bool) -> Any:
+    return _topk(w, x, k, axis, largest)
+
+
+@row("cummax cummin")
+def _cumulative(w: Writer, x: Value, axis: Any = None, dtype: Any = "int64") -> Any:
+    if axis is None:
+        x = w.reshape(x, w.types[0][1], [-1])
+    return w.op(w.name, [x], axis=0 if axis is None else one(axis, x), dtype=w.types[1][0])
+
+
 @row("argsort")
 def _argsort(w: Writer, x: Value, axis: int = -1, descending: bool = False, stable: bool = False) -> Value:
     made = w.op("argsort", [x], [x.type, ("int64", x.shape)], axis=one(axis, x), descending=descending, stable=stable)

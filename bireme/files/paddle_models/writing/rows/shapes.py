@@ -19,6 +19,24 @@ def _reshape(w: Writer, x: Value, shape: Any = None, shape_or_dtype: Any = None)
     return w.op("reshape", [x, w.ints(wanted)])
 
 
+@row("ravel")
+def _ravel(w: Writer, input: Value) -> Value:
+    return w.op("reshape", [input, w.ints([-1])])
+
+
+@row("view_as")
+def _view_as(w: Writer, x: Value, other: Value) -> Value:
+    return w.op("reshape", [x, w.ints(other.shape)])
+
+
+@row("unflatten")
+def _unflatten(w: Writer, x: Value, axis: int, shape: Any) -> Value:
+    if isinstance(shape, Value):
+        raise Unwritable("with a tensor as shape")
+    at = one(axis, x)
+    return w.op("reshape", [x, w.ints([*x.shape[:at], *shape, *x.shape[at + 1 :]])])
+
+
 @row("flatten")
 def _flatten(w: Writer, x: Value, start_axis: int = 0, stop_axis: int = -1) -> Value:
     if not x.ndim:
