@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.util
 import json
 import os
 import subprocess
@@ -82,6 +83,19 @@ def program(network: Network, folder: Path) -> Callable[..., Any]:
 def loaded(network: Network, folder: Path) -> Callable[..., Any]:
     jit.save(network.layer, str(folder / network.name), network.specs)
     return jit.load(str(folder / network.name))
+
+
+if importlib.util.find_spec("onnxruntime") is not None:
+
+    @form
+    def onnx(network: Network, folder: Path) -> Callable[..., Any]:
+        import onnxruntime
+
+        path = str(folder / network.name)
+        bireme.onnx.export(network.layer, path, network.specs)
+        session = onnxruntime.InferenceSession(path + ".onnx", providers=["CPUExecutionProvider"])
+        names = [x.name for x in session.get_inputs()]
+        return lambda *given: session.run(None, dict(zip(names, [x.numpy() for x in leaves(list(given))])))
 
 
 def paddle(network: Network, folder: Path) -> Callable[..., Any]:

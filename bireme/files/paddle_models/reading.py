@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
-from bireme.core.program.model import Model
+from bireme.core.program.program_model import Model
 from bireme.files.paddle_models import parameters, pir_json, program_desc
 from bireme.files.paddle_models.graph import MAX_FILE, Graph
 from bireme.files.paddle_models.translate import translate

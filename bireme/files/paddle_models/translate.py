@@ -13,8 +13,8 @@ from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
 from bireme.core.program import control_flow
 from bireme.core.program.building import Builder, into, suspended
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Variable, VariableList
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor

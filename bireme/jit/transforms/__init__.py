@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.model import Model
+from bireme.core.program.program_model import Model
 from bireme.jit.saving import TranslatedLayer, models_of
 from bireme.jit.transforms.batch_norm import fold_batch_norm
 from bireme.jit.transforms.common import common_subexpressions
@@ -50,7 +50,7 @@ def transform(
 
     Examples:
         >>> net = bireme.nn.Sequential(bireme.nn.Conv2D(1, 2, 3), bireme.nn.BatchNorm2D(2))
-        >>> net.eval()
+        >>> _ = net.eval()
         >>> smaller = bireme.jit.transforms.transform(net, input_spec=[bireme.static.InputSpec([None, 1, 8, 8])])
         >>> print(smaller.report[0])
         fold_batch_norm: folded batch_norm_1.tmp_0 = batch_norm of 1 into conv2d_0.tmp_0 = conv2d of 0

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
@@ -41,7 +41,7 @@ def fold_batch_norm(model: Model) -> list[str]:
         table[norm.makes[0]] = given["x"]
         lines.append(f"folded {told(norm)} into {told(first)}")
     outputs = {x for x in model.outputs if isinstance(x, Symbol)}
-    kept = []
+    kept: list[Operation] = []
     for operation in program.operations:
         if id(operation) in gone:
             if not outputs.intersection(operation.makes):
@@ -60,7 +60,9 @@ def _channels_last_agree(kind: str, own: dict[str, Any], norm: dict[str, Any]) -
     """Whether the normalized channels are those that the weights make."""
     if kind == "linear":
         return norm["data_format"] in ("NC", "NCL", "NLC") and own["weight"].ndim == 2
-    return own["data_format"] == norm["data_format"] or own["data_format"].startswith("NC") == norm["data_format"].startswith("NC")
+    return own["data_format"] == norm["data_format"] or own["data_format"].startswith("NC") == norm[
+        "data_format"
+    ].startswith("NC")
 
 
 def _folded(operation: Operation, own: dict[str, Any], norm: dict[str, Any]) -> Operation:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit.transforms.editing import is_pure, replaced, told
@@ -35,7 +35,9 @@ def common_subexpressions(model: Model) -> list[str]:
 
 def _key(operation: Operation) -> Any:
     """What two calls have in common that give the same."""
-    return repr((id(operation.call), id(operation.policy), operation.grad, mapped(_told, (operation.args, operation.kwargs))))
+    return repr(
+        (id(operation.call), id(operation.policy), operation.grad, mapped(_told, (operation.args, operation.kwargs)))
+    )
 
 
 def _told(x: Any) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 
 from bireme.core.program import running
 from bireme.core.program.building import suspended
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation, leaves
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.parameter import Parameter
@@ -19,7 +19,8 @@ MOST = 1 << 20  # elements of a result that is kept: a larger one would make the
 
 def constant_folding(model: Model) -> list[str]:
     """Compute operations on constants now."""
-    program, table = model.program, {}
+    program = model.program
+    table: dict[Symbol, Any] = {}
     kept: list[Operation] = []
     lines = []
     outputs = {x for x in model.outputs if isinstance(x, Symbol)}
@@ -44,5 +45,5 @@ def _computed(operation: Operation) -> dict[Symbol, Tensor] | None:
             return None
     env: dict[Symbol, Any] = {}
     with suspended(), no_grad():
-        running.make([operation], env, lambda t: t)
+        running.make([running.Step(operation)], env, lambda t: t)
     return env if all(isinstance(t, Tensor) and t.size <= MOST for t in env.values()) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.core.program.model import Model
+from bireme.core.program.program_model import Model
 from bireme.jit.transforms.editing import told
 
 

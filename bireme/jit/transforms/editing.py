@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.core.program import methods
 from bireme.core.program.control_flow import Block, Branch, Loop
 from bireme.core.program.program import Operation, mapped
 from bireme.core.program.variable import Symbol
@@ -59,7 +60,8 @@ def is_pure(operation: Operation) -> bool:
     """Whether an operation is known by its arguments alone: it draws no random numbers, and changes and reads no state."""
     made = getattr(operation.call, "op", None)
     if made is None:
-        return operation.call is Tensor.__getitem__ and not any(_is_state(x) for x in operation.reads)
+        is_method = not hasattr(operation.call, "labelled") and operation.call in methods.recorded()
+        return is_method and not any(_is_state(x) for x in operation.reads)
     draws = "random" in (made.body.__module__ or "") or made.name in DRAWING
     return operation.role == "forward" and not draws and not any(_is_state(x) for x in operation.reads)
 

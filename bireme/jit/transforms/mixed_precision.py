@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.declare import precision
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation
+from bireme.core.program.program_model import Model
 
 
 def mixed_precision(model: Model, dtype: str = "bfloat16", level: str = "O1") -> list[str]:

@@ -6,8 +6,8 @@ from itertools import groupby
 from typing import Any
 
 from bireme.core.program.control_flow import Block
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation
+from bireme.core.program.program_model import Model
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.fleet.recompute.recompute import recompute
 from bireme.jit.transforms.editing import readers
@@ -57,5 +57,3 @@ def recomputation(model: Model, depth: int = 1) -> list[str]:
         lines.append(f"{name}: {len(operations)} operations are computed again in the backward pass")
     program.operations = kept
     return lines
-
-
