@@ -16,8 +16,8 @@ from bireme import nn
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.program import building
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, leaves, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import symbol_of
 from bireme.files import paddle_models
 from bireme.files.paddle_models.writing.attributes import ATTRIBUTES, MISSING

@@ -12,8 +12,8 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.program.building import together
 from bireme.core.program.control_flow import Branch, Loop
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor

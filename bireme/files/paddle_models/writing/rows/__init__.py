@@ -10,3 +10,4 @@ from bireme.files.paddle_models.writing.rows import losses as losses
 from bireme.files.paddle_models.writing.rows import recurrences as recurrences
 from bireme.files.paddle_models.writing.rows import reductions as reductions
 from bireme.files.paddle_models.writing.rows import shapes as shapes
+from bireme.files.paddle_models.writing.writer import Writer as Writer
