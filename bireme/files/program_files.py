@@ -65,8 +65,9 @@ def name_of(call: Any) -> str | None:
             for name in (getattr(call, "__name__", ""), made.name):
                 if table.get(name) is call:
                     return name
-        if registry.OPS.get(made.name) is made and made.public is call:
-            return f"extension.{made.name}"  # of a user, who declares it again before the program is loaded
+        name = made.name
+        if made.public is call and registry.OPS.get(name) is made:
+            return f"extension.{name}"  # of a user, who declares it again before the program is loaded
     if id(call) in _methods():
         return f"Tensor.{_methods()[id(call)]}"
     for name in (*methods.IN_PLACE, "__setitem__"):
