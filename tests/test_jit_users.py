@@ -1,0 +1,135 @@
+"""Captured code as users write it: caches, counters, sizes, threads, errors on the way, files."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import jit, nn
+from bireme.static import InputSpec
+
+
+def x_of(*shape):
+    return bireme.to_tensor(np.random.default_rng(0).standard_normal(shape).astype("float32"))
+
+
+def graph(fn, *specs):
+    """What the captured function computes, on tensors."""
+    return jit.to_static(fn, input_spec=list(specs), full_graph=True).concrete_program.model.run
+
+
+# ---------------------------------------------------------------- state
+
+
+class Caching(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.cache, self.history, self.last, self.calls = {}, [], None, 0
+
+    def forward(self, x):
+        if "w" not in self.cache:
+            self.cache["w"] = self.linear.weight * 2
+        self.history.append(x)
+        self.last = x
+        self.calls += 1
+        return bireme.matmul(x, self.cache["w"])
+
+
+def test_caches_and_counters_of_a_layer_are_not_touched_by_a_capture(tmp_path):
+    net, x = jit.to_static(Caching(), full_graph=True), x_of(2, 4)
+    first, second = net(x), net(x)
+    assert net.calls == 2 and len(net.history) == 2 and net.last is x
+    assert bool((first == second).all())
+    jit.save(net, tmp_path / "net", [InputSpec([None, 4])])
+    assert net.calls == 2 and net.last is x and list(net.cache) == ["w"]
+    new = Caching()
+    jit.save(new, tmp_path / "new", [InputSpec([None, 4])])
+    assert new.cache == {} and new.history == [] and new.last is None and "last" not in new._buffers
+    assert new(x).shape == [2, 4]
+
+
+class Memory:
+    def __init__(self):
+        self.value = None
+
+    def __call__(self, x):
+        self.value = x if self.value is None else self.value + x
+        return self.value
+
+
+SEEN: list = []
+
+
+def test_objects_and_globals_hold_no_variables_after_a_capture():
+    memory, x = Memory(), bireme.ones([2])
+
+    @jit.to_static(full_graph=True)
+    def total(x):
+        SEEN.append(x)
+        return memory(x)
+
+    assert [total(x).tolist() for _ in range(2)] == [[1, 1], [2, 2]]
+    assert len(SEEN) == 2 and all(seen is x for seen in SEEN)
+    SEEN.clear()
+
+
+class Lazy(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.made = False
+
+    def forward(self, x):
+        if not self.made:
+            self.proj = nn.Linear(x.shape[-1], 3)
+            self.made = True
+        return self.proj(x)
+
+
+def test_layers_that_a_capture_makes_stay(tmp_path):
+    net, x = Lazy(), x_of(2, 4)
+    jit.save(net, tmp_path / "net", [InputSpec([None, 4])])
+    assert np.array_equal(jit.load(tmp_path / "net")(x).numpy(), net(x).numpy())
+
+
+class Failing(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.last = nn.Linear(4, 4), None
+        self.register_buffer("count", bireme.zeros([1]))
+
+    def forward(self, x):
+        self.last = x
+        self.count = self.count + 1
+        if self.linear(x).sum() > 0:
+            raise KeyError("no such level")
+        return x
+
+
+def test_an_error_amid_a_capture_leaves_no_trace(tmp_path):
+    net = Failing()
+    with pytest.raises(KeyError, match="no such level"):
+        jit.save(net, tmp_path / "net", [InputSpec([None, 4])])
+    assert net.last is None and net.count.tolist() == [0] and "forward" not in net.linear.__dict__
+    assert bireme.in_dynamic_mode() and (bireme.ones([1]) + 1).tolist() == [2] and list(tmp_path.iterdir()) == []
+
+
+def test_one_layer_is_captured_by_several_threads():
+    class Choosing(nn.Layer):
+        def forward(self, x):
+            for _ in range(20):
+                x = x - 1 if x.sum() > 0 else x + 1
+            return x
+
+    net, found = nn.Sequential(Choosing(), Choosing()), []
+
+    def work():
+        found.append(len(graph(net.forward, InputSpec([None, 4])).__self__.program.ops))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 4 and len(set(found)) == 1
