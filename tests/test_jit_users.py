@@ -1,5 +1,6 @@
 """Captured code as users write it: caches, counters, sizes, threads, errors on the way, files."""
 
+import math
 import threading
 
 import numpy as np
@@ -133,3 +134,88 @@ def test_one_layer_is_captured_by_several_threads():
     for t in threads:
         t.join()
     assert len(found) == 4 and len(set(found)) == 1
+
+
+# ---------------------------------------------------------------- sizes that are unknown
+
+
+def by_branch(x):
+    n = x.shape[0] if x.sum() > 30 else x.shape[1]
+    return x * n + (x.shape[0] if x.shape[0] > 2 else 100)
+
+
+def by_statement(x):
+    if x.sum() > 30:
+        n, m = x.shape[0], x.shape[0]
+    else:
+        n, m = x.shape[1], 0.5
+    return bireme.zeros([n]), x * m
+
+
+def by_loop(x):
+    n = x.shape[0]
+    while x.sum() < 1000:
+        x = x * 2 + 1
+        n = n * 2
+    return x, n
+
+
+def by_range(x):
+    n, k = x.shape[0], 0
+    for _ in range(x.shape[1]):
+        n, k = n + x.shape[0], x.shape[1]
+    return x * n + k
+
+
+def by_arithmetic(x):
+    n = x.shape[0]
+    half = x[: int(n * 0.5)]
+    return x * (n / 2), n**0.5 * x, 1 / n * x, x + (n << 1), half, bireme.zeros([math.ceil(n / 2), math.floor(n / 3)])
+
+
+def by_membership(x):
+    if x.shape[0] in (3, 7):
+        x = x + 1
+    if x.shape[1] not in [2]:
+        x = x * 3
+    if x.shape != [3, 4]:
+        x = x - 5
+    return x + 1 if x.shape == (x * 2).shape else x
+
+
+def by_product(x):
+    return x.reshape([np.prod(x.shape)]), x / math.sqrt(x.shape[1]), x * math.prod(x.shape)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [by_branch, by_statement, by_loop, by_range, by_arithmetic, by_membership, by_product],
+    ids=lambda fn: fn.__name__,
+)
+def test_sizes_are_computed_with_as_in_dynamic_code(fn):
+    run = graph(fn, InputSpec([None, None]))
+    for shape in ([3, 4], [5, 2], [2, 2]):
+        x = bireme.arange(shape[0] * shape[1], dtype="float32").reshape(shape)
+        wanted, got = fn(x), run(x)
+        pairs = zip(wanted, got, strict=True) if isinstance(wanted, tuple) else [(wanted, got)]
+        for one, other in pairs:
+            np.testing.assert_allclose(np.asarray(other), np.asarray(one), rtol=1e-6)
+
+
+WEIGHTS = [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("fn", "told"),
+    [
+        (lambda x: x * WEIGHTS[x.shape[0]], "which item of a list is meant by a size"),
+        (lambda x: x * sum(WEIGHTS[: x.shape[0]]), "which item of a list is meant by a size"),
+        (lambda x: x * {3: 1.0}[x.shape[0]], "which item of a dict is meant by a size"),
+        (lambda x: bireme.concat([x] * x.shape[0]), "how often a list is repeated is not known"),
+        (lambda x: x * np.log(x.shape[0]), "numpy.log of a size that is unknown"),
+        (lambda x: x * np.asarray(x.shape), "numpy.asarray of a size that is unknown"),
+    ],
+)
+def test_what_python_would_take_for_minus_one_is_refused(fn, told):
+    with pytest.raises(RuntimeError, match=told):
+        graph(fn, InputSpec([None, 4]))
