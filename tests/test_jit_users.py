@@ -1,7 +1,11 @@
 """Captured code as users write it: caches, counters, sizes, threads, errors on the way, files."""
 
+import copy
+import gc
 import math
+import pickle
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -219,3 +223,72 @@ WEIGHTS = [1.0, 2.0, 3.0]
 def test_what_python_would_take_for_minus_one_is_refused(fn, told):
     with pytest.raises(RuntimeError, match=told):
         graph(fn, InputSpec([None, 4]))
+
+
+# ---------------------------------------------------------------- how long things live
+
+
+class Method(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    @jit.to_static(input_spec=[InputSpec([None, 4])])
+    def forward(self, x):
+        return self.linear(x)
+
+    @jit.to_static(input_spec=[InputSpec([None, 4])])
+    def twice(self, x):
+        return self.linear(x) * 2
+
+
+def test_a_layer_with_captured_methods_is_freed():
+    net = Method()
+    net(x_of(2, 4))
+    assert net.forward is net.forward and net.forward.program_cache
+    gone = weakref.ref(net)
+    del net
+    gc.collect()
+    assert gone() is None
+
+
+def test_copies_of_a_layer_have_captured_methods_of_their_own(tmp_path):
+    net, x = Method(), x_of(2, 4)
+    net(x)
+    for made in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), copy.copy(net)):
+        assert made.forward.class_instance is made and net.forward.class_instance is net
+        assert np.array_equal(made(x).numpy(), net(x).numpy())
+    deep = copy.deepcopy(net)
+    for p in deep.parameters():
+        p.set_value(bireme.ones(p.shape))
+    jit.save(deep, tmp_path / "net")
+    again = jit.load(tmp_path / "net")
+    assert np.array_equal(again(x).numpy(), deep(x).numpy()) and not np.array_equal(again(x).numpy(), net(x).numpy())
+    assert len(again.parameters()) == 2 and np.array_equal(again.twice(x).numpy(), 2 * deep(x).numpy())
+
+
+def test_what_a_function_was_called_with_is_freed():
+    fn, x = jit.to_static(lambda x: x + 1), bireme.ones([4])
+    fn(x)
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None and fn.main_program.ops[0].type == "add"
+
+
+class Plain:
+    captures = 0
+
+    @jit.to_static
+    def method(self, x):
+        if not isinstance(x, bireme.static.Variable):
+            return x + 1
+        Plain.captures += 1
+        return x + 1
+
+
+def test_the_method_of_an_object_is_captured_once():
+    made = Plain()
+    for _ in range(3):
+        made.method(bireme.ones([2]))
+    assert Plain.captures == 1
