@@ -292,3 +292,60 @@ def test_the_method_of_an_object_is_captured_once():
     for _ in range(3):
         made.method(bireme.ones([2]))
     assert Plain.captures == 1
+
+
+# ---------------------------------------------------------------- files
+
+
+def constant_net(n, value):
+    net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(n)])
+    for p in net.parameters():
+        p.set_value(bireme.full(p.shape, value))
+    return net
+
+
+def test_a_model_that_is_replaced_meanwhile_is_loaded_whole(tmp_path):
+    path, x = tmp_path / "net", bireme.ones([1, 4])
+    nets = [constant_net(1, 1.0), constant_net(2, 0.5)]
+    wanted = [net(x).tolist() for net in nets]
+    jit.save(nets[0], path, [InputSpec([None, 4])])
+    done = threading.Event()
+
+    def replacing():
+        for i in range(20):
+            jit.save(nets[i % 2], path, [InputSpec([None, 4])])
+        done.set()
+
+    writer = threading.Thread(target=replacing)
+    writer.start()
+    while not done.is_set():
+        assert jit.load(path)(x).tolist() in wanted
+    writer.join()
+
+
+def test_a_save_that_ends_amid_the_weights_leaves_both_files(tmp_path, monkeypatch):
+    path, x = tmp_path / "net", bireme.ones([1, 4])
+    net = constant_net(1, 1.0)
+    jit.save(net, path, [InputSpec([None, 4])])
+    synced = []
+
+    def full(handle):
+        synced.append(handle)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        jit.save(constant_net(2, 0.5), path, [InputSpec([None, 4])])
+    monkeypatch.undo()
+    assert synced and jit.load(path)(x).tolist() == net(x).tolist()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.json", "net.safetensors"]
+
+
+def test_a_graph_and_weights_of_two_saves_are_refused(tmp_path):
+    net = constant_net(1, 1.0)
+    jit.save(net, tmp_path / "net", [InputSpec([None, 4])])
+    weights = (tmp_path / "net.safetensors").read_bytes()
+    jit.save(jit.to_static(lambda x: net(x) * 2), tmp_path / "net", [InputSpec([None, 4])])
+    (tmp_path / "net.safetensors").write_bytes(weights)
+    with pytest.raises(bireme.errors.FileFormatError, match="a graph and weights that were not saved together"):
+        jit.load(tmp_path / "net")
