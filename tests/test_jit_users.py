@@ -349,3 +349,31 @@ def test_a_graph_and_weights_of_two_saves_are_refused(tmp_path):
     (tmp_path / "net.safetensors").write_bytes(weights)
     with pytest.raises(bireme.errors.FileFormatError, match="a graph and weights that were not saved together"):
         jit.load(tmp_path / "net")
+
+
+def test_a_model_of_hapi_is_saved_as_a_graph(tmp_path):
+    x = x_of(2, 4)
+    for net, inputs in ((nn.Linear(4, 3), [InputSpec([None, 4], name="x")]), (Method(), None)):
+        bireme.Model(net, inputs).save(tmp_path / "net", training=False)
+        assert np.array_equal(jit.load(tmp_path / "net")(x).numpy(), net(x).numpy())
+
+
+# ---------------------------------------------------------------- wrong use
+
+
+def test_specs_that_are_none_are_refused_where_they_are_given():
+    with pytest.raises(TypeError, match=r"to_static\(input_spec\): expected a list of InputSpec, got 5"):
+        jit.to_static(lambda x: x, input_spec=5)
+
+
+def test_a_variable_that_was_kept_says_so():
+    class Kept:
+        __slots__ = ("x",)
+
+    def fn(x):
+        Kept.x = x * 2
+        return x
+
+    graph(fn, InputSpec([2]))
+    with pytest.raises(RuntimeError, match="what captured code keeps elsewhere"):
+        (bireme.ones([2]) + Kept.x).numpy()

@@ -326,6 +326,8 @@ def to_static(
     if unknown:
         raise errors.bad("to_static(**kwargs)", "full_graph or property", unknown[0], kind=errors.ArgumentTypeError)
     full_graph = kwargs.get("full_graph")
+    if input_spec is not None:
+        capture.checked_specs("to_static(input_spec)", input_spec)
 
     def made(fn: Any) -> Any:
         if isinstance(fn, Layer):
