@@ -377,3 +377,22 @@ def test_a_variable_that_was_kept_says_so():
     graph(fn, InputSpec([2]))
     with pytest.raises(RuntimeError, match="what captured code keeps elsewhere"):
         (bireme.ones([2]) + Kept.x).numpy()
+
+
+# ---------------------------------------------------------------- onnx
+
+
+def cut_by_sizes(x):
+    n = x.shape[0] if x.sum() > 0 else x.shape[1]
+    return x * n + x.shape[0] / 2, x[: int(x.shape[0] * 0.5)], x[bireme.shape(x)[0] // 2 :, 1:]
+
+
+def test_sizes_that_are_computed_with_are_exported(tmp_path):
+    pytest.importorskip("onnx")
+    bireme.onnx.export(jit.to_static(cut_by_sizes), tmp_path / "net", [InputSpec([None, 4])])
+    again = bireme.onnx.load(tmp_path / "net.onnx")
+    for x in (bireme.ones([3, 4]), -bireme.ones([6, 4])):
+        for one, other in zip(cut_by_sizes(x), again(x), strict=True):
+            np.testing.assert_allclose(other.numpy(), one.numpy())
+    with pytest.raises(TypeError, match="a path that ends in a name"):
+        bireme.onnx.export(nn.Linear(4, 4), f"{tmp_path}/", [InputSpec([None, 4])])
