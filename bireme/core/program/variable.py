@@ -98,7 +98,13 @@ class Dim(int):
     def __pos__(self) -> Dim:
         return self
 
-    __round__ = __trunc__ = __floor__ = __ceil__ = lambda self, *digits: self
+    def __abs__(self) -> Any:
+        return as_variable(self, abs, 0)
+
+    def __round__(self, digits: Any = None) -> Dim:
+        return self
+
+    __trunc__ = __floor__ = __ceil__ = __pos__
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -140,7 +146,6 @@ def _counting(name: str, compute: Callable) -> None:
 
 for _name in ("truediv", "pow", "lshift", "rshift", "and", "or", "xor"):
     _counting(_name, getattr(operator, f"{_name}_" if _name in ("and", "or") else _name))
-Dim.__abs__ = lambda self: as_variable(self, abs, 0)  # type: ignore[method-assign]
 
 
 def as_variable(dim: Dim, compute: Callable[[Any], Any], other: Any) -> Any:
