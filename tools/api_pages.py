@@ -35,9 +35,9 @@ PARTS = {
     "Programs": "jit jit.drawing jit.transforms static static.nn onnx",
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
     "distributed.fleet.utils incubate.distributed.fleet",
-    "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision "
-    "utils utils.dlpack utils.download utils.unique_name reader",
-    "Engine and devices": "debug errors extension device device.cuda device.xpu version",
+    "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision audio audio.functional "
+    "audio.features audio.backends audio.datasets text hub utils utils.dlpack utils.download utils.unique_name reader",
+    "Engine and devices": "debug profiler cost_model errors extension device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"
 

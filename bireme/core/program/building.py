@@ -18,7 +18,7 @@ from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Sig, sig_of
-from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of
+from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
@@ -95,6 +95,7 @@ class Builder:
             return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
         operation.results = together(variable, found)
+        _share_lengths(operation)
         program._append(operation)
         return mapped(lambda x: program._var(x) if isinstance(x, Symbol) else x, operation.results)
 
@@ -118,6 +119,20 @@ class Builder:
             raise
 
 
+def _share_lengths(operation: Operation) -> None:
+    """Results that have a row for each row of an operand belong to the same sequences."""
+    for x in operation.reads:
+        if isinstance(x, Symbol) and x.lengths:
+            for made in operation.makes:
+                if not made.lengths and made is not x and _rows(made) == _rows(x):
+                    made.lengths = x.lengths
+
+
+def _rows(symbol: Symbol) -> list[int | None]:
+    """The first size of its examples."""
+    return [None if s.items is not None or not s.sig.ndim else s.sig.shape[0] for s in symbol.samples]
+
+
 def _renew(program: Program, pair: int) -> None:
     """Find the examples of all symbols anew, for another pair of sizes."""
     program.pair = pair
@@ -126,6 +141,14 @@ def _renew(program: Program, pair: int) -> None:
             symbol.samples = samples_of(symbol.fixed, symbol.dtype, pair)
     for operation in program.operations:
         together(_sampled_anew, [operation.results, *examples(operation)])
+
+
+def resample(program: Program) -> None:
+    """Find the examples of results anew, where calls are made under other settings now."""
+    for operation in program.operations:
+        if operation.renewable and operation.role == "forward":
+            together(_sampled_anew, [operation.results, *examples(operation)])
+    program.version += 1
 
 
 def _sampled_anew(symbol: Any, *samples: Any) -> None:
@@ -218,7 +241,7 @@ def _without_values(operation: Operation, which: int) -> Any:
 
         args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
         try:
-            made = operation.call(*args, **kwargs)
+            made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except RuntimeError as e:
             if "graph being captured" in str(e):
                 raise _Unreadable from None
@@ -256,7 +279,7 @@ def _by_example(operation: Operation, which: int) -> Any:
 
         args, kwargs = mapped(filled, (operation.args, operation.kwargs))
         try:
-            made = operation.call(*args, **kwargs)
+            made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except errors.TELLING as e:
             refused = e
         else:
@@ -358,15 +381,5 @@ def into(program: Program) -> Iterator[Builder]:
     before, segment.local.trace = segment.local.trace, Builder(program)
     try:
         yield segment.local.trace
-    finally:
-        segment.local.trace = before
-
-
-@contextlib.contextmanager
-def suspended() -> Iterator[None]:
-    """Make public calls, as ever."""
-    before, segment.local.trace = segment.local.trace, None
-    try:
-        yield
     finally:
         segment.local.trace = before

@@ -31,6 +31,18 @@ def acting(call: Any) -> Callable:
     return recordable(call)
 
 
+def effective(example: Callable) -> Callable:
+    """The same for a call that gives something, and is made for what it does whoever wants that; `example` is what it
+    gives, without what it does.
+    """
+
+    def declared(call: Any) -> Callable:
+        call.effect, call.example = True, example
+        return recordable(call)
+
+    return declared
+
+
 @recordable
 def list_of(items: Any) -> Items:
     """A list of tensors as one value."""

@@ -5,6 +5,7 @@ and no values. Lists of them that are built in a loop have no length either.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,15 +24,17 @@ class Symbol:
     """What a variable stands for: an input of a program or a result of one of its operations.
 
     `samples` are examples of it, one for each set of sizes that the program is tried with: a Sig, and its values where
-    they are known, as those of shapes are. Sizes that differ between examples are unknown.
+    they are known, as those of shapes are. Sizes that differ between examples are unknown. Where rows are those of several
+    sequences behind each other, `lengths` are the symbols of how many belong to each, one for each level, outermost first.
     """
 
-    __slots__ = ("name", "samples", "stop_gradient", "persistable", "is_data", "fixed")
+    __slots__ = ("name", "samples", "stop_gradient", "persistable", "is_data", "fixed", "lengths")
 
     def __init__(self, name: str, samples: tuple[Sample, ...], stop_gradient: bool = True):
         self.name, self.samples, self.stop_gradient = name, samples, stop_gradient
         self.persistable = self.is_data = False
         self.fixed: tuple[int, ...] | None = None  # the shape as it was declared
+        self.lengths: tuple[Symbol, ...] = ()
 
     @property
     def shape(self) -> list[int]:
@@ -90,13 +93,17 @@ class Dim(int):
         if not isinstance(other, Dim) or len(self.how) != len(other.how):
             return False
         pairs = zip(self.how, other.how, strict=True)
-        return all(x.same(y) if isinstance(x, Dim) else x is y or (type(x) is int and x == y) for x, y in pairs)
+        return all(
+            x.same(y) if isinstance(x, Dim) else x is y or (type(x) is type(y) is int and x == y) for x, y in pairs
+        )
 
     def __neg__(self) -> Dim:
         return Dim((operator.neg, self))
 
     def __pos__(self) -> Dim:
         return self
+
+    __hash__ = int.__hash__
 
     def __abs__(self) -> Any:
         return as_variable(self, abs, 0)
@@ -154,10 +161,37 @@ def as_variable(dim: Dim, compute: Callable[[Any], Any], other: Any) -> Any:
         raise _no_values("how often a list is repeated", "expand and tile take sizes that are unknown")
     if not isinstance(other, (int, float, complex)):
         return NotImplemented
+    if strict.asked is not None:
+        raise strict.asked
     return compute(recorded_size[0](dim))
 
 
 recorded_size: list[Callable[[Dim], Any]] = []  # records a size as a variable: `calls.size_of`, which needs this module
+
+
+class _Strict(threading.local):
+    asked: type[Exception] | None = None  # where it is set, who looks at an unknown size as a number is stopped by it
+
+
+strict = _Strict()
+
+
+def _look(name: str) -> None:
+    own = getattr(int, name)
+
+    def look(self: Dim, *other: Any) -> Any:
+        if strict.asked is not None:
+            # a size is what it is, however it was asked for
+            if name in ("__eq__", "__ne__") and isinstance(other[0], Dim) and self.how == other[0].how:
+                return name == "__eq__"
+            raise strict.asked
+        return own(self, *other)
+
+    setattr(Dim, name, look)
+
+
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__int__", "__index__"):
+    _look(_name)
 
 
 class Variable(Tensor):
@@ -257,6 +291,11 @@ class Variable(Tensor):
         return self.symbol.shape
 
     @property
+    def dtype(self) -> DType:
+        """Data type of the elements."""
+        return self.symbol.dtype
+
+    @property
     def size(self) -> int:
         """Number of elements; -1 where a size is unknown."""
         found = 1
@@ -292,6 +331,11 @@ class Variable(Tensor):
     @persistable.setter
     def persistable(self, wanted: bool) -> None:
         self.symbol.persistable = wanted
+
+    @property
+    def lod_level(self) -> int:
+        """Number of levels of sequences that its rows belong to; 0 if they belong to none."""
+        return len(self.symbol.lengths)
 
     @property
     def is_leaf(self) -> bool:

@@ -45,5 +45,5 @@ def _computed(operation: Operation) -> dict[Symbol, Tensor] | None:
             return None
     env: dict[Symbol, Any] = {}
     with suspended(), no_grad():
-        running.make([operation], env, lambda t: t)
+        running.make([running.Step(operation)], env, lambda t: t)
     return env if all(isinstance(t, Tensor) and t.size <= MOST for t in env.values()) else None
