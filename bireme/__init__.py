@@ -32,6 +32,7 @@ from bireme import (
     nn,
     ops,
     optimizer,
+    quantization,
     reader,
     regularizer,
     signal,
@@ -281,6 +282,7 @@ __all__ = [
     "optimizer",
     "pi",
     "pstring",
+    "quantization",
     "raw",
     "reader",
     "regularizer",
@@ -351,7 +353,7 @@ __all__ += [  # written by `make api`
     "where_", "zeros", "zeros_like",
 ]  # fmt: skip
 
-locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, compat,
-        vision.ops])  # fmt: skip
+locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, incubate, incubate.nn.functional, nn.quant,
+        compat, vision.ops])  # fmt: skip
 compat.absent.explain()
 host_memory.freeze_imports()
