@@ -16,6 +16,11 @@ from bireme.core.graph.graph import sig_of
 RANGES = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32}
 
 
+def width(x: Any) -> np.dtype:
+    """The type to compute in: float64 for itself, float32 for all else."""
+    return np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
+
+
 def spread(t: Any, shape: tuple, axis: int, block_size: int) -> Any:
     """Scales or zero points in a shape that broadcasts against `shape`: one, one for each index of `axis`, or one for
     each block along it.
@@ -78,11 +83,12 @@ def quantize_linear(x: Tensor, scale: Tensor, zero_point: Tensor | None = None, 
         [-6, 0, 2, 127]
     """
     low, high = limits(dtype, bits)
-    wide = jnp.round(x.astype(np.float32) / spread(scale.astype(np.float32), x.shape, axis, block_size))
+    kind = width(x)
+    whole = jnp.round(x.astype(kind) / spread(scale.astype(kind), x.shape, axis, block_size))
     if zero_point is not None:
-        wide = wide + spread(zero_point.astype(np.float32), x.shape, axis, block_size)
+        whole = whole + spread(zero_point.astype(kind), x.shape, axis, block_size)
     # the largest float32 below 2 ** 31 is 127 less than it
-    return jnp.clip(wide, low, min(high, 2**31 - 128)).astype(dtypes.of(dtype).np)
+    return jnp.clip(whole, low, min(high, 2**31 - 128)).astype(dtypes.of(dtype).np)
 
 
 def limits(dtype: Any, bits: int | None) -> tuple[int, int]:
@@ -131,10 +137,11 @@ def dequantize_linear(x: Tensor, scale: Tensor, zero_point: Tensor | None = None
         >>> bireme.nn.quant.dequantize_linear(x, bireme.to_tensor(0.5), axis=0).tolist()
         [-3.0, 0.0, 1.0, 63.5]
     """
-    wide = x.astype(np.float32)
+    kind = width(scale)
+    wide = x.astype(kind)
     if zero_point is not None:
-        wide = wide - spread(zero_point.astype(np.float32), x.shape, axis, block_size)
-    return (wide * spread(scale.astype(np.float32), x.shape, axis, block_size)).astype(scale.dtype)
+        wide = wide - spread(zero_point.astype(kind), x.shape, axis, block_size)
+    return (wide * spread(scale.astype(kind), x.shape, axis, block_size)).astype(scale.dtype)
 
 
 @dequantize_linear.check
@@ -155,10 +162,11 @@ def fake_quantize(x: Tensor, scale: Tensor, axis: int, bits: int, block_size: in
 
     Ties go away from zero and both ends have the same magnitude, as in Paddle's training.
     """
-    top = np.float32(2 ** (bits - 1) - 1)
-    most = jnp.maximum(spread(scale.astype(np.float32), x.shape, axis, block_size), np.float32(1e-30))
-    steps = jnp.clip(x.astype(np.float32) / most, -1, 1) * top
-    whole = jnp.copysign(jnp.floor(jnp.abs(steps) + np.float32(0.5)), steps)
+    kind = width(x)
+    top = kind.type(2 ** (bits - 1) - 1)
+    most = jnp.maximum(spread(scale.astype(kind), x.shape, axis, block_size), kind.type(1e-30))
+    steps = jnp.clip(x.astype(kind) / most, -1, 1) * top
+    whole = jnp.copysign(jnp.floor(jnp.abs(steps) + kind.type(0.5)), steps)
     return (whole * (most / top)).astype(x.dtype)
 
 

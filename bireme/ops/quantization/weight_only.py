@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -14,8 +16,9 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, DTypeLike
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops.quantization.integer import as_floats, product_on_cpu
 from bireme.ops.quantization.integer import product as integer_product
-from bireme.ops.quantization.integer import product_on_cpu
+from bireme.ops.quantization.linear import width
 
 ALGORITHMS = {"weight_only_int8": 8, "weight_only_int4": 4, "llm.int8": 8}
 WIDTHS = {"int8": 8, "int4": 4}
@@ -33,7 +36,7 @@ def quantize_weight(x: Tensor, bits: int, group_size: int, wide: bool) -> list[T
     """
     k, n = x.shape
     groups = 1 if group_size < 0 else k // group_size
-    parts = x.astype(np.float32).T.reshape(n, groups, -1)
+    parts = x.astype(np.float32).T.reshape(n, groups, k // groups)
     top = np.float32(2 ** (bits - 1) - 1)
     scale = jnp.max(jnp.abs(parts), axis=2, initial=0) / top
     steps = parts / jnp.where(scale == 0, np.float32(1), scale)[:, :, None]
@@ -78,7 +81,7 @@ dequantize_weight.infer(lambda x, bits, dtype: sig_of((x.shape[1], x.shape[0] * 
 
 
 def _by_numbers(x: Any, weight: Any, scale: Any, bits: int) -> Any:
-    kind = np.promote_types(x.dtype, np.float32) if x.dtype in (np.float32, np.float64) else np.dtype(np.float32)
+    kind = width(x)
     wide = x.astype(kind)
     if scale.ndim == 1:  # scaling the result takes less than scaling the weight
         return ((wide @ _unpacked(weight, bits).astype(kind).T) * scale.astype(kind)).astype(x.dtype)
@@ -91,13 +94,12 @@ def weight_only_product(x: Tensor, weight: Tensor, scale: Tensor, bits: int) -> 
     return _by_numbers(x, weight, scale, bits)
 
 
-@weight_only_product.on("cpu")
-def _(x, weight, scale, bits):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _by_digits(x: Any, weight: Any, scale: Any, bits: int) -> Any:
+    """The same for few rows: the time is that of reading the weight, and a product of floats would write it out as
+    floats first. Each row is an integer of three digits times a scale, and the digits are rows of one product.
+    """
     rows = math.prod(x.shape[:-1])
-    if rows > FEW or scale.ndim > 1 or x.dtype == np.float64 or not x.size:
-        return _by_numbers(x, weight, scale, bits)
-    # few rows: the time is that of reading the weight, and a product of floats would write it out as floats first. Each
-    # row is an integer of three digits times a scale, and the digits are rows of one product of integers
     wide = x.reshape(rows, -1).astype(np.float32)
     most = jnp.max(jnp.abs(wide), axis=1, keepdims=True)
     unit = jnp.where(most == 0, np.float32(1), most) / np.float32(2**22)
@@ -113,53 +115,63 @@ def _(x, weight, scale, bits):
     return out.reshape(*x.shape[:-1], -1).astype(x.dtype)
 
 
-def _input_grad(g: Any, weight: Any, scale: Any, bits: int) -> Any:
-    kind = g.dtype if g.dtype in (np.float32, np.float64) else np.float32
-    return (g.astype(kind) @ _numbers(weight, scale, bits, kind)).astype(g.dtype)
+def _kept(x: Any, weight: Any, scale: Any, bits: int) -> tuple[Any, tuple]:
+    return _by_digits(x, weight, scale, bits), (x, weight, scale)
 
 
-@weight_only_product.grad(numpy=True)
-def _(g, weight, scale, bits):
-    # the weight is a constant: only what it is applied to has a gradient
-    return _input_grad(g, weight, scale, bits), None, None
+def _pulled(bits: int, kept: tuple, g: Any) -> tuple:
+    # of the plain product: digits have no slope
+    x, weight, scale = kept
+    dx, dscale = jax.vjp(lambda x, scale: _by_numbers(x, weight, scale, bits), x, scale)[1](g)
+    return dx, np.zeros(weight.shape, jax.dtypes.float0), dscale
+
+
+_by_digits.defvjp(_kept, _pulled)
+
+
+@weight_only_product.on("cpu")
+def _(x, weight, scale, bits):
+    if math.prod(x.shape[:-1]) > FEW or scale.ndim > 1 or x.dtype == np.float64 or not x.size:
+        return _by_numbers(x, weight, scale, bits)
+    return _by_digits(x, weight, scale, bits)
 
 
 weight_only_product.infer(lambda x, weight, bits: sig_of((*x.shape[:-1], weight.shape[0] * 8 // bits), x.dtype))
 
 
-def _split(x: Any, threshold: float) -> tuple[Any, Any, Any]:
-    """Which columns have outliers; the others as integers, and what one step of each row means."""
-    rows = x.reshape(-1, x.shape[-1]).astype(np.float32)
-    far = jnp.max(jnp.abs(rows), axis=0, initial=0) > np.float32(threshold)
-    near = jnp.where(far, np.float32(0), rows)
-    unit = jnp.max(jnp.abs(near), axis=1, keepdims=True, initial=0) / np.float32(127)
-    q = jnp.round(near / jnp.where(unit == 0, np.float32(1), unit)).astype(np.int8)
-    return far, q, unit
+def _split(x: Any, threshold: float, by: Any) -> tuple[Any, Any, Any, Any]:
+    """Rows; which columns have outliers; the others as integers; and what one step of each row means."""
+    kind = width(x)
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(kind)
+    far = by.max(by.abs(rows), axis=0, initial=0) > kind.type(threshold)
+    near = by.where(far, kind.type(0), rows)
+    unit = by.max(by.abs(near), axis=1, keepdims=True, initial=0) / kind.type(127)
+    q = by.round(near / by.where(unit == 0, kind.type(1), unit)).astype(np.int8)
+    return rows, far, q, unit
+
+
+def _scaled(x: Any, rows: Any, scale: Any) -> Any:
+    return (rows * scale.astype(rows.dtype)).reshape(*x.shape[:-1], scale.shape[0]).astype(x.dtype)
 
 
 def _llm_numpy(x, weight, scale, threshold):
-    rows, wide = x.reshape(-1, x.shape[-1]).astype(np.float32), scale.astype(np.float32)
-    far = np.abs(rows).max(0, initial=0) > threshold
-    near = np.where(far, np.float32(0), rows)
-    unit = np.abs(near).max(1, keepdims=True, initial=0) / np.float32(127)
-    q = np.round(near / np.where(unit == 0, np.float32(1), unit))
-    kind = np.float32 if x.shape[-1] <= 1024 else np.float64
-    out = (q.astype(kind) @ weight.astype(kind).T).astype(np.float32) * unit
+    rows, far, q, unit = _split(x, threshold, np)
+    wide, other = as_floats(q, weight, q.shape[1])
+    out = (wide @ other.T).astype(rows.dtype) * unit
     if far.any():
-        out = out + rows[:, far] @ weight[:, far].astype(np.float32).T
-    return (out * wide).reshape(*x.shape[:-1], -1).astype(x.dtype)
+        out = out + rows[:, far] @ weight[:, far].astype(rows.dtype).T
+    return _scaled(x, out, scale)
 
 
 def _llm(x, weight, scale, threshold, product):
-    far, q, unit = _split(x, threshold)
-    rows = x.reshape(-1, x.shape[-1]).astype(np.float32)
-    near = product(q, weight, 1).astype(np.float32) * unit
+    rows, far, q, unit = _split(x, threshold, jnp)
+    near = product(q, weight, 1).astype(rows.dtype) * unit
     outliers = lax.cond(
         jnp.any(far),
-        lambda: jnp.where(far, rows, np.float32(0)) @ weight.astype(np.float32).T,
+        lambda: jnp.where(far, rows, rows.dtype.type(0)) @ weight.astype(rows.dtype).T,
         lambda: jnp.zeros_like(near),
     )
-    return ((near + outliers) * scale.astype(np.float32)).reshape(*x.shape[:-1], -1).astype(x.dtype)
+    return _scaled(x, near + outliers, scale)
 
 
 @op(internal="llm_int8_linear", dtypes=FLOAT, numpy=_llm_numpy)
@@ -176,7 +188,9 @@ llm_int8_product.infer(lambda x, weight: sig_of((*x.shape[:-1], weight.shape[0])
 
 @llm_int8_product.grad(numpy=True)
 def _(g, weight, scale):
-    return _input_grad(g, weight, scale, 8), None, None
+    # straight through what was rounded; the weight and its scales are constants
+    kind = width(g)
+    return (g.astype(kind) @ _numbers(weight, scale, 8, kind)).astype(g.dtype), None, None
 
 
 # ---------------------------------------------------------------- what users call
