@@ -24,7 +24,7 @@ _ALGORITHMS = {
     "mask_2d_greedy": MaskAlgo.MASK_2D_GREEDY,
     "mask_2d_best": MaskAlgo.MASK_2D_BEST,
 }
-_masks: weakref.WeakKeyDictionary[Parameter, Tensor] = weakref.WeakKeyDictionary()
+_masks: dict[int, tuple[weakref.ref, Tensor]] = {}  # by identity, while the parameter lives
 _excluded: set[str] = set()
 
 
@@ -156,8 +156,13 @@ def prune_model(
             kept = to_tensor(np.ascontiguousarray(mask)).astype(parameter.dtype)
             found[parameter.name] = kept
             if with_mask:
-                _masks[parameter] = kept
+                _keep(parameter, kept)
     return found
+
+
+def _keep(parameter: Parameter, mask: Tensor) -> None:
+    key = id(parameter)
+    _masks[key] = weakref.ref(parameter, lambda _: _masks.pop(key, None)), mask
 
 
 def _is_excluded(layer: Layer, parameter: Any) -> bool:
@@ -222,9 +227,9 @@ class OptimizerWithSparsityGuarantee:
     def _mask(self) -> None:
         with no_grad():
             for parameter in _listed(self._optimizer._parameter_list or []):
-                mask = _masks.get(parameter)
-                if mask is not None:
-                    parameter.set_value(parameter * mask)
+                found = _masks.get(id(parameter))
+                if found is not None:
+                    parameter.set_value(parameter * found[1])
 
 
 def _listed(given: Any) -> list[Parameter]:

@@ -17,6 +17,12 @@ __all__ = ["ConvertibleQuantedLayer", "LinearDequanter", "LinearQuanter", "Linea
 _TINY = np.float32(1e-30)  # the step of what was always zero
 
 
+def lasting(t: Tensor) -> Tensor:
+    """A tensor that a saved graph keeps as state, by name, and not as a constant of its own."""
+    t.persistable = True
+    return t
+
+
 class _Linear(Layer):
     """Steps and zero points of integers; `scales` are the largest magnitudes, as observers report them."""
 
@@ -38,10 +44,10 @@ class _Linear(Layer):
         self._bits, self._axis = bit_length, 0 if most.ndim == 2 else -1 if quant_axis is None else quant_axis
         self._block = group_size if most.ndim == 2 else 0
         step = np.maximum(most / np.float32(2 ** (bit_length - 1) - 1), _TINY)
-        self.register_buffer("_step", to_tensor(step))
+        self.register_buffer("_step", lasting(to_tensor(step)))
         zero = np.zeros(1) if zero_point is None else zero_point
         zero = np.asarray(zero.numpy() if isinstance(zero, Tensor) else zero, np.float32)
-        self.register_buffer("_zero_point", to_tensor(zero) if zero.any() else None)
+        self.register_buffer("_zero_point", lasting(to_tensor(zero)) if zero.any() else None)
 
     @classmethod
     def from_quanter(cls, quanter: Any) -> Any:
@@ -246,7 +252,7 @@ class ConvertibleQuantedLayer(Layer, abc.ABC):
         made._quanter = None
         delattr(self, name)
         # read now: the float weight need not be kept until the first call
-        self.register_buffer(name, to_tensor(whole.numpy()))
+        self.register_buffer(name, lasting(to_tensor(whole.numpy())))
 
     def _packing_axis(self, name: str) -> int:
         return 0

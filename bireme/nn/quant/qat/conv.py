@@ -6,7 +6,7 @@ from typing import Any
 
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
-from bireme.nn.quant.format import ConvertibleQuantedLayer, joint_step
+from bireme.nn.quant.format import ConvertibleQuantedLayer, joint_step, lasting
 from bireme.ops import conv2d, conv2d_integer, dequantize_linear, pad
 
 
@@ -73,7 +73,7 @@ class QuantedConv2D(ConvertibleQuantedLayer):
         super()._to_integers(remain_weight)
         step = None if remain_weight else joint_step(self.activation_quanter, self.weight_quanter, (0,))
         if step is not None:
-            self.register_buffer("_step", step)
+            self.register_buffer("_step", lasting(step))
             self._integer, self.weight_quanter = True, None
 
     def extra_repr(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
-from bireme.nn.quant.format import ConvertibleQuantedLayer, joint_step
+from bireme.nn.quant.format import ConvertibleQuantedLayer, joint_step, lasting
 from bireme.ops import dequantize_linear, linear, matmul_integer
 
 
@@ -68,7 +68,7 @@ class QuantedLinear(ConvertibleQuantedLayer):
         super()._to_integers(remain_weight)
         step = None if remain_weight else joint_step(self.activation_quanter, self.weight_quanter, (1, -1))
         if step is not None:
-            self.register_buffer("_step", step)
+            self.register_buffer("_step", lasting(step))
             self._integer, self.weight_quanter = True, None
 
     def extra_repr(self) -> str:
