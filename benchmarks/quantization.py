@@ -27,6 +27,7 @@ from bireme.nn import quant
 from bireme.quantization import PTQ, QAT, QuantConfig, observers, quanters
 
 TRAIN, BATCH, MOST_LOST = 1200, 80, 0.5
+TINY = ((1, 64, 64),)
 PRODUCTS = ((1, 1024, 1024), (1, 4096, 4096), (16, 1024, 1024), (256, 1024, 1024))
 
 
@@ -185,9 +186,9 @@ def ways_to_multiply(m: int, k: int, n: int) -> dict[str, Callable]:
     }
 
 
-def products(rounds: int) -> None:
+def products(rounds: int, sizes: tuple) -> None:
     rows = []
-    for m, k, n in PRODUCTS:
+    for m, k, n in sizes:
         with bireme.no_grad():
             found = times(ways_to_multiply(m, k, n), rounds)
         rows.append((f"[{m}, {k}] by [{k}, {n}]", *[f"{ms:.2f}" for ms in found.values()]))
@@ -199,12 +200,13 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--what", nargs="+", choices=("networks", "products"), default=["networks", "products"])
+    parser.add_argument("--tiny", action="store_true", help="small products: to try the script")
     given = parser.parse_args()
     measure.head("quantization")
     bireme.set_flags({"FLAGS_interpret": False})  # compiled from the first call on: what is compared is the programs
     held = networks(given.epochs, given.rounds) if "networks" in given.what else True
     if "products" in given.what:
-        products(given.rounds)
+        products(given.rounds, TINY if given.tiny else PRODUCTS)
     sys.exit(not held)
 
 

@@ -22,7 +22,7 @@ def convolved(x, weight, stride=1, padding=0, dilation=1, groups=1, data_format=
     x = x if data_format == "NCHW" else x.transpose(0, 3, 1, 2)
     padded = np.pad(x.astype(np.int64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     outs, ins, h, w = weight.shape
-    rows, columns = [(m - (k - 1) * dilation - 1) // stride + 1 for m, k in zip(padded.shape[2:], (h, w))]
+    rows, columns = [(m - (k - 1) * dilation - 1) // stride + 1 for m, k in zip(padded.shape[2:], (h, w), strict=True)]
     out = np.zeros((x.shape[0], outs, rows, columns), np.int64)
     for o, i, j in np.ndindex(outs, rows, columns):
         first = o // (outs // groups) * ins
