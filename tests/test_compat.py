@@ -165,11 +165,11 @@ def test_what_is_missing_says_so():
             except (AttributeError, ImportError) as e:
                 print(type(e).__name__, "|", e)
 
-        attempt("paddle.jit")
-        attempt("paddle.static.ExponentialMovingAverage")
-        attempt("import paddle.jit")
+        attempt("paddle.inference")
+        attempt("paddle.distributed.rpc.init_rpc")
+        attempt("import paddle.inference")
         attempt("import paddle.incubate.asp.utils")
-        attempt("from paddle import jit")
+        attempt("from paddle import inference")
         attempt("paddle.nn.Linaer")
         attempt("paddle.zork")
         attempt("paddle.tensor.zork")
@@ -180,11 +180,11 @@ def test_what_is_missing_says_so():
         print(hasattr(paddle, "zork"), getattr(paddle.nn, "zork", 7))
     """)
     assert said == [
-        "AttributeError | bireme has no paddle.jit yet",
-        "AttributeError | bireme has no paddle.static.ExponentialMovingAverage yet",
-        "ModuleNotFoundError | bireme has no paddle.jit yet",
+        "AttributeError | bireme has no paddle.inference yet",
+        "AttributeError | bireme has no paddle.distributed.rpc yet",
+        "ModuleNotFoundError | bireme has no paddle.inference yet",
         "ModuleNotFoundError | bireme has no paddle.incubate.asp yet",
-        "ModuleNotFoundError | bireme has no paddle.jit yet",
+        "ModuleNotFoundError | bireme has no paddle.inference yet",
         "AttributeError | module 'paddle.nn' has no attribute 'Linaer'",
         "  hint: did you mean Linear or Layer?",
         "AttributeError | module 'paddle' has no attribute 'zork'",
@@ -198,8 +198,8 @@ def test_what_is_missing_says_so():
 
 
 @pytest.mark.parametrize(("owner", "name", "told"), [
-    (bireme, "jit", r"^bireme has no paddle\.jit yet$"),
-    (bireme.static, "ExponentialMovingAverage", r"^bireme has no paddle\.static\.ExponentialMovingAverage yet$"),
+    (bireme, "inference", r"^bireme has no paddle\.inference yet$"),
+    (bireme.distributed, "rpc", r"^bireme has no paddle\.distributed\.rpc yet$"),
     (bireme.nn, "Linaer", r"^module 'bireme\.nn' has no attribute 'Linaer'\n  hint: did you mean Linear or Layer\?$"),
     (bireme, "zork", r"^module 'bireme' has no attribute 'zork'$"),
 ])  # fmt: skip

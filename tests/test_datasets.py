@@ -11,9 +11,8 @@ import scipy.io
 from PIL import Image
 
 import bireme
-from bireme.io import DataLoader
+from bireme.io import DataLoader, archives
 from bireme.vision import datasets
-from bireme.vision.datasets import archives
 
 VOC = "VOCdevkit/VOC2012/"
 

@@ -1,6 +1,7 @@
 """Devices, places, streams and versions: named as in Paddle, missing ones refused."""
 
 import copy
+import os
 import pickle
 import re
 import threading
@@ -259,6 +260,15 @@ def test_there_is_no_xpu_to_ask():
     for name in sorted(set(bireme.device.xpu.__all__) - {"device_count"}):
         with pytest.raises(ValueError, match=rf"{name}\(device\): expected an XPU"):
             getattr(bireme.device.xpu, name)()
+
+
+def test_debug_level_of_xpus(monkeypatch):
+    monkeypatch.setattr(bireme.device.xpu, "_xpu", lambda device, name: None)
+    monkeypatch.setenv("XPUAPI_DEBUG", "0x0")
+    bireme.device.xpu.set_debug_level(0x1001)
+    assert os.environ["XPUAPI_DEBUG"] == "0x1001"
+    with pytest.raises(ValueError, match=r"set_debug_level\(level\): expected a sum of 0x1, 0x10, .*, got 2"):
+        bireme.device.xpu.set_debug_level(2)
 
 
 @pytest.mark.skipif(not bireme.device.is_compiled_with_cuda(), reason="there is no GPU")

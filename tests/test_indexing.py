@@ -5,7 +5,7 @@ import pytest
 
 import bireme
 from bireme.core.graph import executor
-from bireme.core.numpy_exec import add_rows, primitives
+from bireme.core.numpy_exec import add_rows, primitives, sparsetools
 from bireme.core.record.capture import capture
 from bireme.ops.indexing import along_axis
 
@@ -310,8 +310,8 @@ def test_rows_added_at_indices_that_repeat(dtype, monkeypatch):
     np.add.at(want, index, rows)
     own = table.copy()
     assert add_rows.add_rows(own, index, rows) == (dtype != "int64")
-    for loop in (add_rows._loop(), None):
-        monkeypatch.setattr(add_rows, "_loop", lambda loop=loop: loop)
+    for loop in (sparsetools.loop, lambda name: None):
+        monkeypatch.setattr(sparsetools, "loop", loop)
         np.testing.assert_array_equal(along_axis.put_axis.numpy(table, index, rows, 0, "add"), want)
         np.testing.assert_array_equal(primitives.scatter_add_rows(table, index, rows), want)
     np.testing.assert_array_equal(own, table if dtype == "int64" else want)

@@ -29,9 +29,22 @@ LAYERS = [
     [
         *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
         *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),
-        *("incubate", "sysconfig", "framework", "base", "batch", "_C_ops", "_legacy_C_ops"),
+        *("incubate", "sysconfig", "framework", "base", "batch", "_C_ops", "_legacy_C_ops", "pir", "pir_utils"),
     ],
-    ["hapi", "callbacks", "vision", "text", "audio", "hub", "onnx", "inference", "compat", "reader", "dataset"],
+    [
+        "hapi",
+        "callbacks",
+        "cost_model",
+        "vision",
+        "text",
+        "audio",
+        "hub",
+        "onnx",
+        "inference",
+        "compat",
+        "reader",
+        "dataset",
+    ],
     ["bireme"],
 ]
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}

@@ -33,12 +33,12 @@ PARTS = {
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi "
     "incubate.optimizer incubate.optimizer.functional incubate quantization quantization.observers quantization.quanters "
     "incubate.asp",
-    "Programs": "static static.nn",
+    "Programs": "jit jit.drawing jit.transforms static static.nn onnx",
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
     "distributed.fleet.utils incubate.distributed.fleet",
-    "Data and files": "io files vision.transforms vision.datasets vision "
-    "utils utils.dlpack utils.download utils.unique_name reader",
-    "Engine and devices": "debug errors extension device device.cuda device.xpu version",
+    "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision audio audio.functional "
+    "audio.features audio.backends audio.datasets text hub utils utils.dlpack utils.download utils.unique_name reader",
+    "Engine and devices": "debug profiler cost_model errors extension device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"
 
@@ -46,7 +46,8 @@ REST = "For code written for Paddle"
 def modules() -> dict[str, list[ModuleType]]:
     """The public modules by part; one that no part names comes last, so that a new one is there by itself."""
     found = {m.__name__.removeprefix("bireme."): m for m in api_snapshot.public_modules() if "._" not in m.__name__}
-    found.setdefault("files", importlib.import_module("bireme.files"))
+    for name in ("files", "files.paddle_models"):
+        found.setdefault(name, importlib.import_module(f"bireme.{name}"))
     found = {name: m for name, m in found.items() if names_of(m)}  # a package of nothing but modules has no page
     parts = {part: [found.pop(name) for name in names.split() if name in found] for part, names in PARTS.items()}
     return {**parts, REST: list(found.values())}

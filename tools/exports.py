@@ -22,6 +22,7 @@ MODULES = (
     "",
     "compat",
     "fft",
+    "geometric",
     "incubate",
     "incubate.nn.functional",
     "linalg",

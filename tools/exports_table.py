@@ -11,6 +11,7 @@ largest value.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -76,6 +77,19 @@ def program(network: Network, folder: Path) -> Callable[..., Any]:
 def loaded(network: Network, folder: Path) -> Callable[..., Any]:
     jit.save(network.layer, str(folder / network.name), network.specs)
     return jit.load(str(folder / network.name))
+
+
+if importlib.util.find_spec("onnxruntime") is not None:
+
+    @form
+    def onnx(network: Network, folder: Path) -> Callable[..., Any]:
+        import onnxruntime
+
+        path = str(folder / network.name)
+        bireme.onnx.export(network.layer, path, network.specs)
+        session = onnxruntime.InferenceSession(path + ".onnx", providers=["CPUExecutionProvider"])
+        names = [x.name for x in session.get_inputs()]
+        return lambda *given: session.run(None, dict(zip(names, [x.numpy() for x in leaves(list(given))])))
 
 
 def difference(got: Any, want: Any) -> float:

@@ -340,6 +340,7 @@ def settle(result: Any) -> None:
     """Run what is pending, forwards and backwards."""
     for x in result if isinstance(result, (list, tuple)) else [result]:
         if isinstance(x, Tensor):
+            x = x.to_dense() if x.is_sparse() else x
             x.numpy()
             if not x.stop_gradient and x.dtype.is_inexact:
                 x.sum().abs().backward(retain_graph=True)

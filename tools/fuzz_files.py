@@ -10,6 +10,8 @@ no crash, no more than some seconds, no more memory than the file justifies.
 from __future__ import annotations
 
 import argparse
+import copy
+import importlib.util
 import json
 import os
 import random
@@ -72,7 +74,24 @@ def _load_saved(path: Path) -> None:
     repr(loaded.program())
 
 
+def _exported(folder: Path) -> list[Path]:
+    """The same functions as ONNX files."""
+    from bireme.static import InputSpec
+    from tests import captured_functions
+
+    wanted = ("while_with_if", "list_in_for", "item_set_in_branch", "shape_arithmetic", "layer_Branching")
+    made = []
+    for name, fn, calls, sizes in captured_functions.CASES:
+        if name in wanted:
+            specs = [InputSpec([None, *x.shape[1:]] if sizes else x.shape, str(x.dtype)) for x in calls[0]]
+            bireme.onnx.export(fn, str(folder / name), specs)
+            made.append(folder / f"{name}.onnx")
+    return made
+
+
 FORMATS: dict[str, Format] = {"program": Format(_saved, _load_saved)}
+if importlib.util.find_spec("onnx") is not None:
+    FORMATS["onnx"] = Format(_exported, lambda path: bireme.onnx.load(str(path)))
 
 
 # ---------------------------------------------------------------- mutations
@@ -128,7 +147,7 @@ def _json_changed(data: bytes, rng: random.Random) -> bytes:
             elif rng.random() < 0.2:
                 del inner[last]
             else:
-                inner[last] = rng.choice(VALUES)
+                inner[last] = copy.deepcopy(rng.choice(VALUES))
         except (KeyError, IndexError, TypeError, ValueError):
             continue  # an earlier change took the place away
     return json.dumps(tree).encode()

@@ -1,7 +1,23 @@
 """Names that code written for Paddle takes from `paddle.base`, Paddle's own inner package."""
 
-from bireme.base import core, data_feeder, dygraph, framework, io, param_attr, reader, unique_name, wrapped_decorator
+from bireme.base import (
+    backward,
+    compiler,
+    core,
+    data_feeder,
+    dygraph,
+    executor,
+    framework,
+    initializer,
+    io,
+    lod_tensor,
+    param_attr,
+    reader,
+    unique_name,
+    wrapped_decorator,
+)
 from bireme.base.core import DenseTensor
+from bireme.base.data_feeder import DataFeeder
 from bireme.base.dygraph import disable_dygraph, enable_dygraph
 from bireme.base.framework import (
     cpu_places,
@@ -13,7 +29,8 @@ from bireme.base.framework import (
     in_pir_mode,
     set_flags,
 )
-from bireme.base.param_attr import ParamAttr
+from bireme.base.lod_tensor import create_lod_tensor, create_random_int_lodtensor
+from bireme.base.param_attr import ParamAttr, WeightNormParamAttr
 from bireme.core.base.device import (
     CPUPlace,
     CUDAPinnedPlace,
@@ -30,46 +47,98 @@ from bireme.device import (
     is_compiled_with_rocm,
     is_compiled_with_xpu,
 )
+from bireme.nn.initializer import set_global_initializer
+from bireme.static import (
+    BuildStrategy,
+    CompiledProgram,
+    Executor,
+    IpuCompiledProgram,
+    IpuStrategy,
+    Program,
+    Scope,
+    append_backward,
+    default_main_program,
+    default_startup_program,
+    global_scope,
+    gradients,
+    ipu_shard_guard,
+    name_scope,
+    program_guard,
+    scope_guard,
+    set_ipu_shard,
+    xpu_places,
+)
+from bireme.utils import require_version
 
 enable_imperative, disable_imperative = enable_dygraph, disable_dygraph
 Variable = framework.Variable
+DenseTensorArray = list  # of tensors, in the order of the steps of a loop
 Tensor = DenseTensor  # the name that Paddle has here; a tensor of the dynamic mode is `paddle.Tensor`
 
 __all__ = [
+    "BuildStrategy",
     "CPUPlace",
     "CUDAPinnedPlace",
     "CUDAPlace",
+    "CompiledProgram",
     "CustomPlace",
+    "DataFeeder",
     "DenseTensor",
+    "Executor",
     "IPUPlace",
+    "IpuCompiledProgram",
+    "IpuStrategy",
     "ParamAttr",
+    "Program",
+    "Scope",
     "Tensor",
+    "WeightNormParamAttr",
     "XPUPinnedPlace",
     "XPUPlace",
+    "append_backward",
+    "backward",
+    "compiler",
     "core",
     "cpu_places",
+    "create_lod_tensor",
+    "create_random_int_lodtensor",
     "cuda_pinned_places",
     "cuda_places",
     "data_feeder",
+    "default_main_program",
+    "default_startup_program",
     "device_guard",
     "disable_dygraph",
     "disable_imperative",
     "dygraph",
     "enable_dygraph",
     "enable_imperative",
+    "executor",
     "framework",
     "get_flags",
+    "global_scope",
+    "gradients",
     "in_dygraph_mode",
     "in_dynamic_or_pir_mode",
     "in_pir_mode",
+    "initializer",
     "io",
+    "ipu_shard_guard",
     "is_compiled_with_cinn",
     "is_compiled_with_cuda",
     "is_compiled_with_rocm",
     "is_compiled_with_xpu",
+    "lod_tensor",
+    "name_scope",
     "param_attr",
+    "program_guard",
     "reader",
+    "require_version",
+    "scope_guard",
     "set_flags",
+    "set_global_initializer",
+    "set_ipu_shard",
     "unique_name",
     "wrapped_decorator",
+    "xpu_places",
 ]

@@ -39,6 +39,7 @@ from bireme.device import (
     is_compiled_with_xpu,
 )  # fmt: skip
 from bireme.ops.manipulation.tensor_introspection import VarType
+from bireme.static.dense_tensor import DenseTensor
 from bireme.utils.dlpack import from_dlpack
 
 is_compiled_with_dist = is_compiled_with_distribute
@@ -261,69 +262,6 @@ def frombuffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Ten
     if not -1 <= count <= whole:
         raise errors.bad("frombuffer(count)", f"at most {whole}, the number of {kind.name} elements", count)
     return Tensor(found[offset : offset + kind.itemsize * (whole if count == -1 else count)].copy().view(kind.np))
-
-
-class DenseTensor:
-    """Values on the host that Paddle's inner code sets and reads; ``to_tensor`` accepts it.
-
-    Examples:
-        >>> t = bireme.base.core.DenseTensor()
-        >>> t.set([[1, 2]], bireme.CPUPlace())
-        >>> t.shape(), bireme.to_tensor(t).tolist()
-        ([1, 2], [[1, 2]])
-    """
-
-    def __init__(self) -> None:
-        self._tensor = Tensor()
-
-    def set(self, value: Any, place: Any = None, zero_copy: bool = False) -> None:
-        """Set the values.
-
-        Args:
-            value: An array or nested lists.
-            place: Device. Default: None, the current one.
-            zero_copy: Has no effect: the values are copied.
-
-        Examples:
-            >>> bireme.base.core.DenseTensor().set([1.0])
-        """
-        self._tensor = Tensor(np.asarray(value), place=place)
-
-    def shape(self) -> list[int]:
-        """Return the shape as a list."""
-        return self._tensor.shape
-
-    def _dtype(self) -> DataType:
-        return self._tensor.dtype
-
-    def _place(self) -> Place:
-        return self._tensor.place
-
-    def _is_initialized(self) -> bool:
-        return self._tensor.size > 0
-
-    def _ptr(self) -> int:
-        return self._tensor.data_ptr()  # type: ignore[attr-defined]  # installed by ops.storage
-
-    def _set_dims(self, extents: Any) -> None:
-        self._tensor = Tensor(np.zeros(extents, self._tensor.dtype.np))
-
-    def _alloc_float(self, place: Any = None) -> None:
-        self._tensor = Tensor(np.zeros(self.shape(), np.float32), place=place)
-
-    def _alloc_int(self, place: Any = None) -> None:
-        self._tensor = Tensor(np.zeros(self.shape(), np.int32), place=place)
-
-    def __getitem__(self, index: Any) -> DenseTensor:
-        part = DenseTensor()
-        part._tensor = self._tensor[index]  # type: ignore[index]  # installed by ops.index
-        return part
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self._tensor.__array__(dtype, copy)
-
-    def __repr__(self) -> str:
-        return f"  - place: {self._place()}\n  - shape: {self.shape()}\n  - dtype: {self._dtype().name}\n  - data: {self._tensor.tolist()}"
 
 
 LoDTensor = DenseTensor

@@ -8,7 +8,10 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.program.variable import UNKNOWN
 from bireme.core.tensor.tensor import Tensor
+from bireme.static import default_main_program
+from bireme.static.dense_tensor import DenseTensor
 
 __all__ = [
     "check_dtype",
@@ -102,3 +105,65 @@ def convert_uint16_to_float(data: Any) -> np.ndarray:
     return (
         np.ascontiguousarray(source.astype(np.uint16)).view(dtypes.bfloat16.np).astype(np.float32).reshape(source.shape)
     )
+
+
+class DataFeeder:
+    """Turns batches of samples into what programs are fed with.
+
+    Args:
+        feed_list: Inputs of a program, or their names, in the order of a sample's fields.
+        place: Device.
+        program: The program. Default: None, the default main program.
+
+    Examples:
+        >>> bireme.enable_static()
+        >>> with bireme.static.program_guard(bireme.static.Program()):
+        ...     x, y = bireme.static.data("x", [None, 2]), bireme.static.data("y", [None, 1], "int64")
+        ...     feed = bireme.base.DataFeeder([x, y], bireme.CPUPlace()).feed([([1.0, 2.0], [3]), ([4.0, 5.0], [6])])
+        >>> bireme.disable_static()
+        >>> feed["x"].shape(), feed["y"].shape()
+        ([2, 2], [2, 1])
+    """
+
+    def __init__(self, feed_list: Any, place: Any, program: Any = None):
+        found = default_main_program() if program is None else program
+        self._inputs = [found.var(x) if isinstance(x, str) else x for x in feed_list]
+        self._place = place
+
+    def feed(self, iterable: Any) -> dict[str, DenseTensor]:
+        """Return the values of the inputs for a batch.
+
+        Args:
+            iterable: Samples, each with a field for each input.
+
+        Returns:
+            A dict of values by name.
+
+        Raises:
+            ValueError: If a sample does not have as many fields as there are inputs, or one does not fit its input.
+
+        Examples:
+            >>> bireme.base.DataFeeder([], bireme.CPUPlace()).feed([])
+            {}
+        """
+        samples = [tuple(sample) for sample in iterable]
+        for sample in samples:
+            if len(sample) != len(self._inputs):
+                raise errors.bad("feed(iterable)", f"{len(self._inputs)} fields in a sample", len(sample))
+        return {x.name: self._value(x, [s[i] for s in samples]) for i, x in enumerate(self._inputs)}
+
+    def _value(self, x: Any, fields: list[Any]) -> DenseTensor:
+        made = DenseTensor()
+        sizes = [int(n) for n in x.shape[1:]]
+        if x.lod_level:
+            rows = [np.asarray(field, x.dtype.np).reshape(-1, *sizes) for field in fields]
+            made.set(np.concatenate(rows), self._place)
+            made.set_recursive_sequence_lengths([[len(row) for row in rows]])
+            return made
+        values = np.asarray(fields, x.dtype.np)
+        if UNKNOWN not in sizes:
+            if values.size != len(fields) * int(np.prod(sizes)):
+                raise errors.bad("feed(iterable)", f"fields of shape {sizes} for {x.name}", values.shape[1:])
+            values = values.reshape(len(fields), *sizes)
+        made.set(values, self._place)
+        return made

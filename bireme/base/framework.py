@@ -15,6 +15,9 @@ from bireme.core.base import errors, registry
 from bireme.core.base.device import Place
 from bireme.core.base.flags import get_flags, set_flags
 from bireme.core.declare import precision
+from bireme.core.program import building
+from bireme.core.program.program import Operation as Operator
+from bireme.core.program.program import Program
 from bireme.core.tensor import grad_mode
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
@@ -27,14 +30,21 @@ from bireme.device import (
     is_compiled_with_rocm,
     is_compiled_with_xpu,
 )  # fmt: skip
+from bireme.static import default_main_program, default_startup_program, name_scope, program_guard, xpu_places
 from bireme.utils import require_version
 
 Variable = Tensor
+Block = Program  # the block of a program is itself: blocks of branches and loops belong to their operations
+GRAD_VAR_SUFFIX = "@GRAD"
 in_dygraph_mode = in_dynamic_or_pir_mode = in_dynamic_mode
 
 __all__ = [
+    "Block",
     "EagerParamBase",
+    "GRAD_VAR_SUFFIX",
+    "Operator",
     "Parameter",
+    "Program",
     "Variable",
     "_current_expected_place",
     "_current_expected_place_",
@@ -50,12 +60,15 @@ __all__ = [
     "cpu_places",
     "cuda_pinned_places",
     "cuda_places",
+    "default_main_program",
+    "default_startup_program",
     "device_guard",
     "disable_signal_handler",
     "dygraph_not_support",
     "dygraph_only",
     "flag_guard",
     "get_flags",
+    "grad_var_name",
     "in_cinn_mode",
     "in_dygraph_mode",
     "in_dynamic_mode",
@@ -67,11 +80,17 @@ __all__ = [
     "is_compiled_with_distribute",
     "is_compiled_with_rocm",
     "is_compiled_with_xpu",
+    "name_scope",
     "non_static_only",
+    "program_guard",
     "require_version",
     "set_flags",
+    "static_only",
+    "switch_main_program",
+    "switch_startup_program",
     "unique_name",
     "use_pir_api",
+    "xpu_places",
 ]
 
 
@@ -391,6 +410,83 @@ def convert_np_dtype_to_dtype_(np_dtype: Any) -> dtypes.DType:
         bireme.int32
     """
     return dtypes.of(np_dtype, "convert_np_dtype_to_dtype_(np_dtype)")
+
+
+def grad_var_name(var_name: str) -> str:
+    """Return the name of the gradient of a variable.
+
+    Args:
+        var_name: The name of the variable.
+
+    Returns:
+        A str.
+
+    Examples:
+        >>> bireme.base.framework.grad_var_name("w")
+        'w@GRAD'
+    """
+    return var_name + GRAD_VAR_SUFFIX
+
+
+def switch_main_program(program: Program) -> Program:
+    """Let calls of static mode be recorded into another program.
+
+    Args:
+        program: The program.
+
+    Returns:
+        The one before.
+
+    Examples:
+        >>> before = bireme.base.framework.switch_main_program(bireme.static.Program())
+        >>> _ = bireme.base.framework.switch_main_program(before)
+    """
+    before, building.programs.main = building.programs.main, program
+    return before
+
+
+def switch_startup_program(program: Program) -> Program:
+    """Let another program take the initial values of parameters.
+
+    Args:
+        program: The program.
+
+    Returns:
+        The one before.
+
+    Examples:
+        >>> before = bireme.base.framework.switch_startup_program(bireme.static.Program())
+        >>> _ = bireme.base.framework.switch_startup_program(before)
+    """
+    before, building.programs.startup = building.programs.startup, program
+    return before
+
+
+def static_only(func: Callable) -> Callable:
+    """Decorate a function that can be called in static mode only.
+
+    Args:
+        func: The function.
+
+    Returns:
+        The function, which raises in dynamic mode.
+
+    Examples:
+        >>> @bireme.base.framework.static_only
+        ... def build():
+        ...     return 1
+        >>> with bireme.pir_utils.IrGuard():
+        ...     build()
+        1
+    """
+
+    @functools.wraps(func)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if in_dynamic_mode():
+            raise errors.failure(f"{func.__name__}() belongs to static mode", hint="call bireme.enable_static() first")
+        return func(*args, **kwargs)
+
+    return checked
 
 
 def in_pir_mode() -> bool:

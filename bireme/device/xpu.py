@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from bireme.core.base import device as devices
@@ -12,7 +13,7 @@ from bireme.device import memory, stream
 __all__ = [
     "Event", "Stream", "device_count", "empty_cache", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
     "memory_reserved", "memory_total", "memory_used", "reset_max_memory_allocated", "reset_max_memory_reserved",
-    "synchronize",
+    "set_debug_level", "synchronize",
 ]  # fmt: skip
 
 
@@ -213,3 +214,28 @@ def memory_used(device: str | Place | int | None = None) -> int:
         True
     """
     return memory.now(_xpu(device, "memory_used"), "pool_bytes")
+
+
+def set_debug_level(level: int = 0) -> None:
+    """Set what the maker's library of kernels for XPUs writes about its calls.
+
+    The library reads the level from the environment variable ``XPUAPI_DEBUG`` when it is loaded, so this comes before the
+    first tensor on an XPU. ``bireme.profiler`` and ``bireme.debug`` tell the same of Bireme itself, on any device.
+
+    Args:
+        level: Sum of 0x1 for calls, 0x10 for checksums of tensors, 0x100 for tensors in files and 0x1000 for times.
+            Default: 0, nothing.
+
+    Raises:
+        ValueError: If there is no XPU, or another bit is set.
+
+    Examples:
+        >>> if bireme.device.xpu.device_count():
+        ...     bireme.device.xpu.set_debug_level(0)
+    """
+    _xpu(None, "set_debug_level")
+    if isinstance(level, bool) or not isinstance(level, int) or level & ~0x1111:
+        raise errors.bad(
+            "set_debug_level(level)", "a sum of 0x1, 0x10, 0x100 and 0x1000", level, kind=errors.for_integer(level)
+        )
+    os.environ["XPUAPI_DEBUG"] = hex(level)

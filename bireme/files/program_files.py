@@ -26,8 +26,8 @@ from bireme.core.declare.public import INTERNAL, PUBLIC
 from bireme.core.graph.graph import sig_of
 from bireme.core.program import calls, methods
 from bireme.core.program.control_flow import Block, Branch, Loop
-from bireme.core.program.model import Model
 from bireme.core.program.program import Operation, Program
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor

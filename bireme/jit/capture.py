@@ -14,8 +14,8 @@ from bireme.core.base import errors
 from bireme.core.program import building
 from bireme.core.program.control_flow import Undefined
 from bireme.core.program.gradients import update
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, leaves, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Variable, symbol_of
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit import conversion

@@ -8,11 +8,11 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, _for_test, leaves
+from bireme.core.program.program_model import Model
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
-from bireme.files import program_files
+from bireme.files import paddle_models, program_files
 from bireme.jit import capture
 from bireme.jit.static_function import StaticFunction
 from bireme.nn.layer import Layer
@@ -118,9 +118,15 @@ def load(path: str, **configs: Any) -> TranslatedLayer:
     if program_files.is_ours(path + program_files.GRAPH):
         models, tensors, _ = program_files.read(path, "load(path)")
         return TranslatedLayer(models, tensors)
-    if not os.path.exists(path + program_files.GRAPH):
-        raise errors.as_told(FileNotFoundError(f"load(path): there is no file {path + program_files.GRAPH}"))
-    raise errors.bad("load(path)", "a program that jit.save wrote", path, kind=errors.FileFormatError)
+    model = paddle_models.load(*_paddle_files(path, configs))
+    return TranslatedLayer({"forward": model}, model.program.tensors)
+
+
+def _paddle_files(path: str, configs: dict[str, Any]) -> tuple[str, str | None]:
+    """Paths of a program and of parameters that Paddle wrote."""
+    names = [configs.get(key) for key in ("model_filename", "params_filename")]
+    program, params = [None if name is None else os.path.join(path, str(name)) for name in names]
+    return program or path, params
 
 
 class TranslatedLayer(Layer):

@@ -17,8 +17,8 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.program import building
-from bireme.core.program.model import Model
 from bireme.core.program.program import Program, mapped
+from bireme.core.program.program_model import Model
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit import capture, conversion
 from bireme.nn.layer import Layer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bireme.core.base import device as devices
@@ -11,13 +11,14 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.graph.graph import Unmade, sig_of
 from bireme.core.program import building
-from bireme.core.program.gradients import start_with
+from bireme.core.program.gradients import call_at_start, start_with
+from bireme.core.program.program import KNOWN
 from bireme.core.tensor import parameter
 from bireme.core.tensor.tensor import Tensor, wrap
 from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Initializer, choose
-from bireme.ops import zeros
-from bireme.param_attr import ParamAttr
+from bireme.ops import sqrt, square, zeros
+from bireme.param_attr import ParamAttr, WeightNormParamAttr
 from bireme.regularizer import WeightDecayRegularizer
 from bireme.utils import unique_name
 
@@ -31,8 +32,11 @@ def make_parameter(
     is_bias: bool = False,
     default_initializer: Any = None,
     device: Any = None,
+    generate: Callable[[str], str] = unique_name.generate,
 ) -> parameter.Parameter | None:
-    """A parameter named after its ``owner``, or None if ``attr`` is False; ``where`` is the place that errors name."""
+    """A parameter named after its ``owner``, or None if ``attr`` is False; ``where`` is the place that errors name, and
+    ``generate`` counts names.
+    """
     attr = attr_of(attr, f"{where}(attr)")
     if attr is None:
         return None
@@ -59,8 +63,17 @@ def make_parameter(
         start = init.sample(size, kind) if samples else zeros(size, kind)
         if device is not None:
             start = start._to_device(devices.parse(device, f"{where}(device)"))
-    name = attr.name or unique_name.generate(f"{owner}.{'b' if is_bias else 'w'}")
-    param = parameter.Parameter(start, name=unique_name.claim(name, f"{where}(attr)"), trainable=attr.trainable)
+    if builder is not None and isinstance(attr, WeightNormParamAttr):
+        stem = attr.name or generate(f"{owner}.{'b' if is_bias else 'w'}")
+        return _weight_norm(where, stem, size, attr, kind, is_bias, default_initializer, device)
+    name = attr.name or generate(f"{owner}.{'b' if is_bias else 'w'}")
+    if builder is None:
+        unique_name.claim(name, f"{where}(attr)")
+    elif (found := _shared(name, tuple(size), kind, f"{where}(attr)", builder.program)) is not None:
+        if name not in building.programs.startup.tensors:
+            start_with(building.programs.startup, found, lambda p: _fill(p, init, samples, device, where))
+        return found
+    param = parameter.Parameter(start, name=name, trainable=attr.trainable)
     param.optimize_attr = {"learning_rate": attr.learning_rate}
     param.regularizer, param.need_clip = attr.regularizer, attr.need_clip
     param.do_model_average = attr.do_model_average
@@ -71,6 +84,40 @@ def make_parameter(
     elif not samples:
         init(param, None)
     return param
+
+
+def _shared(name: str, size: tuple[int, ...], kind: Any, where: str, program: Any) -> parameter.Parameter | None:
+    """The parameter of programs that has a name already: in a scope there is one of each name."""
+    found = KNOWN.get(name)
+    if not isinstance(found, parameter.Parameter):
+        return None
+    if found._value.sig == sig_of(size, kind):
+        return found
+    if name in program.tensors:
+        raise errors.bad(where, f"shape {found.shape} for the parameter {name} of the program", list(size))
+    return None
+
+
+def _weight_norm(
+    where: str, stem: str, size: list[int], attr: Any, kind: Any, is_bias: bool, initializer: Any, device: Any
+) -> Any:
+    """A weight as a direction and a length, both of which are parameters of the program."""
+    sizes = [n if i == attr.dim else 1 for i, n in enumerate(size)]
+    direction = make_parameter(where, stem, size, attr.plain(f"{stem}_v"), kind, is_bias, initializer, device)
+    length = make_parameter(where, stem, sizes, attr.plain(f"{stem}_g"), kind, is_bias, initializer, device)
+    assert direction is not None and length is not None
+    axes = [i for i in range(len(size)) if i != attr.dim]
+
+    def norm(v: Tensor) -> Tensor:
+        return sqrt(square(v).sum(axes, keepdim=True))
+
+    def measure(g: Tensor, v: Tensor) -> None:
+        g._assign_value(norm(v))
+
+    call_at_start(building.programs.startup, measure, "initialize", (length, direction))
+    made = direction * (length / norm(direction))
+    WeightNormParamAttr.params_with_weight_norm.append(made)
+    return made
 
 
 def _fill(param: parameter.Parameter, init: Any, samples: bool, device: Any, where: str) -> None:

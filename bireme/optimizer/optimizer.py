@@ -471,6 +471,7 @@ class Optimizer(States):
             with no_grad():
                 self._apply([(p, g.detach()) for p, g in zip(params, grads, strict=True) if g is not None])
 
+        update.optimizer = self  # type: ignore[attr-defined]  # its state is saved with the program
         gradients.update(builder, update, self._type, [p for p, _ in pairs], [g for _, g in pairs])
         return []
 

@@ -258,10 +258,12 @@ class States(Guarded):
         # matter here
         found = {_NUMBERED.sub("", key): (key, value) for key, value in rest.items()}
         taken: dict[int, dict[str, Any]] = {}
-        without = []
+        without, used = [], set()
         for p in self._parameter_list:
             keys = {name: self._key(p, name) for name in self._state_names()}
-            have = {name: found.pop(key) for name, key in keys.items() if key in found}
+            # a program has a parameter of one name in each scope
+            have = {name: found[key] for name, key in keys.items() if key in found}
+            used |= {key for key in keys.values() if key in found}
             if not have:
                 without.append(p.name)
                 continue
@@ -274,6 +276,7 @@ class States(Guarded):
                     kind=errors.ArgumentError,
                 )
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
+        found = {key: value for key, value in found.items() if key not in used}
         others = [
             whole
             for key, (whole, _) in found.items()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.base import errors
+from bireme.core.base import errors, random_state
 from bireme.core.base.boundary import Guarded
 from bireme.core.graph.graph import Unmade
 from bireme.core.program import building, running
@@ -15,6 +15,7 @@ from bireme.core.program.program import Program
 from bireme.core.program.variable import UNKNOWN, Symbol, Variable
 from bireme.core.tensor.tensor import Tensor
 from bireme.static import scopes
+from bireme.static.dense_tensor import DenseTensor
 
 
 class Executor(Guarded):
@@ -77,20 +78,25 @@ class Executor(Guarded):
             raise errors.bad("run(program)", "a Program", program, kind=errors.ArgumentTypeError)
         fetched = [_wanted(x, program) for x in _flat(fetch_list)]
         symbols = [x for x in fetched if isinstance(x, Symbol)]
+        if not return_numpy:
+            symbols += [s for x in symbols for s in x.lengths]
         plan = self._plan(program, symbols)
         given = feed[0] if isinstance(feed, (list, tuple)) and feed else feed or {}
         if not isinstance(given, dict):
             raise errors.bad("run(feed)", "a dict of names and values", feed, kind=errors.ArgumentTypeError)
         with building.suspended():
-            env = {symbol: _fed(symbol, given[name]) for name, symbol in _inputs(given, program)}
+            env = {symbol: _fed(symbol, value) for symbol, value in _inputs(given, program)}
         for symbol in plan.inputs:
             if symbol not in env:
-                raise errors.bad("run(feed)", f"a value for the input {symbol.name!r}", list(given))
+                raise errors.bad("run(feed)", f"a value for the input {symbol.name!r}", list(given), hint=_hint(symbol))
         where = scopes.global_scope() if scope is None else scope
-        running.run(plan, env, lambda t: _made(where.tensor(t), plan))
+        with random_state.seeded(program.random_seed):
+            running.run(plan, env, lambda t: _made(where.tensor(t), plan))
         with building.suspended():
             found = [env[x] if isinstance(x, Symbol) else where.tensor(x) for x in fetched]
-            return [t.numpy() if return_numpy else t for t in found]
+            if return_numpy:
+                return [t.numpy() for t in found]
+            return [_sequences(x, t, env) for x, t in zip(fetched, found, strict=True)]
 
     def _plan(self, program: Program, fetched: list[Symbol]) -> running.Plan:
         key = (program.id, *map(id, fetched))
@@ -98,6 +104,13 @@ class Executor(Guarded):
         if found is None or found.version != program.version:
             found = self._plans[key] = running.Plan(program, fetched)
         return found
+
+    def flush(self) -> None:
+        """Do nothing: every run is finished when its results are returned.
+
+        Examples:
+            >>> bireme.static.Executor().flush()
+        """
 
     def close(self) -> None:
         """Do nothing: there is nothing to close.
@@ -129,13 +142,32 @@ def _wanted(x: Any, program: Program) -> Any:
     raise errors.bad("run(fetch_list)", "variables or names", x, kind=errors.ArgumentTypeError)
 
 
-def _inputs(given: dict[str, Any], program: Program) -> list[tuple[str, Symbol]]:
+def _inputs(given: dict[str, Any], program: Program) -> list[tuple[Symbol, Any]]:
     found = []
-    for name in given:
+    for name, value in given.items():
         symbol = program.symbols.get(name)
-        if symbol is not None:  # a value for a program that this one was made from is no mistake
-            found.append((name, symbol))
+        if symbol is None:  # a value for a program that this one was made from is no mistake
+            continue
+        if isinstance(value, DenseTensor):
+            levels = scopes.lengths_of(program, symbol)
+            found += zip(levels[::-1], map(np.diff, value.lod()[::-1]), strict=False)
+        found.append((symbol, value))
     return found
+
+
+def _hint(symbol: Symbol) -> str | None:
+    name, found, _ = symbol.name.rpartition(".lengths")
+    return f"feed {name!r} with its sequences: base.create_lod_tensor(data, lengths, place)" if found else None
+
+
+def _sequences(x: Any, t: Tensor, env: dict[Symbol, Any]) -> Any:
+    """A result with the lengths of its sequences, if it has any."""
+    if not isinstance(x, Symbol) or not x.lengths or any(s not in env for s in x.lengths):
+        return t
+    made = DenseTensor()
+    made.set(t.numpy())
+    made.set_recursive_sequence_lengths([env[s].tolist() for s in x.lengths])
+    return made
 
 
 def _made(t: Tensor, plan: running.Plan) -> Tensor:

@@ -11,9 +11,11 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.base.dtype import DTypeLike
+from bireme.core.graph.graph import sig_of
 from bireme.core.program import building
 from bireme.core.program.program import Program
-from bireme.core.program.variable import Variable
+from bireme.core.program.variable import Sample, Symbol, Variable
+from bireme.static.scopes import lengths_name
 
 
 def default_main_program() -> Program:
@@ -82,7 +84,8 @@ def data(name: str, shape: Sequence[int | None], dtype: DTypeLike | None = None,
         name: Name, by which ``Executor.run`` finds its value in ``feed``.
         shape: Sizes; None or -1 for one that may be another in every run.
         dtype: Data type. Default: None, the default data type.
-        lod_level: Has no effect.
+        lod_level: Levels of sequences that the rows belong to, whose lengths come with what is fed: see
+            ``base.create_lod_tensor``. Default: 0, none.
 
     Returns:
         A ``Variable``.
@@ -107,7 +110,17 @@ def data(name: str, shape: Sequence[int | None], dtype: DTypeLike | None = None,
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, "data(dtype)")
     symbol = program._declared(name, shape, kind)
     symbol.is_data = True
+    symbol.lengths = tuple([_lengths(program, lengths_name(name, i)) for i in reversed(range(lod_level))])
     return program._var(symbol)
+
+
+def _lengths(program: Program, name: str) -> Symbol:
+    """An input for the lengths of sequences. Its examples are no sizes of other inputs: there are never as many sequences
+    as rows, by which results are told apart.
+    """
+    symbol = Symbol(name, tuple([Sample(sig_of((n,), dtypes.int64)) for n in (3, 5, 1)]))
+    symbol.is_data = True
+    return program._add(symbol)
 
 
 guard_functions(globals())

@@ -12,9 +12,23 @@ from bireme.core.base import errors
 from bireme.core.base.boundary import Guarded, guard_functions
 from bireme.core.graph.graph import Unmade
 from bireme.core.program import building
-from bireme.core.program.program import KNOWN
+from bireme.core.program.program import KNOWN, Program
+from bireme.core.program.variable import Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor, wrap
+
+
+def lengths_of(program: Program, symbol: Symbol) -> list[Symbol]:
+    """The inputs for the lengths of the sequences that an input consists of, outermost first: they are named after it."""
+    found: list[Symbol] = []
+    while (name := lengths_name(symbol.name, len(found))) in program.symbols:
+        found.append(program.symbols[name])
+    return found[::-1]
+
+
+def lengths_name(name: str, outwards: int) -> str:
+    """The name of the lengths of the innermost sequences of an input, or of those that many levels further out."""
+    return f"{name}.lengths_{outwards}" if outwards else f"{name}.lengths"
 
 
 class ScopeTensor:
@@ -157,6 +171,21 @@ class Scope(Guarded):
         self._own[name] = made
         return ScopeVariable(name, made)
 
+    def find(self, t: Tensor) -> ScopeTensor:
+        """Return the values of a parameter or buffer of a program in this scope, to be set or read.
+
+        Args:
+            t: The parameter or buffer.
+
+        Returns:
+            An object with ``set`` and ``shape``, which NumPy reads as an array.
+
+        Examples:
+            >>> bireme.static.global_scope().find(bireme.to_tensor([1.0, 2.0])).shape()
+            [2]
+        """
+        return ScopeTensor(self.tensor(t))
+
     def tensor(self, t: Tensor) -> Tensor:
         """Return what a parameter or buffer of a program is in this scope.
 
@@ -177,7 +206,7 @@ class Scope(Guarded):
         if found is None:
             value = wrap(Unmade(t._value.sig, None, t._value.device))
             found = Parameter(value, t.name, not t.stop_gradient) if isinstance(t, Parameter) else value
-            found.persistable, found.stop_gradient = True, t.stop_gradient
+            found.name, found.persistable, found.stop_gradient = t.name, True, t.stop_gradient
             self._own[t.name] = found
         return found
 

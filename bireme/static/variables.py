@@ -10,7 +10,7 @@ from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.base.device import CPUPlace, CUDAPlace
+from bireme.core.base.device import CPUPlace, CUDAPlace, XPUPlace
 from bireme.core.base.dtype import DTypeLike
 from bireme.core.program import building
 from bireme.core.program.gradients import start_with
@@ -140,6 +140,26 @@ def cuda_places(device_ids: int | Sequence[int] | None = None) -> list[Any]:
         else device_ids
     )
     return [CUDAPlace(i) for i in ids]
+
+
+def xpu_places(device_ids: int | Sequence[int] | None = None) -> list[Any]:
+    """Return places of Kunlun's XPUs.
+
+    Args:
+        device_ids: Their numbers. Default: None, all of them; there are none.
+
+    Returns:
+        A list of places.
+
+    Raises:
+        ValueError: If this machine does not have one of them.
+
+    Examples:
+        >>> bireme.static.xpu_places()
+        []
+    """
+    ids = [] if device_ids is None else [device_ids] if isinstance(device_ids, int) else device_ids
+    return [XPUPlace(i) for i in ids]
 
 
 guard_functions(globals())

@@ -27,6 +27,7 @@ class Composite:
         self.names = names_of(self.told, options)
         self.public: Any = None
         self.inplace_rule = None
+        self.result_rule: Callable | None = None
         self.signature = signature_of(self.told, body, hints_of(body), options)
         self.options = options
 
@@ -37,6 +38,14 @@ class Composite:
         The rule looks at names and attributes only: what a call comes to is remembered by these.
         """
         self.signature.rewrite = rule
+        return rule
+
+    def results(self, rule: Callable) -> Callable:
+        """Declare what a call gives that looks at values, for a program that has none yet: Sigs, where operands are Sigs.
+
+        The rule takes arguments by name, and `unknown`, which it uses as each size that depends on values.
+        """
+        self.result_rule = rule
         return rule
 
     def call(self, arguments: dict[str, Any]) -> Any:

@@ -24,6 +24,6 @@ def names_of(told: str, options: dict[str, Any]) -> tuple[str, ...]:
 def leave(error: Exception, made: Any) -> None:
     """Make the error of an operator ready to leave the package, by the name that the user called it by."""
     name = errors.called(made.names) if len(made.names) > 1 else made.told
-    if name != made.told:
+    if name != made.told or getattr(error, "_of_operand", False):  # which knows of no operator
         errors.renamed(error, name, made.signature.defaults)
     errors.leave(error, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,14 +17,15 @@ import numpy as np
 from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
-from bireme.core.graph.graph import sig_of
-from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of
+from bireme.core.graph.graph import Sig, sig_of
+from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor, wrap
 
+LARGE = 1 << 26  # elements of an example that has values
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
 
 
@@ -91,6 +93,7 @@ class Builder:
             return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
         operation.results = together(variable, found)
+        _share_lengths(operation)
         program._append(operation)
         return mapped(lambda x: program._var(x) if isinstance(x, Symbol) else x, operation.results)
 
@@ -114,6 +117,20 @@ class Builder:
             raise
 
 
+def _share_lengths(operation: Operation) -> None:
+    """Results that have a row for each row of an operand belong to the same sequences."""
+    for x in operation.reads:
+        if isinstance(x, Symbol) and x.lengths:
+            for made in operation.makes:
+                if not made.lengths and made is not x and _rows(made) == _rows(x):
+                    made.lengths = x.lengths
+
+
+def _rows(symbol: Symbol) -> list[int | None]:
+    """The first size of its examples."""
+    return [None if s.items is not None or not s.sig.ndim else s.sig.shape[0] for s in symbol.samples]
+
+
 def _renew(program: Program, pair: int) -> None:
     """Find the examples of all symbols anew, for another pair of sizes."""
     program.pair = pair
@@ -122,6 +139,14 @@ def _renew(program: Program, pair: int) -> None:
             symbol.samples = samples_of(symbol.fixed, symbol.dtype, pair)
     for operation in program.operations:
         together(_sampled_anew, [operation.results, *examples(operation)])
+
+
+def resample(program: Program) -> None:
+    """Find the examples of results anew, where calls are made under other settings now."""
+    for operation in program.operations:
+        if operation.renewable and operation.role == "forward":
+            together(_sampled_anew, [operation.results, *examples(operation)])
+    program.version += 1
 
 
 def _sampled_anew(symbol: Any, *samples: Any) -> None:
@@ -168,10 +193,28 @@ def example(operation: Operation, which: int) -> Any:
     if getattr(operation.call, "acts", False):
         return None
     with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
+        made = getattr(operation.call, "op", None)
+        if getattr(made, "result_rule", None) is not None:
+            return _by_rule(made, operation, which)
         try:
             return _without_values(operation, which)
         except _Unreadable:
             return _by_example(operation, which)
+
+
+def _by_rule(made: Any, operation: Operation, which: int) -> Any:
+    """What a call gives whose function says so itself."""
+
+    def standing_in(x: Any) -> Any:
+        sample = _sample(x, which)
+        if sample is None:
+            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+        return sample.sig
+
+    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    given = {**made.signature.bind(args, kwargs), "unknown": UNLIKE[which]}
+    wanted = inspect.signature(made.result_rule).parameters
+    return mapped(lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted}))
 
 
 class _Unreadable(Exception):
@@ -196,7 +239,7 @@ def _without_values(operation: Operation, which: int) -> Any:
 
         args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
         try:
-            made = operation.call(*args, **kwargs)
+            made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except RuntimeError as e:
             if "graph being captured" in str(e):
                 raise _Unreadable from None
@@ -227,12 +270,14 @@ def _by_example(operation: Operation, which: int) -> Any:
         def tensor(sample: Sample, fill: Any) -> Any:
             if sample.items is not None:
                 return Items([tensor(each, fill) for each in sample.items])
+            if sample.array is None and sample.sig.size > LARGE:
+                raise errors.failure(f"values of shape {list(sample.sig.shape)} are too many to be tried")
             array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
             return Tensor(array, sample.sig.dtype)
 
         args, kwargs = mapped(filled, (operation.args, operation.kwargs))
         try:
-            made = operation.call(*args, **kwargs)
+            made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except errors.TELLING as e:
             refused = e
         else:
@@ -334,15 +379,5 @@ def into(program: Program) -> Iterator[Builder]:
     before, segment.local.trace = segment.local.trace, Builder(program)
     try:
         yield segment.local.trace
-    finally:
-        segment.local.trace = before
-
-
-@contextlib.contextmanager
-def suspended() -> Iterator[None]:
-    """Make public calls, as ever."""
-    before, segment.local.trace = segment.local.trace, None
-    try:
-        yield
     finally:
         segment.local.trace = before

@@ -30,6 +30,18 @@ def acting(call: Any) -> Callable:
     return recordable(call)
 
 
+def effective(example: Callable) -> Callable:
+    """The same for a call that gives something, and is made for what it does whoever wants that; `example` is what it
+    gives, without what it does.
+    """
+
+    def declared(call: Any) -> Callable:
+        call.effect, call.example = True, example
+        return recordable(call)
+
+    return declared
+
+
 @recordable
 def list_of(items: Any) -> Items:
     """A list of tensors as one value."""
@@ -62,6 +74,18 @@ def list_with(x: Items, index: Any, item: Tensor) -> Items:
     """The list with another tensor at an index."""
     made = Items(x)
     made[int(index)] = item
+    return made
+
+
+@recordable
+def list_written(x: Items, index: Any, item: Tensor) -> Items:
+    """The list with another tensor at an index, or with one more where the index is its length."""
+    made, at = Items(x), int(index)
+    if not 0 <= at <= len(made):
+        raise errors.failure(
+            f"index {at} is out of range for a list of {len(made)} tensors", kind=errors.OutOfRangeError
+        )
+    made[at : at + 1] = [item]
     return made
 
 

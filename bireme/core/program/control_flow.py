@@ -48,6 +48,7 @@ class Block:
 
     def __init__(self, operations: list[Operation], inputs: list[Symbol], results: list[Any]):
         self.operations, self.inputs, self.results = operations, inputs, results
+        self._steps: list[running.Step] | None = None
         made = {id(s) for o in operations for s in o.makes} | {id(s) for s in inputs}
         wanted = [x for o in operations for x in o.reads] + [x for x in results if isinstance(x, (Symbol, Tensor))]
         self.outside = list({id(x): x for x in wanted if id(x) not in made}.values())
@@ -57,7 +58,9 @@ class Block:
         env = dict(zip(self.inputs, inputs, strict=True))
         env |= {s: outside[id(s)] for s in self.outside if isinstance(s, Symbol)}
         kept = {id(t): outside[id(t)] for t in self.outside if isinstance(t, Tensor)}
-        running.make(self.operations, env, lambda t: kept.get(id(t), t))
+        if self._steps is None:
+            self._steps = [running.Step(o) for o in self.operations]
+        running.make(self._steps, env, lambda t: kept.get(id(t), t))
         return [env[x] if isinstance(x, Symbol) else kept.get(id(x), x) for x in self.results]
 
 

@@ -84,6 +84,11 @@ def start_with(startup: Program, param: Tensor, fill: Callable[[Tensor], None]) 
     def initialize(p: Tensor) -> None:
         fill(p)
 
-    operation = Operation(initialize, "initialize", (param,), {}, errors.position())
+    call_at_start(startup, initialize, "initialize", (param,))
+
+
+def call_at_start(startup: Program, call: Callable, type: str, params: tuple[Tensor, ...]) -> None:
+    """Let a startup program make a call that gives parameters values."""
+    operation = Operation(call, type, params, {}, errors.position())
     operation.role = "update"
     startup._append(operation)

@@ -10,6 +10,7 @@ from bireme.core.base import errors
 from bireme.core.program.building import Builder, current
 from bireme.core.program.program import Operation
 from bireme.core.program.variable import Dim, Variable
+from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 
 RECORDED = frozenset((
@@ -21,6 +22,13 @@ RECORDED = frozenset((
 IN_PLACE = frozenset(("fill_", "zero_", "copy_", "set_value"))
 
 
+@functools.cache
+def recorded() -> dict[Any, str]:
+    """Names of the methods that are recorded as they are called, by what is called: none of them changes its tensor."""
+    found = {name: getattr(Tensor, name) for name in (*RECORDED, "__getitem__")}
+    return {method.fget if isinstance(method, property) else method: name for name, method in found.items()}
+
+
 def _builder() -> Builder:
     found = current()
     if found is None:
@@ -28,7 +36,7 @@ def _builder() -> Builder:
     return found
 
 
-def _called(x: Variable, name: str, method: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _called(x: Tensor, name: str, method: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Record the call of a method of Tensor."""
     made = _builder().append(Operation(method, name.strip("_"), (x, *args), kwargs, errors.position()))
     if name == "detach":
@@ -66,6 +74,10 @@ def _attribute(self: Variable, name: str) -> Any:
     return lambda *args, **kwargs: record(self, name, method, args, kwargs)
 
 
+def _detach(self: Parameter) -> Any:
+    return Tensor.detach(self) if current() is None else _called(self, "detach", Tensor.detach, (), {})
+
+
 def _item(self: Variable, index: Any) -> Any:
     return _called(self, "__getitem__", Tensor.__getitem__, (index,), {})
 
@@ -86,3 +98,4 @@ def install() -> None:
     special = {"__getattribute__": _attribute, "__getitem__": _item, "__setitem__": _set_item, "__iter__": _iter}
     for name, method in special.items():
         setattr(Variable, name, method)
+    Parameter.detach = _detach  # type: ignore[assignment,method-assign]  # its values change while a program stays

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, VariableList
 from bireme.core.tensor.parameter import Parameter
@@ -69,6 +73,16 @@ class Operation:
         return made
 
 
+@contextlib.contextmanager
+def suspended() -> Iterator[None]:
+    """Make public calls, as ever, though a program is being built."""
+    before, segment.local.trace = segment.local.trace, None
+    try:
+        yield
+    finally:
+        segment.local.trace = before
+
+
 class Items(list):
     """A list of tensors that is one value of a program, since its length is known only when the program runs."""
 
@@ -123,15 +137,19 @@ class Program:
     """
 
     _numbers = itertools.count()
+    _seed = 0  # of programs that are made from now on, see `global_seed`
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.symbols: dict[str, Symbol] = {}
         self.tensors: dict[str, Tensor] = {}  # parameters and buffers that operations read, by name
-        self.random_seed = 0
+        self._random_seed = Program._seed
         self.version = 0  # of its operations: what was prepared for a run holds for one
         self.pair = 0  # which sizes it is tried with, see `building.SIZES`
         self._serial = 0
+        self._layers: dict[str, itertools.count] = {}
+        self.guarded: set[int] = set()  # operations in `static.amp.fp16_guard`, by id
+        self.ends: Any = None  # of a program from a file: its Model
         self.id = next(Program._numbers)
 
     # ------------------------------------------------------------ building
@@ -142,6 +160,10 @@ class Program:
             name, self._serial = f"{stem}_{self._serial}.tmp_0", self._serial + 1
             if name not in self.symbols:
                 return name
+
+    def _layer_name(self, kind: str) -> str:
+        """The name of another layer of a kind: they are counted in each program, as in Paddle."""
+        return f"{kind}_{next(self._layers.setdefault(kind, itertools.count()))}"
 
     def _declared(self, name: str | None, shape: Any, dtype: Any) -> Symbol:
         """A new symbol of this shape, whose unknown sizes are -1 or None."""
@@ -311,13 +333,150 @@ class Program:
         """
         return Variable(self, **kwargs)
 
-    def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Tensor]:
-        """Return the parameters and buffers that its operations read.
+    @property
+    def random_seed(self) -> int:
+        """Seed of the random numbers that each run draws; 0 for those of ``bireme.seed``, other ones at every run."""
+        return self._random_seed
+
+    @random_seed.setter
+    def random_seed(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise errors.bad("random_seed", "an int", seed, kind=errors.ArgumentTypeError)
+        self._random_seed = seed
+
+    def global_seed(self, seed: int = 0) -> None:
+        """Set the random seed of this program and of all that are made later.
 
         Args:
-            mode: ``"param"`` for parameters that are trained, ``"opt"`` for the others, ``"all"`` for both. Default:
-                ``"all"``.
-            scope: Has no effect.
+            seed: The seed. Default: 0, none.
+
+        Examples:
+            >>> program = bireme.static.Program()
+            >>> program.global_seed(102)
+            >>> program.random_seed, bireme.static.Program().random_seed
+            (102, 102)
+            >>> program.global_seed(0)
+        """
+        self.random_seed = seed
+        Program._seed = seed
+
+    def num_ops(self) -> int:
+        """Return the number of its operations.
+
+        Returns:
+            An int.
+
+        Examples:
+            >>> bireme.static.Program().num_ops()
+            0
+        """
+        return len(self.operations)
+
+    def parameters_num(self) -> int:
+        """Return the number of its parameters.
+
+        Returns:
+            An int.
+
+        Examples:
+            >>> bireme.static.Program().parameters_num()
+            0
+        """
+        return len(self.all_parameters())
+
+    def get_all_parameter_values(self) -> list[Parameter]:
+        """Return its parameters.
+
+        Returns:
+            A list of parameters.
+
+        Examples:
+            >>> bireme.static.Program().get_all_parameter_values()
+            []
+        """
+        return self.all_parameters()
+
+    def get_parameter_value_by_name(self, name: str) -> Parameter:
+        """Return a parameter by its name.
+
+        Args:
+            name: The name.
+
+        Returns:
+            The parameter.
+
+        Raises:
+            ValueError: If there is none.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> with bireme.static.program_guard(bireme.static.Program(), bireme.static.Program()):
+            ...     y = bireme.static.nn.fc(bireme.static.data("x", [2, 3]), 4, weight_attr="w_of_name")
+            ...     bireme.static.default_main_program().get_parameter_value_by_name("w_of_name").shape
+            [3, 4]
+            >>> bireme.disable_static()
+        """
+        found = self.tensors.get(name)
+        if not isinstance(found, Parameter):
+            raise errors.bad("get_parameter_value_by_name(name)", "the name of a parameter of the program", name)
+        return found
+
+    def get_output_value_by_name(self, name: str) -> Tensor:
+        """Return a variable by its name.
+
+        Args:
+            name: The name.
+
+        Returns:
+            The variable.
+
+        Raises:
+            ValueError: If there is none.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> with bireme.static.program_guard(bireme.static.Program()):
+            ...     x = bireme.static.data("x", [2])
+            ...     bireme.static.default_main_program().get_output_value_by_name("x").shape
+            [2]
+            >>> bireme.disable_static()
+        """
+        return self.var(name)
+
+    def set_is_test_attr(self) -> None:
+        """Let dropout and normalization do what they do in evaluation.
+
+        Examples:
+            >>> bireme.static.Program().set_is_test_attr()
+        """
+        for operation in self.operations:
+            _for_test(operation)
+        self.version += 1
+
+    def set_parameters_from(self, program: Program) -> None:
+        """Take in the parameters and buffers of another program, under their names.
+
+        Args:
+            program: The other program.
+
+        Examples:
+            >>> bireme.static.Program().set_parameters_from(bireme.static.Program())
+        """
+        self.tensors.update(program.tensors)
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers whose updates are among its operations."""
+        found = [o.call.optimizer for o in self.operations if hasattr(o.call, "optimizer")]
+        return list({id(x): x for x in found}.values())
+
+    def state_dict(self, mode: str = "all", scope: Any = None) -> dict[str, Tensor]:
+        """Return the parameters and buffers that its operations read, and the state of its optimizers.
+
+        Args:
+            mode: ``"param"`` for parameters and buffers, ``"opt"`` for the state of optimizers, ``"all"`` for both.
+                Default: ``"all"``.
+            scope: Scope whose tensors are returned. Default: None, the global one.
 
         Returns:
             A dict of tensors by name.
@@ -328,14 +487,17 @@ class Program:
         """
         if mode not in ("all", "param", "opt"):
             raise errors.bad("state_dict(mode)", "'all', 'param' or 'opt'", mode)
-        return {
-            name: t
-            for name, t in self.tensors.items()
-            if mode == "all" or (mode == "param") == isinstance(t, Parameter)
-        }
+        found: dict[str, Tensor] = {}
+        if mode != "opt":
+            found |= {name: t if scope is None else scope.tensor(t) for name, t in self.tensors.items()}
+        with suspended():
+            for i, optimizer in enumerate(self.optimizers if mode != "param" else ()):
+                found[f"learning_rate_{i}"] = Tensor(np.float32(optimizer.get_lr()))
+                found |= {name: t for name, t in optimizer.state_dict().items() if isinstance(t, Tensor)}
+        return found
 
     def set_state_dict(self, state_dict: dict[str, Any], scope: Any, copy_tensor: bool = False) -> None:
-        """Set parameters and buffers.
+        """Set parameters, buffers and the state of optimizers.
 
         Args:
             state_dict: Values by name; names that the program does not have are left out.
@@ -345,9 +507,18 @@ class Program:
         Examples:
             >>> bireme.static.Program().set_state_dict({}, bireme.static.global_scope())
         """
+        rest = {}
         for name, value in state_dict.items():
             if name in self.tensors:
-                scope.tensor(self.tensors[name]).set_value(value)
+                scope.find(self.tensors[name]).set(value)
+            else:
+                rest[name] = value
+        with suspended():
+            for i, optimizer in enumerate(self.optimizers if rest else ()):
+                rate = rest.pop(f"learning_rate_{i}", None)
+                if rate is not None and isinstance(optimizer._learning_rate, float):
+                    optimizer.set_lr(float(rate))
+                optimizer.set_state_dict({name: x if isinstance(x, Tensor) else Tensor(x) for name, x in rest.items()})
 
     def clone(self, for_test: bool = False) -> Program:
         """Return a copy that shares parameters.
@@ -365,9 +536,11 @@ class Program:
         """
         made = Program()
         made.symbols, made.tensors = dict(self.symbols), dict(self.tensors)
-        made.random_seed, made.pair, made._serial = self.random_seed, self.pair, self._serial
+        made._random_seed, made.pair, made._serial = self._random_seed, self.pair, self._serial
         kept = [o for o in self.operations if not for_test or o.role == "forward"]
+        made._layers = self._layers
         made.operations = [_for_test(o.copy()) if for_test else o.copy() for o in kept]
+        made.guarded = {id(new) for old, new in zip(kept, made.operations, strict=True) if id(old) in self.guarded}
         return made
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.declare import precision
 from bireme.core.program.building import suspended, together
-from bireme.core.program.program import Operation, Program, mapped
+from bireme.core.program.program import Operation, Program, leaves
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.grad_mode import state as grad_state
@@ -37,17 +37,19 @@ class Plan:
         last: dict[Symbol, int] = {}
         for at, operation in enumerate(self.operations):
             last.update({x: at for x in (*operation.reads, *operation.makes) if isinstance(x, Symbol)})
-        self.dead: list[list[Symbol]] = [[] for _ in self.operations]
+        dead: list[list[Symbol]] = [[] for _ in self.operations]
+        asked = set(fetched)
         for symbol, at in last.items():
-            if symbol not in set(fetched):
-                self.dead[at].append(symbol)
+            if symbol not in asked:
+                dead[at].append(symbol)
+        self.steps = [Step(o, symbols) for o, symbols in zip(self.operations, dead, strict=True)]
 
 
 def _changes(operation: Operation) -> bool:
     """Whether a call is made for what it does: it prints, or changes a tensor that outlives the run, as the statistics of a
     normalization; or one of its blocks does.
     """
-    if getattr(operation.call, "acts", False):
+    if getattr(operation.call, "acts", False) or getattr(operation.call, "effect", False):
         return True
     blocks = getattr(operation.call, "labelled", None)
     if blocks is not None:
@@ -57,48 +59,80 @@ def _changes(operation: Operation) -> bool:
     )
 
 
-def run(plan: Plan, env: dict[Symbol, Tensor], tensors: Callable[[Tensor], Tensor]) -> dict[Symbol, Tensor]:
-    """Make the calls of a plan, given its inputs; `tensors` finds what a parameter or buffer is in this run."""
+Find = Callable[[Tensor], Tensor]  # what a parameter or buffer is in a run
+Reader = Callable[[dict[Symbol, Any], Find], Any]
+
+
+def _reader(x: Any) -> Reader:
+    """How an argument is found when the program runs; looked at once, since a program runs often."""
+    if isinstance(x, Symbol):
+        return lambda env, find: env[x]
+    if isinstance(x, Dim):
+        return lambda env, find: x.find(lambda symbol, axis: env[symbol].shape[axis])
+    if isinstance(x, Tensor):
+        return lambda env, find: find(x)
+    if not any(isinstance(y, (Symbol, Dim, Tensor)) for y in leaves(x)):
+        return lambda env, find: x
+    if isinstance(x, dict):
+        pairs = [(key, _reader(y)) for key, y in x.items()]
+        return lambda env, find: {key: read(env, find) for key, read in pairs}
+    if isinstance(x, slice):
+        ends = [_reader(y) for y in (x.start, x.stop, x.step)]
+        return lambda env, find: slice(*[read(env, find) for read in ends])
+    inner = [_reader(y) for y in x]
+    if hasattr(x, "_fields"):
+        return lambda env, find: type(x)(*[read(env, find) for read in inner])
+    return lambda env, find: type(x)([read(env, find) for read in inner])
+
+
+class Step:
+    """A call of a plan, with how its arguments are found, and what is not needed after it."""
+
+    __slots__ = ("operation", "call", "args", "kwargs", "dead")
+
+    def __init__(self, operation: Operation, dead: list[Symbol] | tuple[()] = ()):
+        self.operation, self.call, self.dead = operation, operation.call, dead
+        self.args = [_reader(x) for x in operation.args]
+        self.kwargs = [(key, _reader(x)) for key, x in operation.kwargs.items()]
+
+    def make(self, env: dict[Symbol, Any], find: Find) -> Any:
+        """Make the call under the settings that it was recorded with."""
+        args = [read(env, find) for read in self.args]
+        kwargs = {key: read(env, find) for key, read in self.kwargs}
+        operation = self.operation
+        if operation.policy is precision.state.policy and (operation.grad or not grad_state.grad):
+            return self.call(*args, **kwargs)
+        with precision.using(operation.policy), contextlib.nullcontext() if operation.grad else no_grad():
+            return self.call(*args, **kwargs)
+
+
+def run(plan: Plan, env: dict[Symbol, Any], find: Find) -> dict[Symbol, Any]:
+    """Make the calls of a plan, given its inputs; `find` says what a parameter or buffer is in this run."""
     with suspended(), contextlib.nullcontext() if plan.needs_grad else no_grad():
-        make(plan.operations, env, tensors, plan.dead)
+        make(plan.steps, env, find)
     return env
 
 
-def make(
-    operations: list[Operation],
-    env: dict[Symbol, Tensor],
-    tensors: Callable[[Tensor], Tensor],
-    dead: list[list[Symbol]] | None = None,
-) -> None:
+def make(steps: list[Step], env: dict[Symbol, Any], find: Find) -> None:
     """Make calls in order: what they read is in `env`, and what they give comes there."""
-
-    def value(x: Any) -> Any:
-        if isinstance(x, Symbol):
-            return env[x]
-        if isinstance(x, Dim):
-            return x.find(lambda symbol, axis: env[symbol].shape[axis])
-        return tensors(x) if isinstance(x, Tensor) else x
 
     def keep(symbol: Any, made: Any) -> None:
         if isinstance(symbol, Symbol):
-            env[symbol] = made
             if symbol.stop_gradient and isinstance(made, Tensor) and not made._stop_gradient:
-                env[symbol] = made.detach()
+                made = made.detach()
+            env[symbol] = made
 
-    for at, operation in enumerate(operations):
+    for step in steps:
+        operation = step.operation
         try:
-            made = _call(operation, mapped(value, operation.args), mapped(value, operation.kwargs))
+            made = step.make(env, find)
         except errors.TELLING as e:
             e.add_note(f"  in {operation.type} of the program, called at {errors.location(operation.pos)}")
             raise
-        together(keep, [operation.results, made])
-        for symbol in dead[at] if dead is not None else ():
+        results = operation.results
+        if results.__class__ is Symbol:
+            keep(results, made)
+        elif results is not None:
+            together(keep, [results, made])
+        for symbol in step.dead:
             env.pop(symbol, None)
-
-
-def _call(operation: Operation, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Make a call under the settings that it was recorded with."""
-    if operation.policy is precision.state.policy and (operation.grad or not grad_state.grad):
-        return operation.call(*args, **kwargs)
-    with precision.using(operation.policy), contextlib.nullcontext() if operation.grad else no_grad():
-        return operation.call(*args, **kwargs)

@@ -23,15 +23,17 @@ class Symbol:
     """What a variable stands for: an input of a program or a result of one of its operations.
 
     `samples` are examples of it, one for each set of sizes that the program is tried with: a Sig, and its values where
-    they are known, as those of shapes are. Sizes that differ between examples are unknown.
+    they are known, as those of shapes are. Sizes that differ between examples are unknown. Where rows are those of several
+    sequences behind each other, `lengths` are the symbols of how many belong to each, one for each level, outermost first.
     """
 
-    __slots__ = ("name", "samples", "stop_gradient", "persistable", "is_data", "fixed")
+    __slots__ = ("name", "samples", "stop_gradient", "persistable", "is_data", "fixed", "lengths")
 
     def __init__(self, name: str, samples: tuple[Sample, ...], stop_gradient: bool = True):
         self.name, self.samples, self.stop_gradient = name, samples, stop_gradient
         self.persistable = self.is_data = False
         self.fixed: tuple[int, ...] | None = None  # the shape as it was declared
+        self.lengths: tuple[Symbol, ...] = ()
 
     @property
     def shape(self) -> list[int]:
@@ -206,6 +208,11 @@ class Variable(Tensor):
         return self.symbol.shape
 
     @property
+    def dtype(self) -> DType:
+        """Data type of the elements."""
+        return self.symbol.dtype
+
+    @property
     def size(self) -> int:
         """Number of elements; -1 where a size is unknown."""
         found = 1
@@ -241,6 +248,11 @@ class Variable(Tensor):
     @persistable.setter
     def persistable(self, wanted: bool) -> None:
         self.symbol.persistable = wanted
+
+    @property
+    def lod_level(self) -> int:
+        """Number of levels of sequences that its rows belong to; 0 if they belong to none."""
+        return len(self.symbol.lengths)
 
     @property
     def is_leaf(self) -> bool:

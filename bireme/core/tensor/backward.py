@@ -36,6 +36,10 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
 
+def _carriers(tensors: list) -> list:
+    return [t._carrier if isinstance(t, Tensor) else t for t in tensors]
+
+
 def _reject_stopped(t: Any, where: str) -> None:
     if not isinstance(t, Tensor):
         raise errors.bad(where, "a Tensor", t, kind=errors.ArgumentTypeError)
@@ -81,6 +85,7 @@ def backward(
         )
     if len({id(t) for t in roots}) != len(roots):
         raise errors.bad("backward(tensors)", "no duplicate", described="a tensor twice", kind=errors.ArgumentError)
+    roots, seeds = _carriers(roots), _carriers(seeds)
     flush.backward_starts(frees=not retain_graph)
     outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
     try:
@@ -205,6 +210,7 @@ def grad(
     ):
         if not isinstance(switch, bool) and (switch is not None or name != "retain_graph"):
             raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.ArgumentTypeError)
+    given, outs, ins, seeds = ins, _carriers(outs), _carriers(ins), _carriers(seeds)
     blocked = set()
     stopped: Any = [] if no_grad_vars is None else no_grad_vars
     for t in stopped if isinstance(stopped, (list, tuple, set)) else [stopped]:
@@ -231,8 +237,10 @@ def grad(
                 hint="pass allow_unused=True to get None",
             )
     if not create_graph:
-        return [None if g is None else wrap(read(g)) for g in found]
-    return _apart(found, [*outs, *ins, *seeds])
+        found = [None if g is None else wrap(read(g)) for g in found]
+    else:
+        found = _apart(found, [*outs, *ins, *seeds])
+    return [None if g is None else t._carried(g) for t, g in zip(given, found)]
 
 
 def _apart(found: list[Tensor | None], given: list) -> list[Tensor | None]:

@@ -40,12 +40,17 @@ def set_printoptions(precision: int | None = None, threshold: int | None = None,
 
 def describe(t: Any, title: str) -> str:
     """`Tensor(shape=[2], dtype=float32, place=Place(cpu), stop_gradient=True, [1., 2.])`, in two lines or more."""
+    indent = len(title) + 1
+    head = f"{title}(shape={t.shape}, dtype={t.dtype.name}, place={t.place}, stop_gradient={t.stop_gradient},"
+    return f"{head}\n{' ' * indent}{layout(t, indent)})"
+
+
+def layout(t: Any, indent: int) -> str:
+    """The numbers alone, as text whose further lines are indented."""
     host = t._host()
     if host.dtype.isbuiltin != 1:  # not one of NumPy's own
         host = host.astype(np.float32)
-    indent = len(title) + 1
-    head = f"{title}(shape={t.shape}, dtype={t.dtype.name}, place={t.place}, stop_gradient={t.stop_gradient},"
-    return f"{head}\n{' ' * indent}{_Layout(host).text(host, indent)})"
+    return _Layout(host).text(host, indent)
 
 
 class _Layout:

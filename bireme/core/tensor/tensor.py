@@ -123,6 +123,15 @@ class Tensor(Methods):
         return self._value.sig
 
     @property
+    def _carrier(self) -> Tensor:
+        """The tensor that is differentiated: itself; of a sparse tensor, the one of its values."""
+        return self
+
+    def _carried(self, gradient: Tensor) -> Tensor:
+        """A gradient of what `_carrier` is, in the form that this tensor has."""
+        return gradient
+
+    @property
     def shape(self) -> list[int]:
         """Shape, as a list of ints."""
         return list(self._value.sig.shape)

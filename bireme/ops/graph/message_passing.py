@@ -1,28 +1,18 @@
-"""Graphs: messages along edges, sampling of neighbours, renumbering of nodes.
-
-Sampling and renumbering give results whose sizes depend on values, so they read their operands and compute on the host,
-as a data loader does; random numbers come from the framework's stream.
-"""
+"""Messages along the edges of a graph: made from nodes and edges, and reduced at their destinations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from bireme.core.base import errors, random_state
+from bireme.core.base import errors
 from bireme.core.declare.op import Attr, Tensor, composite
-from bireme.core.tensor.tensor import value_of
 from bireme.ops.graph.segment_pool import POOLS, sent
 from bireme.ops.indexing.gather import index_select
+from bireme.ops.math.arithmetic import add, divide, multiply, subtract
 
 
-def made(array: np.ndarray) -> Tensor:
-    return Tensor(value_of(array))
-
-
-def _index(where: str, x: Tensor) -> None:
+def check_index(where: str, x: Tensor) -> None:
+    """Raise for what is no list of nodes."""
     if x.dtype.name not in ("int32", "int64"):
         raise errors.bad(where, "int32 or int64", described=x.dtype.name, kind=errors.DtypeError)
     if x.ndim > 2 or x.ndim < 1 or (x.ndim == 2 and x.shape[1] != 1):
@@ -51,266 +41,151 @@ def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: 
         >>> bireme.incubate.graph_send_recv(x, src, dst).tolist()
         [[4.0], [3.0], [0.0]]
     """
-    if pool_type not in POOLS:
-        raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(map(repr, POOLS))}", pool_type)
+    src, dst = _edges("graph_send_recv", src_index, dst_index)
+    return _received(
+        "graph_send_recv", "pool_type", x, index_select(_nodes("graph_send_recv(x)", x), src), dst, pool_type, out_size
+    )
+
+
+def _nodes(where: str, x: Tensor) -> Tensor:
     if not x.ndim:
-        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-D tensor")
+        raise errors.bad(where, "a row for each node", described="a 0-D tensor")
+    return x
+
+
+def _edges(where: str, src_index: Tensor, dst_index: Tensor) -> list[Tensor]:
+    """Sources and destinations, as vectors of one length and dtype."""
     for name, index in (("src_index", src_index), ("dst_index", dst_index)):
-        _index(f"graph_send_recv({name})", index)
+        check_index(f"{where}({name})", index)
     if src_index.dtype is not dst_index.dtype:
         raise errors.bad(
-            "graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name
+            f"{where}(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name
         )
     src, dst = [t if t.ndim == 1 else t.reshape([-1]) for t in (src_index, dst_index)]
     if src.shape != dst.shape:
         raise errors.bad(
-            "graph_send_recv(dst_index)", f"{src.shape[0]} elements, as src_index has", described=f"{dst.shape[0]}"
+            f"{where}(dst_index)", f"{src.shape[0]} elements, as src_index has", described=f"{dst.shape[0]}"
         )
-    return sent("graph_send_recv(pool_type)", index_select(x, src), dst, pool_type, out_size, x.shape[0])
+    return [src, dst]
 
 
-# ---------------------------------------------------------------- neighbours
+def _received(where: str, argument: str, x: Tensor, messages: Tensor, dst: Tensor, pool: str, out_size: Any) -> Tensor:
+    if pool not in POOLS:
+        raise errors.bad(f"{where}({argument})", f"one of {', '.join(map(repr, POOLS))}", pool)
+    return sent(f"{where}({argument})", messages, dst, pool, out_size, x.shape[0])
 
 
-class Columns:
-    """A graph by columns, on the host: the neighbours of node i are `row[colptr[i]:colptr[i + 1]]`."""
-
-    def __init__(self, where: str, row: Tensor, colptr: Tensor, nodes: Tensor, nodes_name: str):
-        for name, t in (("row", row), ("colptr", colptr), (nodes_name, nodes)):
-            _index(f"{where}({name})", t)
-            if t.dtype is not row.dtype:
-                raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", described=t.dtype.name)
-        self.where, self.nodes_name = where, nodes_name
-        self.row, self.colptr, self.nodes = (t._host().reshape(-1) for t in (row, colptr, nodes))
-        if (
-            not self.colptr.size
-            or self.colptr[0] < 0
-            or self.colptr[-1] > self.row.size
-            or (np.diff(self.colptr) < 0).any()
-        ):
-            raise errors.bad(f"{where}(colptr)", f"non-decreasing integers in [0, {self.row.size}]", colptr)
-
-    def edges(self, nodes: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Indices into `row` of at most `most` random neighbours of each node (-1: all of them), and how many each node
-        has.
-        """
-        n = self.colptr.size - 1
-        if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
-            wrong = int(nodes.min() if nodes.min() < 0 else nodes.max())
-            raise errors.bad(
-                f"{self.where}({self.nodes_name})", f"node ids in [0, {n - 1}]", wrong, kind=errors.OutOfRangeError
-            )
-        first = self.colptr[nodes].astype(np.int64)
-        degree = self.colptr[nodes + 1].astype(np.int64) - first
-        owner = np.repeat(np.arange(nodes.size), degree)
-        start = np.cumsum(degree) - degree
-        place = np.arange(owner.size) - start[owner]
-        if most >= 0 and (degree > most).any():
-            order = np.lexsort((rng.random(owner.size), owner))  # neighbours of each node in random order
-            rank = np.empty(owner.size, np.int64)
-            rank[order] = place
-            kept = rank < most
-            owner, place = owner[kept], place[kept]
-        return first[owner] + place, np.minimum(degree, most) if most >= 0 else degree
+MESSAGES: dict[str, Any] = {"add": add, "sub": subtract, "mul": multiply, "div": divide}
 
 
-def stream() -> np.random.Generator:
-    """A NumPy generator seeded from the framework's random stream."""
-    return np.random.default_rng(random_state.next_key())
+def _message(where: str, x: Tensor, y: Tensor, message_op: str) -> Tensor:
+    """Two operands of each edge together; features broadcast behind the first axis, and there are some."""
+    if message_op not in MESSAGES:
+        raise errors.bad(f"{where}(message_op)", f"one of {', '.join(map(repr, MESSAGES))}", message_op)
+    for name, t in (("x", x), ("y", y)):
+        if t.dtype.kind not in "fi":
+            raise errors.bad(f"{where}({name})", "real numbers", described=t.dtype.name, kind=errors.DtypeError)
+    most = max(x.ndim, y.ndim, 2)
+    left, right = [
+        t if t.ndim == most else t.reshape([t.shape[0], *[1] * (most - t.ndim), *t.shape[1:]]) for t in (x, y)
+    ]
+    return MESSAGES[message_op](left, right)
 
 
-def drawn(
-    where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str
-) -> tuple[Tensor, ...]:
-    """Neighbours of nodes, how many each has, and the IDs of the edges if there are any."""
-    graph = Columns(where, row, colptr, nodes, nodes_name)
-    place, counts = graph.edges(graph.nodes, most, stream())
-    found = [made(graph.row[place]), made(counts.astype(np.int32))]
-    return (*found, made(eids._host().reshape(-1)[place])) if eids is not None else tuple(found)
+@composite(hands={"index": "src_index"})
+def send_u_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, reduce_op: str = "sum",
+                out_size: Attr[int | Tensor] = None) -> Tensor:  # fmt: skip
+    """Send rows of node features along the edges of a graph and reduce them at their destinations.
+
+    Args:
+        x: Features of the nodes, one row for each.
+        src_index: int32 or int64 tensor of the source node of each edge, 1-D or a column.
+        dst_index: Destination node of each edge, of the same shape and dtype.
+        reduce_op: How rows that meet at a node are reduced: ``'sum'``, ``'mean'``, ``'max'`` or ``'min'``. Default:
+            ``'sum'``.
+        out_size: Number of rows of the result; ``None`` or less than 1 means as many as in ``x``. Default: None.
+
+    Returns:
+        Tensor with a row for each node; rows without incoming edges are zero.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> x = bireme.to_tensor([[1.0], [2.0], [4.0]])
+        >>> src, dst = bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
+        >>> bireme.geometric.send_u_recv(x, src, dst, "mean").tolist()
+        [[4.0], [1.5], [0.0]]
+    """
+    src, dst = _edges("send_u_recv", src_index, dst_index)
+    return _received(
+        "send_u_recv", "reduce_op", x, index_select(_nodes("send_u_recv(x)", x), src), dst, reduce_op, out_size
+    )
 
 
-def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
-    if not isinstance(eids, Tensor):
-        raise errors.bad(where, "edge ids, since return_eids is True", eids)
-    if eids._value.sig.size != row._value.sig.size or eids.dtype is not row.dtype:
+@composite(hands={"index": "src_index"})
+def send_ue_recv(x: Tensor, y: Tensor, src_index: Tensor, dst_index: Tensor, message_op: str = "add",
+                 reduce_op: str = "sum", out_size: Attr[int | Tensor] = None) -> Tensor:  # fmt: skip
+    """Combine node features with edge features, send them along the edges and reduce them at their destinations.
+
+    Args:
+        x: Features of the nodes, one row for each.
+        y: Features of the edges, one row for each; other axes broadcast with those of ``x``.
+        src_index: int32 or int64 tensor of the source node of each edge, 1-D or a column.
+        dst_index: Destination node of each edge, of the same shape and dtype.
+        message_op: How the two are combined: ``'add'``, ``'sub'``, ``'mul'`` or ``'div'``. Default: ``'add'``.
+        reduce_op: How rows that meet at a node are reduced: ``'sum'``, ``'mean'``, ``'max'`` or ``'min'``. Default:
+            ``'sum'``.
+        out_size: Number of rows of the result; ``None`` or less than 1 means as many as in ``x``. Default: None.
+
+    Returns:
+        Tensor with a row of at least one feature for each node; rows without incoming edges are zero.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> x, y = bireme.to_tensor([[1.0], [2.0], [4.0]]), bireme.to_tensor([[10.0], [20.0], [30.0]])
+        >>> src, dst = bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
+        >>> bireme.geometric.send_ue_recv(x, y, src, dst, "mul", "sum").tolist()
+        [[120.0], [50.0], [0.0]]
+    """
+    src, dst = _edges("send_ue_recv", src_index, dst_index)
+    _nodes("send_ue_recv(x)", x)
+    if not y.ndim or y.shape[0] != src.shape[0]:
         raise errors.bad(
-            where,
-            f"{row.size} elements of {row.dtype.name}",
-            described=f"shape {eids.shape}, {eids.dtype.name}",
+            "send_ue_recv(y)",
+            f"{src.shape[0]} rows, one for each edge",
+            described=f"shape {y.shape}",
             kind=errors.ShapeError,
         )
-    return eids
+    messages = _message("send_ue_recv", index_select(x, src), y, message_op)
+    return _received("send_ue_recv", "reduce_op", x, messages, dst, reduce_op, out_size)
 
 
-@composite()
-def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None,
-                           perm_buffer: Tensor | None = None, sample_size: int = -1, return_eids: bool = False,
-                           flag_perm_buffer: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
-    """Sample neighbors of nodes at random, without replacement.
-
-    The graph is in compressed sparse column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
-    Results are computed on the host.
+@composite(hands={"index": "src_index"})
+def send_uv(x: Tensor, y: Tensor, src_index: Tensor, dst_index: Tensor, message_op: str = "add") -> Tensor:
+    """Combine the features of both ends of each edge.
 
     Args:
-        row: int32 or int64 tensor of the neighbors of all nodes, 1-D or a column.
-        colptr: Where the neighbors of each node begin in ``row``, one more than there are nodes; of the same dtype.
-        input_nodes: Nodes whose neighbors are sampled; of the same dtype.
-        eids: IDs of the edges, as many as in ``row``; needed with ``return_eids``. Default: None.
-        perm_buffer: Needed with ``flag_perm_buffer``, otherwise not used. Default: None.
-        sample_size: Most neighbors of a node; ``-1`` means all of them. Default: -1.
-        return_eids: Whether to return the IDs of the sampled edges. Default: False.
-        flag_perm_buffer: Has no effect on the result. Default: False.
+        x: Features of the nodes as sources, one row for each.
+        y: Features of the nodes as destinations, one row for each; other axes broadcast with those of ``x``.
+        src_index: int32 or int64 tensor of the source node of each edge, 1-D or a column.
+        dst_index: Destination node of each edge, of the same shape and dtype.
+        message_op: How the two are combined: ``'add'``, ``'sub'``, ``'mul'`` or ``'div'``. Default: ``'add'``.
 
     Returns:
-        The neighbors, one node after the other, the int32 number of them for each node and, with ``return_eids``, the
-        IDs of their edges.
+        Tensor with a row of at least one feature for each edge.
+
+    Raises:
+        IndexError: If an index is out of range.
 
     Examples:
-        >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
-        >>> neighbors, counts = bireme.incubate.graph_sample_neighbors(row, colptr, bireme.to_tensor([0, 1]))
-        >>> neighbors.tolist(), counts.tolist()
-        ([1, 2, 0], [2, 1])
+        >>> x, y = bireme.to_tensor([[1.0], [2.0], [4.0]]), bireme.to_tensor([[10.0], [20.0], [30.0]])
+        >>> src, dst = bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
+        >>> bireme.geometric.send_uv(x, y, src, dst).tolist()
+        [[21.0], [22.0], [14.0]]
     """
-    if flag_perm_buffer and perm_buffer is None:
-        raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, since flag_perm_buffer is True", None)
-    given = _numbers("graph_sample_neighbors(eids)", eids, row) if return_eids else None
-    return drawn("graph_sample_neighbors", row, colptr, input_nodes, sample_size, given, "input_nodes")
-
-
-# ---------------------------------------------------------------- numbers
-
-
-def renumbered(first: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """New IDs of `others`, and the nodes by new ID: `first` as they are, then the others in order of appearance.
-
-    A node that is in `first` twice has the ID of its last occurrence.
-    """
-    nodes = np.concatenate([first, others])
-    known, at, back = np.unique(nodes, return_index=True, return_inverse=True)
-    new = known.size and at >= first.size
-    number = np.empty(known.size, np.int64)
-    number[back[: first.size]] = np.arange(first.size)
-    added = np.argsort(at[new], kind="stable") if known.size else np.zeros(0, np.int64)
-    fresh = np.flatnonzero(new)[added] if known.size else added
-    number[fresh] = first.size + np.arange(fresh.size)
-    return number[back[first.size :]], np.concatenate([first, known[fresh]]).astype(first.dtype)
-
-
-def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources, destinations and nodes of the edges with new IDs; `count` may go through the nodes several times."""
-    for name, t in (("x", x), ("neighbors", neighbors), ("count", count)):
-        _index(f"{where}({name})", t)
-    if neighbors.dtype is not x.dtype:
-        raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", described=neighbors.dtype.name)
-    first, others, counts = (t._host().reshape(-1) for t in (x, neighbors, count))
-    if (
-        (first.size and counts.size % first.size)
-        or (not first.size and counts.size)
-        or (counts.size and counts.min() < 0)
-    ):
-        raise errors.bad(
-            f"{where}(count)",
-            f"non-negative integers, a multiple of the {first.size} nodes in number",
-            count,
-            kind=errors.for_number(count),
-        )
-    if counts.sum() != others.size:
-        raise errors.bad(
-            f"{where}(count)",
-            f"counts that sum to {others.size}, the number of neighbors",
-            described=f"a sum of {int(counts.sum())}",
-        )
-    src, nodes = renumbered(first, others)
-    own = renumbered(first, first)[0] if first.size else np.zeros(0, np.int64)
-    dst = np.repeat(np.tile(own, counts.size // first.size if first.size else 0), counts)
-    return made(src.astype(first.dtype)), made(dst.astype(first.dtype)), made(nodes)
-
-
-@composite()
-def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None,
-                  index_buffer: Tensor | None = None,
-                  flag_buffer_hashtable: bool = False) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Renumber sampled nodes and their neighbors from 0.
-
-    Nodes of ``x`` come first, then the other neighbors in order of appearance.
-
-    Args:
-        x: int32 or int64 tensor of nodes, 1-D or a column.
-        neighbors: Their neighbors, one node after the other; of the same dtype.
-        count: Number of neighbors of each node.
-        value_buffer: Needed with ``flag_buffer_hashtable``, otherwise not used. Default: None.
-        index_buffer: Needed with ``flag_buffer_hashtable``, otherwise not used. Default: None.
-        flag_buffer_hashtable: Has no effect on the result. Default: False.
-
-    Returns:
-        New IDs of the sources of the edges (the neighbors), of their destinations, and the original nodes in the order
-        of their new IDs.
-
-    Examples:
-        >>> x, neighbors = bireme.to_tensor([5, 7]), bireme.to_tensor([9, 7, 5])
-        >>> count = bireme.to_tensor([2, 1], dtype="int32")
-        >>> [t.tolist() for t in bireme.incubate.graph_reindex(x, neighbors, count)]
-        [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
-    """
-    if flag_buffer_hashtable and (value_buffer is None or index_buffer is None):
-        raise errors.bad("graph_reindex(value_buffer)", "two buffers, since flag_buffer_hashtable is True", None)
-    return reindexed("graph_reindex", x, neighbors, count)
-
-
-@composite()
-def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr[Sequence[int]],
-                       sorted_eids: Attr[Tensor] = None, return_eids: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
-    """Sample neighbors over several hops and renumber the subgraph from 0.
-
-    Each hop samples neighbors of the nodes that the one before has reached first. The graph is in compressed sparse
-    column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
-
-    Args:
-        row: int32 or int64 tensor of the neighbors of all nodes, 1-D or a column.
-        colptr: Where the neighbors of each node begin in ``row``, one more than there are nodes; of the same dtype.
-        input_nodes: Nodes to start from; of the same dtype.
-        sample_sizes: List or tuple with the most neighbors of a node in each hop; ``-1`` means all of them.
-        sorted_eids: IDs of the edges, as many as in ``row``; needed with ``return_eids``. Default: None.
-        return_eids: Whether to return the IDs of the sampled edges. Default: False.
-
-    Returns:
-        New IDs of the sources and of the destinations of the edges, each of shape ``[number of edges, 1]``, the
-        original nodes in the order of their new IDs, the new IDs of ``input_nodes`` and, with ``return_eids``, the IDs
-        of the edges.
-
-    Examples:
-        >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
-        >>> [t.tolist() for t in bireme.incubate.graph_khop_sampler(row, colptr, bireme.to_tensor([1]), [1, 2])]
-        [[[1], [0], [2]], [[0], [1], [1]], [1, 0, 2], [0]]
-    """
-    where = "graph_khop_sampler"
-    given = _numbers(f"{where}(sorted_eids)", sorted_eids, row) if return_eids else None
-    if not isinstance(sample_sizes, tuple) or not all(isinstance(n, int) for n in sample_sizes):
-        raise errors.bad(
-            f"{where}(sample_sizes)",
-            "a list of integers, one for each step",
-            sample_sizes,
-            kind=errors.ArgumentTypeError,
-        )
-    graph, rng = Columns(where, row, colptr, input_nodes, "input_nodes"), stream()
-    ahead, seen = np.unique(graph.nodes), np.zeros(0, graph.row.dtype)
-    sources, targets, places = [], [], []
-    for most in sample_sizes:
-        place, counts = graph.edges(ahead, most, rng)
-        sources.append(graph.row[place])
-        targets.append(np.repeat(ahead, counts))
-        places.append(place)
-        seen = np.union1d(seen, ahead)
-        ahead = np.setdiff1d(sources[-1], seen)
-    src, dst = [np.concatenate(parts) if parts else np.zeros(0, graph.row.dtype) for parts in (sources, targets)]
-    order = renumbered(graph.nodes[np.sort(np.unique(graph.nodes, return_index=True)[1])], src)[1]
-    by_node = np.argsort(order)
-    columns = [
-        by_node[np.searchsorted(order, part, sorter=by_node)].astype(order.dtype) for part in (src, dst, graph.nodes)
-    ]
-    found = [made(columns[0].reshape(-1, 1)), made(columns[1].reshape(-1, 1)), made(order), made(columns[2])]
-    if given is not None:
-        found.append(
-            made(given._host().reshape(-1)[np.concatenate(places) if places else np.zeros(0, np.int64)].reshape(-1, 1))
-        )
-    return tuple(found)
+    src, dst = _edges("send_uv", src_index, dst_index)
+    left, right = index_select(_nodes("send_uv(x)", x), src), index_select(_nodes("send_uv(y)", y), dst)
+    return _message("send_uv", left, right, message_op)

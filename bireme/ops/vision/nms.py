@@ -10,6 +10,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.op import Attr, Tensor, composite
+from bireme.core.graph.graph import sig_of
 from bireme.ops.vision.arguments import boxes_on_host, made, shaped, wide
 from bireme.ops.vision.suppression import Overlap, areas, suppressed
 
@@ -176,3 +177,120 @@ def matrix_nms(
     number = made(np.array([len(part) for part in index]), dtypes.int32, bboxes) if return_rois_num else None
     place = made(np.concatenate([np.zeros(0), *index])[:, None], dtypes.int32, bboxes) if return_index else None
     return out, number, place
+
+
+def _kept_of_image(boxes: np.ndarray, scores: np.ndarray, background: int, options: dict[str, Any]) -> tuple:
+    """Categories, scores and indices of the boxes of one image that stay: by category, in it by score."""
+    found: list[tuple] = []
+    for category in range(len(scores)):
+        if category == background:
+            continue
+        own = np.flatnonzero(scores[category] > options["score_threshold"])
+        own = own[np.argsort(-scores[category, own], kind="stable")]
+        own = own[: options["nms_top_k"]] if options["nms_top_k"] > -1 else own
+        own = own[_adaptively_suppressed(boxes[own], options)]
+        found.append((np.full(own.size, category), scores[category, own], own))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, scores.dtype), np.zeros(0, np.int64)
+    labels, best, index = [np.concatenate(parts) for parts in zip(*found)]
+    if -1 < options["keep_top_k"] < best.size:
+        kept = np.sort(np.argsort(-best, kind="stable")[: options["keep_top_k"]])
+        labels, best, index = labels[kept], best[kept], index[kept]
+    return labels, best, index
+
+
+def _adaptively_suppressed(boxes: np.ndarray, options: dict[str, Any]) -> np.ndarray:
+    """Indices of the boxes, best first, that stay; the threshold falls with each one where `nms_eta` is below 1."""
+    overlap = Overlap(boxes.dtype.type(options["nms_threshold"]), 0 if options["normalized"] else 1)
+    if options["nms_eta"] >= 1:
+        return suppressed(boxes, overlap)
+    kept: list[int] = []
+    columns = np.ascontiguousarray(boxes.T)
+    area = areas(columns, overlap.offset)
+    for i in range(len(boxes)):
+        shared = overlap.shared(columns[:, kept], columns[:, i : i + 1])
+        if not overlap.over(shared, area[kept] + area[i]).any():
+            kept.append(i)
+            if overlap.threshold > 0.5:
+                overlap.threshold = overlap.threshold * boxes.dtype.type(options["nms_eta"])
+    return np.array(kept, np.int64)
+
+
+@composite(
+    internal=True,
+    name_arg=False,
+    c_ops={
+        "multiclass_nms3": "bboxes scores rois_num: score_threshold nms_top_k keep_top_k nms_threshold=0.3 "
+        "normalized=True nms_eta=1.0 background_label=0"
+    },
+)
+def multiclass_nms(
+    bboxes: Tensor,
+    scores: Tensor,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    nms_threshold: float = 0.3,
+    normalized: bool = True,
+    nms_eta: float = 1.0,
+    background_label: int = 0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Remove the boxes of each category that overlap with better ones, and return the best of each image.
+
+    The size of the result depends on the values, so the call computes them at once. It has no gradient.
+
+    Args:
+        bboxes: Boxes ``(x1, y1, x2, y2)`` of shape ``[N, M, 4]``, of a floating-point dtype.
+        scores: Scores of shape ``[N, C, M]`` for ``C`` categories.
+        score_threshold: Boxes with a score that is not greater are left out at the start.
+        nms_top_k: Number of boxes of a category to compare at most; -1 means all.
+        keep_top_k: Number of boxes of an image to return at most; -1 means all.
+        nms_threshold: Largest intersection over union that two boxes may have. Default: 0.3.
+        normalized: Whether coordinates are fractions of the image; else the last pixel belongs to a box. Default: True.
+        nms_eta: Factor of the threshold after each box that stays, as long as it is greater than 0.5. Default: 1.0.
+        background_label: Category to leave out; -1 means none. Default: 0.
+
+    Returns:
+        Tuple of a tensor ``[K, 6]`` of rows ``(category, score, x1, y1, x2, y2)``, by category and in it in descending
+        order of the score; the index of each row in all ``N * M`` boxes, int32 of shape ``[K, 1]``; and the number of rows
+        of each image, int32 of shape ``[N]``.
+
+    Examples:
+        >>> boxes = bireme.to_tensor([[[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 5.0], [5.0, 5.0, 9.0, 9.0]]])
+        >>> scores = bireme.to_tensor([[[0.75, 0.5, 0.25]]])
+        >>> found, index, number = bireme._C_ops.multiclass_nms3(
+        ...     boxes, scores, None, 0.1, -1, -1, 0.5, background_label=-1)
+        >>> found[:, 1].tolist(), index.tolist(), number.tolist()
+        ([0.75, 0.25], [[0], [2]], [2])
+    """
+    shaped("multiclass_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
+    n, m = bboxes.shape[:2]
+    shaped("multiclass_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    boxes, host = wide("multiclass_nms(bboxes)", bboxes), wide("multiclass_nms(scores)", scores)
+    host = host.astype(boxes.dtype, copy=False)
+    options = {
+        "score_threshold": host.dtype.type(score_threshold),
+        "nms_top_k": nms_top_k,
+        "keep_top_k": keep_top_k,
+        "nms_threshold": nms_threshold,
+        "normalized": normalized,
+        "nms_eta": nms_eta,
+    }
+    images = [_kept_of_image(boxes[i], host[i], background_label, options) for i in range(n)]
+    rows = [np.column_stack([labels, best, boxes[i][index]]) for i, (labels, best, index) in enumerate(images)]
+    index = [part[2] + i * m for i, part in enumerate(images)]
+    out = made(np.concatenate([np.zeros((0, 6)), *rows]), bboxes.dtype, bboxes)
+    place = made(np.concatenate([np.zeros(0), *index])[:, None], dtypes.int32, bboxes)
+    return out, place, made(np.array([len(part) for part in index]), dtypes.int32, bboxes)
+
+
+@multiclass_nms.results
+def _(bboxes, scores, unknown):
+    shaped("multiclass_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
+    n, m = bboxes.shape[:2]
+    shaped("multiclass_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    return (
+        sig_of((unknown, 6), bboxes.dtype),
+        sig_of((unknown, 1), dtypes.int32),
+        sig_of((n,), dtypes.int32),
+    )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bireme import nn
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.base.dtype import DTypeLike
+from bireme.core.program import building
 from bireme.core.program.variable import Dim
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn.parameter import create_parameter
+from bireme.nn.parameter import make_parameter
 from bireme.ops import add, matmul, reshape
+from bireme.utils import unique_name
 
 
-def _activated(where: str, out: Tensor, act: str | None) -> Tensor:
+def activated(where: str, out: Tensor, act: str | None) -> Tensor:
     """A result under the activation of a name."""
     if act is None:
         return out
@@ -26,7 +28,19 @@ def _activated(where: str, out: Tensor, act: str | None) -> Tensor:
     return found(out)
 
 
-def _known(where: str, x: Tensor, axis: int) -> int:
+def parameters_of(kind: str, dtype: DTypeLike) -> Callable[..., Any]:
+    """A function that makes the parameters of one call, named after it: ``fc_0.w_0``."""
+    builder = building.current()
+    generate = unique_name.generate if builder is None else builder.program._layer_name
+    owner = generate(kind)
+
+    def make(shape: list[int], attr: Any, is_bias: bool = False, default_initializer: Any = None) -> Any:
+        return make_parameter(kind, owner, shape, attr, dtype, is_bias, default_initializer, generate=generate)
+
+    return make
+
+
+def known_size(where: str, x: Tensor, axis: int) -> int:
     """The size along an axis that a parameter has to fit."""
     n = x.shape[axis]
     if isinstance(n, Dim):
@@ -64,17 +78,17 @@ def fc(
     given: list[Any] = list(x) if isinstance(x, (list, tuple)) else [x]
     attrs = list(weight_attr) if isinstance(weight_attr, (list, tuple)) else [weight_attr] * len(given)
     parts = []
+    make = parameters_of("fc", given[0].dtype)
     for each, attr in zip(given, attrs, strict=True):
         first = num_flatten_dims + each.ndim if num_flatten_dims < 0 else num_flatten_dims
-        features = math.prod([_known("fc(x)", each, i) for i in range(first, each.ndim)])
-        weight = create_parameter([features, size], each.dtype, attr=attr)
+        features = math.prod([known_size("fc(x)", each, i) for i in range(first, each.ndim)])
+        weight = make([features, size], attr)
         parts.append(matmul(reshape(each, [*each.shape[:first], features]), weight))
     total = parts[0]
     for part in parts[1:]:
         total = add(total, part)
-    if bias_attr is not False:
-        total = add(total, create_parameter([size], given[0].dtype, attr=bias_attr, is_bias=True))
-    return _activated("fc(activation)", total, activation)
+    bias = make([size], bias_attr, is_bias=True)
+    return activated("fc(activation)", total if bias is None else add(total, bias), activation)
 
 
 def embedding(
@@ -106,7 +120,7 @@ def embedding(
     """
     if padding_idx is not None and padding_idx < 0:
         padding_idx += size[0]
-    table = create_parameter(list(size), dtype, attr=param_attr)
+    table = parameters_of("embedding", dtype)(list(size), param_attr)
     return nn.functional.embedding(input, table, padding_idx=padding_idx)
 
 
@@ -149,12 +163,12 @@ def conv2d(
         >>> bireme.static.nn.conv2d(bireme.ones([1, 3, 8, 8]), 4, 3).shape
         [1, 4, 6, 6]
     """
-    channels = _known("conv2d(input)", input, 1 if data_format == "NCHW" else -1)
+    channels = known_size("conv2d(input)", input, 1 if data_format == "NCHW" else -1)
     layer = nn.Conv2D(
         channels, num_filters, filter_size, stride, padding, dilation, groups or 1,
         weight_attr=param_attr, bias_attr=bias_attr, data_format=data_format,
     )  # fmt: skip
-    return _activated("conv2d(act)", layer(input), act)
+    return activated("conv2d(act)", layer(input), act)
 
 
 def conv3d(
@@ -196,12 +210,12 @@ def conv3d(
         >>> bireme.static.nn.conv3d(bireme.ones([1, 2, 4, 4, 4]), 3, 2).shape
         [1, 3, 3, 3, 3]
     """
-    channels = _known("conv3d(input)", input, 1 if data_format == "NCDHW" else -1)
+    channels = known_size("conv3d(input)", input, 1 if data_format == "NCDHW" else -1)
     layer = nn.Conv3D(
         channels, num_filters, filter_size, stride, padding, dilation, groups or 1,
         weight_attr=param_attr, bias_attr=bias_attr, data_format=data_format,
     )  # fmt: skip
-    return _activated("conv3d(act)", layer(input), act)
+    return activated("conv3d(act)", layer(input), act)
 
 
 def batch_norm(
@@ -245,7 +259,7 @@ def batch_norm(
         >>> bireme.static.nn.batch_norm(bireme.ones([2, 3, 4, 4])).shape
         [2, 3, 4, 4]
     """
-    channels = _known("batch_norm(input)", input, 1 if data_layout.startswith("NC") else -1)
+    channels = known_size("batch_norm(input)", input, 1 if data_layout.startswith("NC") else -1)
     layer = nn.BatchNorm(
         channels, act, is_test, momentum, epsilon, param_attr, bias_attr,
         data_layout=data_layout, moving_mean_name=moving_mean_name, moving_variance_name=moving_variance_name,
@@ -287,10 +301,10 @@ def layer_norm(
         >>> bireme.static.nn.layer_norm(bireme.ones([2, 3])).shape
         [2, 3]
     """
-    sizes = [_known("layer_norm(input)", input, i) for i in range(begin_norm_axis, input.ndim)]
+    sizes = [known_size("layer_norm(input)", input, i) for i in range(begin_norm_axis, input.ndim)]
     weight, bias = param_attr if scale else False, bias_attr if shift else False
     layer = nn.LayerNorm(sizes, epsilon, weight, bias)
-    return _activated("layer_norm(act)", layer(input), act)
+    return activated("layer_norm(act)", layer(input), act)
 
 
 def group_norm(
@@ -322,9 +336,9 @@ def group_norm(
         >>> bireme.static.nn.group_norm(bireme.ones([2, 4, 3, 3]), 2).shape
         [2, 4, 3, 3]
     """
-    channels = _known("group_norm(input)", input, 1 if data_layout.startswith("NC") else -1)
+    channels = known_size("group_norm(input)", input, 1 if data_layout.startswith("NC") else -1)
     layer = nn.GroupNorm(groups, channels, epsilon, param_attr, bias_attr, data_layout)
-    return _activated("group_norm(act)", layer(input), act)
+    return activated("group_norm(act)", layer(input), act)
 
 
 def instance_norm(
@@ -349,7 +363,7 @@ def instance_norm(
     kind = {3: nn.InstanceNorm1D, 4: nn.InstanceNorm2D, 5: nn.InstanceNorm3D}.get(input.ndim)
     if kind is None:
         raise errors.bad("instance_norm(input)", "3 to 5 dimensions", described=f"{input.ndim}")
-    layer = kind(_known("instance_norm(input)", input, 1), epsilon, weight_attr=param_attr, bias_attr=bias_attr)
+    layer = kind(known_size("instance_norm(input)", input, 1), epsilon, weight_attr=param_attr, bias_attr=bias_attr)
     return layer(input)
 
 
@@ -374,13 +388,13 @@ def prelu(x: Tensor, mode: str, param_attr: Any = None, data_format: str = "NCHW
     if mode not in ("all", "channel", "element"):
         raise errors.bad("prelu(mode)", "'all', 'channel' or 'element'", mode)
     axis = 1 if data_format.startswith("NC") else -1
-    start = nn.initializer.Constant(0.25)
+    start, make = nn.initializer.Constant(0.25), parameters_of("prelu", x.dtype)
     if mode == "element":
-        sizes = [1, *[_known("prelu(x)", x, i) for i in range(1, x.ndim)]]
-        slope = create_parameter(sizes, x.dtype, attr=param_attr, default_initializer=start)
+        sizes = [1, *[known_size("prelu(x)", x, i) for i in range(1, x.ndim)]]
+        slope = make(sizes, param_attr, default_initializer=start)
         return nn.functional.relu(x) - nn.functional.relu(-x) * slope
-    sizes = [1] if mode == "all" else [_known("prelu(x)", x, axis)]
-    slope = create_parameter(sizes, x.dtype, attr=param_attr, default_initializer=start)
+    sizes = [1] if mode == "all" else [known_size("prelu(x)", x, axis)]
+    slope = make(sizes, param_attr, default_initializer=start)
     return nn.functional.prelu(x, slope, data_format)
 
 

@@ -16,7 +16,8 @@ from bireme.files.allowed_globals import Array
 from bireme.files.source import Source
 from bireme.files.unpickler import Unpickler
 from bireme.io import Dataset
-from bireme.vision.datasets.archives import Archive, backend_of, located, mode_of
+from bireme.io.archives import Archive, located, mode_of
+from bireme.vision.datasets.images import backend_of
 from bireme.vision.image import get_image_backend, pillow
 
 _PIXELS = 3 * 32 * 32

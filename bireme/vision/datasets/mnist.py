@@ -15,7 +15,8 @@ from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
 from bireme.defaults import get_default_dtype
 from bireme.io import Dataset
-from bireme.vision.datasets.archives import backend_of, located, mode_of
+from bireme.io.archives import located, mode_of
+from bireme.vision.datasets.images import backend_of
 from bireme.vision.image import get_image_backend, pillow
 
 _MOST = 1 << 30  # bytes that a header may declare

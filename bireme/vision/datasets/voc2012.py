@@ -12,7 +12,8 @@ from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
 from bireme.defaults import get_default_dtype
 from bireme.io import Dataset
-from bireme.vision.datasets.archives import Archive, backend_of, image_from, located, mode_of
+from bireme.io.archives import Archive, located, mode_of
+from bireme.vision.datasets.images import backend_of, image_from
 from bireme.vision.image import get_image_backend, pillow
 
 _URL = "https://dataset.bj.bcebos.com/voc/VOCtrainval_11-May-2012.tar"

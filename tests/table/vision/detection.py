@@ -60,6 +60,29 @@ def _nms(boxes, iou_threshold=0.3, scores=None, category_idxs=None, categories=N
     return np.array([i for i in order if i in kept][:top_k], np.int64)
 
 
+def _multiclass(bboxes, scores, score_threshold, nms_top_k, keep_top_k, nms_threshold=0.3, normalized=True, nms_eta=1.0,
+                background_label=0):  # fmt: skip
+    offset, rows, places, number = 0 if normalized else 1, [], [], []
+    for i, (boxes, image) in enumerate(zip(bboxes, scores, strict=True)):
+        found = []
+        for c, own in enumerate(image):
+            order = [k for k in np.argsort(-own, kind="stable") if own[k] > score_threshold and c != background_label]
+            order, kept, limit = order[:nms_top_k] if nms_top_k > -1 else order, [], nms_threshold
+            for k in order:
+                if all(_iou(boxes[k], boxes[other], offset) <= limit for other in kept):
+                    kept.append(k)
+                    limit = limit * nms_eta if nms_eta < 1 and limit > 0.5 else limit
+            found += [(c, own[k], k) for k in kept]
+        if keep_top_k > -1:
+            best = sorted(range(len(found)), key=lambda at: -found[at][1])[:keep_top_k]
+            found = [found[at] for at in sorted(best)]
+        rows += [[c, s, *boxes[k]] for c, s, k in found]
+        places += [[i * len(boxes) + k] for *_, k in found]
+        number.append(len(found))
+    kind = bboxes.dtype
+    return np.array(rows, kind).reshape(-1, 6), np.array(places, np.int32).reshape(-1, 1), np.array(number, np.int32)
+
+
 def _matrix(bboxes, scores, score_threshold, post_threshold, nms_top_k, keep_top_k, use_gaussian=False, gaussian_sigma=2.0,
             background_label=0, normalized=True, return_index=True):  # fmt: skip
     offset, rows, places, number = 0 if normalized else 1, [], [], []
@@ -293,6 +316,12 @@ TABLE = [
         skip=HOST | {"dtypes": NO_HALF}, bad=[
              Bad(call(_boxes, _of_classes, 0.1, 0.0, -1, -1), "matrix_nms(bboxes): expected boxes of shape [N, M, 4], got shape [12, 4]"),
              Bad(call(_many, _boxes, 0.1, 0.0, -1, -1), "matrix_nms(scores): expected scores of shape [2, C, 6], got shape [12, 4]")]),
+    Row("multiclass_nms", [call(_many, _of_classes, 0.1, -1, -1), call(_many, _of_classes, 0.1, 4, 3, 0.2, False, 1.0, -1),
+        call(_many, _of_classes, 0.0, -1, -1, 0.9, True, 0.6, -1), call(_many, _of_classes, 2.0, -1, -1),
+        call(still(np.zeros((1, 0, 4))), still(np.zeros((1, 3, 0))), 0.1, -1, -1)], _multiclass, out="ref", grad=0,
+        skip=HOST | {"dtypes": NO_HALF}, bad=[
+             Bad(call(_boxes, _of_classes, 0.1, -1, -1), "multiclass_nms(bboxes): expected boxes of shape [N, M, 4], got shape [12, 4]"),
+             Bad(call(_many, _boxes, 0.1, -1, -1), "multiclass_nms(scores): expected scores of shape [2, C, 6], got shape [12, 4]")]),
     Row("generate_proposals", [call(*_rpn, still(np.full(_anchors.shape, 0.5)), return_rois_num=True),
         call(*_rpn, still(np.full(_anchors.shape, 0.5)), 8, 3, 0.7, 2.0, 0.8, True, True),
         call(*_rpn, still(np.full(_anchors.shape, 0.5)), 8, 3, 0.7, 1000.0, return_rois_num=True),

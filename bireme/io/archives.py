@@ -7,6 +7,7 @@ import io
 import os
 import tarfile
 import threading
+import zipfile
 import zlib
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -17,7 +18,8 @@ from bireme.core.base.errors import FileFormatError
 DATA_HOME = os.path.expanduser("~/.cache/bireme/dataset")
 MAX_MEMBER = 1 << 28  # bytes of a file in an archive
 MAX_MEMBERS = 1 << 20
-_DAMAGED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OSError)
+MAX_KEPT = 1 << 32  # bytes of all files of a compressed archive that are kept
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, gzip.BadGzipFile, OSError)
 
 
 def located(dataset: str, argument: str, path: Any, url: str, md5: str, folder: str) -> str:
@@ -25,7 +27,7 @@ def located(dataset: str, argument: str, path: Any, url: str, md5: str, folder: 
     where = f"{dataset}({argument})"
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise errors.bad(where, "a path", path, kind=errors.ArgumentTypeError)
-    name = url.rpartition("/")[2]
+    name = url.replace("%2F", "/").rpartition("/")[2]
     found = os.path.join(DATA_HOME, folder, name) if path is None else os.fspath(path)
     if not os.path.isfile(found):
         described = f"{found}, which is no file" if os.path.exists(found) else f"{found}, which does not exist"
@@ -39,14 +41,6 @@ def mode_of(dataset: str, mode: Any, allowed: tuple[str, ...]) -> str:
     if not isinstance(mode, str) or mode.lower() not in allowed:
         raise errors.bad(f"{dataset}(mode)", " or ".join([", ".join(map(repr, allowed[:-1])), repr(allowed[-1])]), mode)
     return mode.lower()
-
-
-def backend_of(dataset: str, backend: Any, default: Callable[[], str]) -> str:
-    """Return what images are returned as."""
-    found = default() if backend is None else backend
-    if found not in ("pil", "cv2"):
-        raise errors.bad(f"{dataset}(backend)", "'pil' or 'cv2'", found)
-    return found
 
 
 class _Limited:
@@ -86,6 +80,7 @@ class Archive:
             raise self._refused(f"it is damaged: {e}") from None
 
     def _index(self, tar: tarfile.TarFile, packed: bool, wanted: Callable[[str], bool]) -> None:
+        kept = 0
         for count, member in enumerate(tar):
             if count >= MAX_MEMBERS:
                 raise FileFormatError(f"more than {MAX_MEMBERS} files")
@@ -105,10 +100,12 @@ class Archive:
                 if len(found) != member.size:
                     raise FileFormatError(f"it is truncated in {name[:200]!r}")
                 self._kept[name] = found
+                kept += len(found)
+                if kept > MAX_KEPT:
+                    raise FileFormatError(f"more than {MAX_KEPT} bytes of data")
 
     def _refused(self, what: str) -> Exception:
-        described = f"{self._path}: {what}"
-        return errors.bad(self._where, "an archive of plain files", described=described, kind=FileFormatError)
+        return refused(self._where, self._path, what)
 
     def names(self) -> list[str]:
         """Return the names of the files, in their order."""
@@ -142,12 +139,58 @@ class Archive:
         vars(self).update(state, _local=threading.local())
 
 
-def image_from(where: str, name: str, data: bytes, images: Any) -> Any:
-    """Return the image that a file of an archive holds, decoded by Pillow."""
+class ZipArchive:
+    """A zip archive of which single files are read by name; nothing is unpacked to disk."""
+
+    def __init__(self, where: str, path: str):
+        self._where, self._path = where, path
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        try:
+            with zipfile.ZipFile(self._path) as archive, archive.open(name) as file:
+                found = file.read(MAX_MEMBER + 1)  # what the header declares is not believed
+        except KeyError:
+            described = f"{self._path}, which has no {name!r}"
+            raise errors.bad(
+                self._where, f"an archive with {name!r}", described=described, kind=FileFormatError
+            ) from None
+        except (*_DAMAGED, RuntimeError, NotImplementedError) as e:  # encrypted, or packed in a way that is not known
+            raise refused(self._where, self._path, f"it is damaged: {e}") from None
+        if len(found) > MAX_MEMBER:
+            raise refused(self._where, self._path, f"{name!r} of over {MAX_MEMBER} bytes")
+        return found
+
+
+def unpacked(where: str, path: str, data: bytes) -> bytes:
+    """Return the content of a gzip file that an archive holds."""
     try:
-        img = images.open(io.BytesIO(data))
-        img.load()
-    except (OSError, SyntaxError, ValueError, images.DecompressionBombError) as e:
-        described = f"{name}: {e}"
-        raise errors.bad(where, "an archive of images", described=described, kind=FileFormatError) from None
-    return img
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            found = file.read(MAX_MEMBER + 1)
+    except _DAMAGED as e:
+        raise refused(where, path, f"it is damaged: {e}") from None
+    if len(found) > MAX_MEMBER:
+        raise refused(where, path, f"a file of over {MAX_MEMBER} bytes")
+    return found
+
+
+def content(where: str, path: str) -> bytes:
+    """Return the content of a plain file of a dataset."""
+    with open(path, "rb") as file:
+        found = file.read(MAX_MEMBER + 1)
+    if len(found) > MAX_MEMBER:
+        raise refused(where, path, f"over {MAX_MEMBER} bytes", "a file of a dataset")
+    return found
+
+
+def text_lines(where: str, path: str, data: bytes, encoding: str = "utf-8") -> list[str]:
+    """Return the lines of a text, without the ends of lines and spaces around them."""
+    try:
+        return [line.strip() for line in data.decode(encoding).removesuffix("\n").split("\n")] if data else []
+    except UnicodeDecodeError as e:
+        raise refused(where, path, f"it is no text: {e}", "a file of text") from None
+
+
+def refused(where: str, path: str, what: str, expected: str = "an archive of plain files") -> Exception:
+    """Return the error for a file that is damaged or not what it should be."""
+    return errors.bad(where, expected, described=f"{path}: {what}", kind=FileFormatError)

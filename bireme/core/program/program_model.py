@@ -46,7 +46,7 @@ class Model:
         plan = self.plan()
         env = {s: x if isinstance(x, Tensor) else Tensor(x, s.dtype) for s, x in zip(self.inputs, given, strict=True)}
         with suspended():
-            running.make(plan.operations, env, lambda t: t, plan.dead)
+            running.make(plan.steps, env, lambda t: t)
 
         def result(x: Any) -> Any:
             if isinstance(x, Dim):

@@ -1,0 +1,1 @@
+"""Writing: programs as ONNX graphs."""

@@ -1,0 +1,1 @@
+"""Products with sparse matrices, given by the coordinates of their entries."""
