@@ -3,15 +3,20 @@
     python -m tools.exports_table                        # all of them
     python -m tools.exports_table --only resnet gpt      # those whose names begin so
 
-Each network is run as dynamic code, as its captured graph, as a static program, and saved and loaded, at two sizes where
-sizes are open; with onnxruntime installed also as ONNX. A cell is the largest difference from dynamic code, relative to the
-largest value.
+Each network is run as dynamic code, as its captured graph, as a static program, and saved and loaded, at two sizes
+where sizes are open; with onnxruntime installed also as ONNX; and where the environment variable BIREME_PADDLE_PYTHON
+names an interpreter that has paddlepaddle, written in its format and run by it. A cell is the largest difference from
+dynamic code, relative to the largest value.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
+import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,6 +30,7 @@ import bireme
 from benchmarks import gpu_networks
 from bireme import jit, nn
 from bireme.core.program.program import leaves
+from bireme.files import paddle_models
 from bireme.nn import functional as F
 from bireme.static import InputSpec
 from bireme.vision import models
@@ -90,6 +96,39 @@ if importlib.util.find_spec("onnxruntime") is not None:
         session = onnxruntime.InferenceSession(path + ".onnx", providers=["CPUExecutionProvider"])
         names = [x.name for x in session.get_inputs()]
         return lambda *given: session.run(None, dict(zip(names, [x.numpy() for x in leaves(list(given))])))
+
+
+def paddle(network: Network, folder: Path) -> Callable[..., Any]:
+    path = folder / f"{network.name}_paddle"
+    paddle_models.save(jit.saving.models_of(network.layer, network.specs, "save")["forward"], path)
+
+    def run(*given: Any) -> Any:
+        inputs, outputs = folder / "inputs.npz", folder / "outputs.npz"
+        np.savez(inputs, **{f"x{i}": x.numpy() for i, x in enumerate(leaves(list(given)))})
+        worker = _worker()
+        worker.stdin.write(json.dumps({"model": str(path), "inputs": str(inputs), "outputs": str(outputs)}) + "\n")
+        worker.stdin.flush()
+        answer = json.loads(worker.stdout.readline() or '{"error": "it ended"}')
+        if "error" in answer:
+            raise RuntimeError(f"paddlepaddle: {answer['error']}")
+        with np.load(outputs) as made:
+            return [made[f"y{i}"] for i in range(len(made.files))]
+
+    return run
+
+
+@functools.cache
+def _worker() -> Any:
+    """A process with paddlepaddle, which runs models for all networks."""
+    script = Path(__file__).with_name("paddle_worker.py")
+    return subprocess.Popen(
+        [os.environ["BIREME_PADDLE_PYTHON"], str(script)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+
+
+if "BIREME_PADDLE_PYTHON" in os.environ:
+    form(paddle)
 
 
 def difference(got: Any, want: Any) -> float:

@@ -5,6 +5,7 @@ and no values. Lists of them that are built in a loop have no length either.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +91,8 @@ class Dim(int):
     def __neg__(self) -> Dim:
         return Dim((operator.neg, self))
 
+    __hash__ = int.__hash__
+
     def __truediv__(self, other: Any) -> Any:
         raise errors.bad("/", "// for a size that is unknown while a program is built", described="/", kind=TypeError)
 
@@ -109,6 +112,31 @@ def _arithmetic(name: str, compute: Callable) -> None:
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     _arithmetic(_name, getattr(operator, _name))
+
+
+class _Strict(threading.local):
+    asked: type[Exception] | None = None  # where it is set, who looks at an unknown size as a number is stopped by it
+
+
+strict = _Strict()
+
+
+def _look(name: str) -> None:
+    own = getattr(int, name)
+
+    def look(self: Dim, *other: Any) -> Any:
+        if strict.asked is not None:
+            # a size is what it is, however it was asked for
+            if name in ("__eq__", "__ne__") and isinstance(other[0], Dim) and self.how == other[0].how:
+                return name == "__eq__"
+            raise strict.asked
+        return own(self, *other)
+
+    setattr(Dim, name, look)
+
+
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__int__", "__index__"):
+    _look(_name)
 
 
 class Variable(Tensor):

@@ -17,7 +17,7 @@ same("x", """
     softmax softplus softshrink softsign sqrt square stanh tan tanh temporal_shift thresholded_relu trace transpose tril
     triu unfold diag diagonal angle as_complex as_real squared_l2_norm argsort
     is_empty frame l1_norm fft_c2c fft_r2c fft_c2r lp_pool2d fractional_max_pool2d
-    fractional_max_pool3d max_pool2d_with_index max_pool3d_with_index repeat_interleave
+    fractional_max_pool3d max_pool2d_with_index max_pool3d_with_index repeat_interleave polygamma cummax cummin
     """)  # fmt: skip
 same("input", "diag_embed cholesky_solve")
 same("x y", """
@@ -28,6 +28,8 @@ same("x y", """
     """)  # fmt: skip
 same("x vec", "mv")
 same("x y weight", "lerp")
+same("real imag", "complex")
+same("x index add_value", "index_add")
 same("input x y", "addmm")
 same("x filter", "conv2d depthwise_conv2d conv3d conv3d_transpose")
 same("x filter output_size:ints", "conv2d_transpose depthwise_conv2d_transpose")

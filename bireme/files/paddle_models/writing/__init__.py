@@ -1,0 +1,1 @@
+"""Models written as Paddle's own: a program as `.json` and its parameters as `.pdiparams`."""
