@@ -440,3 +440,33 @@ def test_the_older_interface():
             np.testing.assert_allclose(bireme.jit.load(folder + "/net")(x).numpy(), wanted, atol=0.15)
     with pytest.raises(ValueError, match=r"weight_quantize_type\): expected one of abs_max, channel_wise_abs_max"):
         ImperativeQuantAware(weight_quantize_type="x")
+
+
+@pytest.mark.parametrize("bits", [(8, 8), (None, 8), (None, 4), (4, 4)], ids=str)
+def test_a_converted_network_is_exported_node_by_node(bits):
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    bireme.seed(0)
+    net = nn.Sequential(nn.Conv2D(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 6))
+    net.eval()
+    x = bireme.randn([5, 1, 4, 4])
+    activation, weight = bits
+    config = both(activation and AbsmaxObserver(activation), AbsMaxChannelWiseWeightObserver(weight))
+    ptq = PTQ(config)
+    watched = ptq.quantize(net)
+    watched(x)
+    converted = ptq.convert(watched)
+    with tempfile.TemporaryDirectory() as folder:
+        bireme.onnx.export(converted, folder + "/net", [bireme.static.InputSpec([None, 1, 4, 4], "float32", "x")])
+        model = onnx.load(folder + "/net.onnx")
+    names = {node.op_type for node in model.graph.node}
+    if activation == 8:
+        assert names >= {"QuantizeLinear", "ConvInteger", "MatMulInteger", "DequantizeLinear"}
+    else:
+        assert names >= {"DequantizeLinear", "Conv", "MatMul"}
+    whole = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT8 and len(t.dims) > 1]
+    assert len(whole) == 2  # weights are in the file as integers
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL  # else it rounds on its own
+    session = runtime.InferenceSession(model.SerializeToString(), options)
+    (made,) = session.run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(made, converted(x).numpy(), rtol=1e-5, atol=1e-5)
