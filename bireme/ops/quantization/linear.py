@@ -166,7 +166,7 @@ def fake_quantize(x: Tensor, scale: Tensor, axis: int, bits: int, block_size: in
     top = kind.type(2 ** (bits - 1) - 1)
     most = jnp.maximum(spread(scale.astype(kind), x.shape, axis, block_size), kind.type(1e-30))
     steps = jnp.clip(x.astype(kind) / most, -1, 1) * top
-    whole = jnp.copysign(jnp.floor(jnp.abs(steps) + kind.type(0.5)), steps)
+    whole = jnp.sign(steps) * jnp.floor(jnp.abs(steps) + kind.type(0.5))
     return (whole * (most / top)).astype(x.dtype)
 
 

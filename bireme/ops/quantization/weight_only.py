@@ -40,7 +40,7 @@ def quantize_weight(x: Tensor, bits: int, group_size: int, wide: bool) -> list[T
     top = np.float32(2 ** (bits - 1) - 1)
     scale = jnp.max(jnp.abs(parts), axis=2, initial=0) / top
     steps = parts / jnp.where(scale == 0, np.float32(1), scale)[:, :, None]
-    whole = jnp.clip(jnp.copysign(jnp.floor(jnp.abs(steps) + np.float32(0.5)), steps), -top, top)
+    whole = jnp.clip(jnp.sign(steps) * jnp.floor(jnp.abs(steps) + np.float32(0.5)), -top, top)
     q = whole.astype(np.int8).reshape(n, k)
     if bits == 4:
         q = ((q[: n // 2] & 15) | (q[n // 2 :] << 4)).astype(np.int8)
