@@ -362,3 +362,14 @@ def test_two_inputs_are_missing(tmp_path):
     loaded = jit.load(str(tmp_path / "f"))
     with pytest.raises(ValueError, match=r"expected 1 \(x\), got 2"):
         loaded(bireme.ones([2]), bireme.ones([2]))
+
+
+def test_saved_for_paddle(tmp_path):
+    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    jit.save(lambda x: branching(net(x)), str(tmp_path / "f"), [InputSpec([None, 2])], format="paddle")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["f.json", "f.pdiparams"]
+    loaded = jit.load(str(tmp_path / "f"))
+    for x in (bireme.ones([3, 2]), -bireme.ones([1, 2])):
+        np.testing.assert_allclose(loaded(x).numpy(), branching(net(x)).numpy(), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"save\(format\): expected 'bireme' or 'paddle', got 'torch'"):
+        jit.save(branching, str(tmp_path / "f"), [InputSpec([2])], format="torch")

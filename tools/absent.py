@@ -31,6 +31,8 @@ def names() -> list[str]:
 def _is_there(path: str) -> bool:
     value: Any = bireme
     for part in path.split(".")[1:]:
+        if isinstance(value, type) and any(api_snapshot.of_setuptools(base.__module__) for base in value.__mro__):
+            return True
         if hasattr(value, part):
             value = getattr(value, part)
         elif isinstance(value, ModuleType) and api_snapshot.exists(f"{value.__name__}.{part}"):

@@ -149,6 +149,8 @@ def reason(fact: Fact, value: Any) -> str:
         return f"is a {kind}, in Paddle a {fact.kind}"
     if fact.kind in ("property", "constant") or fact.signature in ("(...)", "(*args, **kwargs)"):
         return ""
+    if fact.member and api_snapshot.of_setuptools(getattr(value, "__module__", "")):
+        return ""
     ours, theirs = plain(api_snapshot.signature(value, in_class)), plain(fact.signature)
     any_default = re.escape(theirs).replace(re.escape("=..."), "=[^,]+")
     if not re.fullmatch(any_default, ours):

@@ -38,7 +38,7 @@ PARTS = {
     "distributed.fleet.utils incubate.distributed.fleet",
     "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision audio audio.functional "
     "audio.features audio.backends audio.datasets text hub utils utils.dlpack utils.download utils.unique_name reader",
-    "Engine and devices": "debug profiler cost_model errors extension device device.cuda device.xpu version",
+    "Engine and devices": "debug profiler cost_model errors extension utils.cpp_extension device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"
 

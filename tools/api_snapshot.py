@@ -48,6 +48,11 @@ def exists(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
+def of_setuptools(module: str) -> bool:
+    """Whether a module belongs to setuptools: what is inherited from it is as its version has it, in Paddle too."""
+    return module.partition(".")[0] in ("setuptools", "distutils")
+
+
 def public_names() -> Iterator[tuple[str, Any]]:
     """Every public name with its object: what the modules list, then what `Tensor` and the other classes offer."""
     for module in public_modules():

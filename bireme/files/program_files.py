@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import dtype as dtypes
-from bireme.core.base import errors
+from bireme.core.base import errors, registry
 from bireme.core.base.device import Place
 from bireme.core.base.dtype import DType
 from bireme.core.base.errors import FileFormatError
@@ -65,6 +65,9 @@ def name_of(call: Any) -> str | None:
             for name in (getattr(call, "__name__", ""), made.name):
                 if table.get(name) is call:
                     return name
+        name = made.name
+        if made.public is call and registry.OPS.get(name) is made:
+            return f"extension.{name}"  # of a user, who declares it again before the program is loaded
     if id(call) in _methods():
         return f"Tensor.{_methods()[id(call)]}"
     for name in (*methods.IN_PLACE, "__setitem__"):
@@ -88,7 +91,18 @@ def call_of(name: Any) -> Callable:
             return methods.changed(rest)
         elif kind == "program" and rest in calls.CALLS:
             return calls.CALLS[rest]
+        elif kind == "extension":
+            return _declared(rest)
     raise FileFormatError(f"an operation {str(name)[:60]!r}, which this version does not know")
+
+
+def _declared(name: str) -> Callable:
+    """The operator that a user declared under a name."""
+    found = registry.OPS.get(name)
+    if found is None or registry.is_own(found):
+        told = f"the program calls {name[:60]!r}, an operator of an extension that is not loaded"
+        raise errors.failure(told, hint="import or load what declares it, then load the program")
+    return found.public
 
 
 # ---------------------------------------------------------------- writing

@@ -31,7 +31,12 @@ def save(layer: Layer | Callable, path: str, input_spec: Sequence[Any] | None = 
         path: Path without an ending. Folders that are missing are made.
         input_spec: List of ``InputSpec``, tensors or plain values, for the arguments in order. Default: None, what
             ``to_static`` was given, or the last call.
-        **configs: ``output_spec``: outputs to keep, a list of variables. The others have no effect.
+        **configs: ``format="paddle"`` writes a model that Paddle loads and runs, ``path + '.json'`` and
+            ``path + '.pdiparams'``; it has the function ``forward`` only. The others have no effect.
+
+    Raises:
+        ValueError: If ``format`` is unknown.
+        RuntimeError: If a call has no form in the format.
 
     Examples:
         >>> import tempfile
@@ -46,7 +51,14 @@ def save(layer: Layer | Callable, path: str, input_spec: Sequence[Any] | None = 
     where = "save(path)"
     if not isinstance(path, (str, os.PathLike)) or not os.path.basename(os.fspath(path)):
         raise errors.bad(where, "a path that ends in a name", path)
-    program_files.write(_made_folder(os.fspath(path)), models_of(layer, input_spec, "save"))
+    kind = configs.get("format", "bireme")
+    if kind not in ("bireme", "paddle"):
+        raise errors.bad("save(format)", "'bireme' or 'paddle'", kind)
+    models = models_of(layer, input_spec, "save")
+    if kind == "paddle":
+        paddle_models.save(models["forward"], _made_folder(os.fspath(path)))
+    else:
+        program_files.write(_made_folder(os.fspath(path)), models)
 
 
 def _made_folder(path: str) -> str:
@@ -119,6 +131,8 @@ def load(path: str, **configs: Any) -> TranslatedLayer:
         models, tensors, _ = program_files.read(path, "load(path)")
         return TranslatedLayer(models, tensors)
     model = paddle_models.load(*_paddle_files(path, configs))
+    if isinstance(model.results, list) and len(model.results) == 1:
+        model.results = model.results[0]
     return TranslatedLayer({"forward": model}, model.program.tensors)
 
 

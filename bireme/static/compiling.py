@@ -35,7 +35,12 @@ class BuildStrategy(_Settings):
     """
 
     class ReduceStrategy(enum.IntEnum):
-        """How gradients of several devices are put together."""
+        """How gradients of several devices are put together.
+
+        Examples:
+            >>> bireme.static.BuildStrategy.ReduceStrategy.AllReduce.value
+            0
+        """
 
         AllReduce = 0
         Reduce = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import Any
 
 from bireme.core.base import errors
@@ -44,7 +45,8 @@ def _show(x: Tensor, options: dict[str, Any], ending: str) -> None:
     lines += ["  - layout: NCHW"] if options["print_tensor_layout"] else []
     lines += [f"  - dtype: {x.dtype.name}"] if options["print_tensor_type"] else []
     shown = [str(int(v)) if v.dtype.kind in "biu" else f"{float(v):g}" for v in flat]
-    print("\n".join([*lines, f"  - data: [{' '.join(shown)}]"]), flush=True)  # noqa: T201  # what the program does
+    sys.stdout.write("\n".join([*lines, f"  - data: [{' '.join(shown)}]"]) + "\n")
+    sys.stdout.flush()
 
 
 def Print(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -169,7 +168,7 @@ def set_program_state(program: Program, state_dict: dict[str, Any]) -> None:
     program.set_state_dict(state_dict, scopes.global_scope())
     unknown = [name for name in state_dict if name not in program.tensors]
     if unknown and not program.optimizers:
-        warnings.warn(f"the program has no parameters of these names: {', '.join(unknown)}", stacklevel=3)
+        errors.warn(f"the program has no parameters of these names: {', '.join(unknown)}")
 
 
 def load_vars(

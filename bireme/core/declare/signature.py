@@ -307,7 +307,12 @@ def hints_of(body: Callable) -> dict[str, Any]:
 
 def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict[str, Any]) -> Signature:
     """The Signature that a body's parameters and annotations declare."""
-    code, written = body.__code__, body.__annotations__
+    written = body.__annotations__
+    if hasattr(body, "__signature__"):  # of a body that takes what another language declares
+        given = body.__signature__.parameters
+        params = [Param(n, hints.get(n, Any), written.get(n, "Any"), MISSING, False) for n in given]
+        return Signature(name, params, options)
+    code = body.__code__
     front = code.co_argcount
     names = code.co_varnames[: front + code.co_kwonlyargcount]
     own = body.__defaults__ or ()

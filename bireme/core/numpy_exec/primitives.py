@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -368,9 +369,16 @@ def _factors(name: str, p: Any) -> Any:
     return lapack.lu if name == "lu" else lapack.cholesky
 
 
+# foreign functions that can be called on host arrays, by their targets: attributes and results in, the call out
+FOREIGN: dict[str, Callable[[dict[str, Any], list[Any]], Callable]] = {}
+
+
 def numpy_form(eqn: Any) -> Any:
     """A NumPy callable for one equation of a trace, or None."""
     name, p = eqn.primitive.name, eqn.params
+    if name == "ffi_call":
+        found = FOREIGN.get(p["target_name"])
+        return None if found is None else found(dict(p["attributes"]), [v.aval for v in eqn.outvars])
     dtype: Any = np.dtype(eqn.outvars[0].aval.dtype) if eqn.outvars else None
     shape = getattr(eqn.outvars[0].aval, "shape", ()) if eqn.outvars else ()
     if name in _ELEMENTWISE:

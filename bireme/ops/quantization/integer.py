@@ -1,4 +1,4 @@
-"""Products and convolutions of int8 tensors, added up in int32; see decisions/037 for how they are computed."""
+"""Products and convolutions of int8 tensors, added up in int32; see decisions/038 for how they are computed."""
 
 from __future__ import annotations
 
