@@ -40,6 +40,7 @@ from bireme import (
     ops,
     optimizer,
     profiler,
+    quantization,
     reader,
     regularizer,
     signal,
@@ -298,6 +299,7 @@ __all__ = [
     "pi",
     "profiler",
     "pstring",
+    "quantization",
     "raw",
     "reader",
     "regularizer",
@@ -371,7 +373,7 @@ __all__ += [  # written by `make api`
     "where_", "zeros", "zeros_like",
 ]  # fmt: skip
 
-locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, geometric, incubate, incubate.nn.functional, compat,
-        vision.ops])  # fmt: skip
+locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, geometric, incubate, incubate.nn.functional,
+        nn.quant, compat, vision.ops])  # fmt: skip
 compat.absent.explain()
 host_memory.freeze_imports()

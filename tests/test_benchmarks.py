@@ -32,6 +32,7 @@ SCRIPTS = {
     "jobs": ("--tiny --networks mlp policy_gradient", r"mlp +7 +[\d.]+ "),
     "loader": ("--images 32 --batch 16 --workers 1 --rounds 1 --peers bireme", r"Bireme +[\d,]+ "),
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
+    "quantization": ("--what products --rounds 1 --tiny", r"\[1, 64\] by \[64, 64\] +[\d.]+ "),
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),

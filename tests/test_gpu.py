@@ -106,3 +106,29 @@ def test_layer_norm_of_rows_far_from_zero_keeps_its_digits(dtype):
     want = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-5)
     found = F.layer_norm(x.cuda(), 1024).astype("float64").numpy()
     np.testing.assert_allclose(found, want, atol={"float32": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}[dtype])
+
+
+def test_quantized_products_are_those_of_the_cpu():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((5, 64), "float32"), rng.standard_normal((64, 24), "float32")
+    images, kernels = [rng.integers(-128, 128, s).astype("int8") for s in ((2, 3, 9, 9), (5, 3, 3, 3))]
+    found = {}
+    for name in ("cpu", "gpu"):
+        with bireme.device_guard(name):
+            made = []
+            for algo, kind in (("weight_only_int8", "int8"), ("weight_only_int4", "int4")):
+                q, scale = bireme.nn.quant.weight_quantize(bireme.to_tensor(w), algo, group_size=16)
+                made.append(bireme.nn.quant.weight_only_linear(bireme.to_tensor(x), q, None, scale, kind, None, 16))
+            q, scale = bireme.nn.quant.weight_quantize(bireme.to_tensor(w), "llm.int8")
+            for rows in (x, x[:1]):
+                made.append(bireme.nn.quant.llm_int8_linear(bireme.to_tensor(rows), q, None, scale, 2.0))
+                made.append(bireme.nn.quant.weight_only_linear(bireme.to_tensor(rows), q, None, scale))
+                whole = bireme.nn.quant.quantize_linear(bireme.to_tensor(rows), bireme.to_tensor(0.02))
+                made.append(bireme.ops.matmul_integer(whole, q.t()))
+            made.append(bireme.ops.conv2d_integer(bireme.to_tensor(images), bireme.to_tensor(kernels), 2, 1))
+            made.append(
+                bireme.ops.conv2d_integer(bireme.to_tensor(images), bireme.to_tensor(kernels[:3, :1]), groups=3)
+            )
+            found[name] = [t.numpy() for t in made]
+    for a, b in zip(found["cpu"], found["gpu"], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

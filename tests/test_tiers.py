@@ -595,9 +595,17 @@ def test_products_of_batches_decide_who_multiplies(monkeypatch):
         return matmul_backend.options(jax.jit(program).trace(*spec).jaxpr)
 
     spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (2, 4, 4))]
-    assert matmul_backend.multiplications(jax.jit(program).trace(*spec).jaxpr) == (3 * 800, 2 * 64)
+    assert matmul_backend.multiplications(jax.jit(program).trace(*spec).jaxpr) == (3 * 800, 2 * 64, 0)
     monkeypatch.setattr(matmul_backend, "ARM", True)
     assert options_with(2, 2) == options_with(1, 200) == matmul_backend.BY_EIGEN
     assert options_with(8, 2) == options_with(2, 20) == {}
+
+    def of_integers(x, w):
+        return jax.lax.dot_general(x, w, (((1,), (0,)), ((), ())), preferred_element_type=np.int32)
+
+    whole = [jax.ShapeDtypeStruct(shape, np.int8) for shape in ((8, 10), (10, 10))]
+    traced = jax.jit(of_integers).trace(*whole).jaxpr
+    assert matmul_backend.multiplications(traced) == (0, 0, 800)
+    assert matmul_backend.options(traced) == {}  # Eigen leaves integers to a plain loop
     monkeypatch.setattr(matmul_backend, "ARM", False)
     assert options_with(2, 2) == {}

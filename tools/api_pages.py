@@ -29,9 +29,10 @@ PARTS = {
     "Tensors and functions": "bireme linalg fft signal special autograd incubate.autograd distribution "
     "distribution.transform distribution.constraint distribution.variable",
     "Layers": "nn nn.functional nn.initializer nn.utils regularizer incubate.nn incubate.nn.functional vision.models "
-    "vision.ops",
+    "vision.ops nn.quant nn.quant.format nn.quant.qat",
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi "
-    "incubate.optimizer incubate.optimizer.functional incubate",
+    "incubate.optimizer incubate.optimizer.functional incubate quantization quantization.observers quantization.quanters "
+    "incubate.asp",
     "Programs": "jit jit.drawing jit.transforms static static.nn onnx",
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
     "distributed.fleet.utils incubate.distributed.fleet",

@@ -27,6 +27,7 @@ MODULES = (
     "incubate.nn.functional",
     "linalg",
     "nn.functional",
+    "nn.quant",
     "signal",
     "special",
     "vision.ops",

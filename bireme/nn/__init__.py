@@ -1,6 +1,6 @@
 """Layers, losses, initial values and gradient clipping."""
 
-from bireme.nn import functional, init, initializer, utils
+from bireme.nn import functional, init, initializer, quant, utils
 from bireme.nn.activation import (
     CELU,
     ELU,
@@ -149,6 +149,7 @@ __all__ = [
     "functional",
     "init",
     "initializer",
+    "quant",
     "utils",
     "Layer",
     "Sequential",

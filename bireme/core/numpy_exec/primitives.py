@@ -198,6 +198,9 @@ def dot_general(x: Any, y: Any, dims: Any, dtype: np.dtype) -> np.ndarray:
 
     if x.dtype in _SMALL or y.dtype in _SMALL:
         x, y = x.astype(np.float32), y.astype(np.float32)
+    elif dtype.kind in "iu" and x.dtype.itemsize < dtype.itemsize:  # sums of narrow integers would wrap
+        wide = np.float64 if x.dtype.itemsize == 1 else dtype  # which holds them exactly, and BLAS has it
+        x, y = x.astype(wide), y.astype(wide)
     batch = [x.shape[i] for i in bx]
     lhs = x.transpose(*bx, *fx, *cx).reshape(*batch, size(x, fx), size(x, cx))
     rhs = y.transpose(*by, *cy, *fy).reshape(*batch, size(y, cy), size(y, fy))

@@ -74,7 +74,7 @@ def _(w: Writer, c: Call) -> Val:
 # ------------------------------------------------------------ windows
 
 
-class _Window:
+class Window:
     """Arguments of a function over windows, as attributes of a node."""
 
     def __init__(self, c: Call, n: int, kernel: Any, stride: Any, dilation: Any = None):
@@ -112,13 +112,18 @@ class _Window:
         return w.transpose(x, [0, *range(2, n + 2), 1]) if self.last else x
 
 
-@converts("conv1d", "conv2d", "conv3d")
-def _(w: Writer, c: Call) -> Val:
-    n = c.ndim() - 2
-    at = _Window(c, n, c["weight"].shape[2:], c["stride"], c["dilation"])
+def conv_window(c: Call) -> Window:
+    """The window of a convolution."""
+    at = Window(c, c.ndim() - 2, c["weight"].shape[2:], c["stride"], c["dilation"])
     if at.known and not at.auto:
         reach = [(k - 1) * d + 1 for k, d in zip(at.kernel, at.dilation)]
         at.edges = window_args.reached(at.edges, at.dims, reach, at.stride)
+    return at
+
+
+@converts("conv1d", "conv2d", "conv3d")
+def _(w: Writer, c: Call) -> Val:
+    at = conv_window(c)
     made = w("Conv", at.given(w, c.value("x", c.dtype)), c.value("weight", c.dtype), _bias(w, c), group=c["groups"],
              **at.attributes())  # fmt: skip
     return at.back(w, made)
@@ -138,7 +143,7 @@ def _bias(w: Writer, c: Call, count: int | None = None) -> Val | None:
 @converts("conv1d_transpose", "conv2d_transpose", "conv3d_transpose")
 def _(w: Writer, c: Call) -> Val:
     n = c.ndim() - 2
-    at = _Window(c, n, c["weight"].shape[2:], c["stride"], c["dilation"])
+    at = Window(c, n, c["weight"].shape[2:], c["stride"], c["dilation"])
     extra = window_args.per_axis(0 if c["output_padding"] is None else c["output_padding"], n, "output_padding", 0)
     if c["output_size"] is not None:
         wanted = plain(c["output_size"])
@@ -156,16 +161,16 @@ def _(w: Writer, c: Call) -> Val:
     return at.back(w, made)
 
 
-def _pool_window(c: Call) -> _Window:
+def _pool_window(c: Call) -> Window:
     n = c.ndim() - 2
     kernel = window_args.per_axis(c["kernel_size"], n, "kernel_size")
-    at = _Window(c, n, kernel, kernel if c["stride"] is None else c["stride"])
+    at = Window(c, n, kernel, kernel if c["stride"] is None else c["stride"])
     if c["ceil_mode"] and at.auto:
         raise Unwritten
     return at
 
 
-def _differs(at: _Window) -> bool:
+def _differs(at: Window) -> bool:
     """Whether the last window that ceil_mode adds may begin behind the image: Paddle counts it, ONNX does not."""
     if not at.known:
         return any(s > 1 and (a or b) for s, (a, b) in zip(at.stride, at.edges)) or any(

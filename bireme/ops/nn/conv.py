@@ -80,7 +80,7 @@ def _transposed_grad(
 # ---------------------------------------------------------------- checks and inference
 
 
-def _complete(name: str, n: int, transposed: bool = False) -> Callable:
+def complete(name: str, n: int, transposed: bool = False) -> Callable:
     """Numbers for each axis, and the padding as what is added before and after it."""
 
     def prepare(arguments):
@@ -137,7 +137,7 @@ def _output_size(name, arguments, dims, window, stride, padding, dilation):
     return sizes
 
 
-def _check(name: str, transposed: bool = False) -> Callable:
+def check_operands(name: str, transposed: bool = False) -> Callable:
     where_in, where_out = (
         ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
     )
@@ -198,7 +198,7 @@ def _shaped(x, channels, dims, data_format):
     return sig_of((x.shape[0], *dims, channels) if _last(data_format) else (x.shape[0], channels, *dims), x.dtype)
 
 
-def _infer(x, weight, stride, padding, dilation, data_format):
+def infer(x, weight, stride, padding, dilation, data_format):
     dims = zip(window_args.spatial(x.shape, _last(data_format)), weight.shape[2:], stride, padding, dilation)
     return _shaped(x, weight.shape[0], [places(*each) for each in dims], data_format)
 
@@ -246,9 +246,9 @@ def _on_cuda(x, weight, bias, stride, padding, dilation, groups, data_format):
 
 
 def _complete_conv(made: Any, n: int) -> None:
-    made.prepare(_complete(made.name, n))
-    made.check(_check(made.name))
-    made.infer(_infer)
+    made.prepare(complete(made.name, n))
+    made.check(check_operands(made.name))
+    made.infer(infer)
     made.flops(_flops)
     made.effort(_effort)
     made.grad(_conv_grad_jax, numpy=_conv_grad_numpy)
@@ -395,8 +395,8 @@ def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilati
 
 
 def _complete_transposed(made: Any, n: int) -> None:
-    made.prepare(_complete(made.name, n, transposed=True))
-    made.check(_check_size(made.name, _check(made.name, transposed=True)))
+    made.prepare(complete(made.name, n, transposed=True))
+    made.check(_check_size(made.name, check_operands(made.name, transposed=True)))
     made.infer(_infer_transposed)
     made.flops(_flops)
     made.effort(_transposed_effort)

@@ -1,0 +1,472 @@
+"""Quantization of networks: what quanters and observers find, conversion to integers, accuracy, saved graphs."""
+
+import tempfile
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import bireme
+from bireme import nn
+from bireme.nn.quant import dequantize_linear, quantize_linear, weight_dequantize, weight_quantize
+from bireme.nn.quant.format import LinearDequanter, LinearQuanter
+from bireme.quantization import (
+    PTQ,
+    QAT,
+    AbsmaxQuantizer,
+    BaseQuanter,
+    HistQuantizer,
+    ImperativePTQ,
+    ImperativeQuantAware,
+    KLQuantizer,
+    PerChannelAbsmaxQuantizer,
+    PTQConfig,
+    QuantConfig,
+    quanter,
+)
+from bireme.quantization.observers import (
+    AbsMaxChannelWiseWeightObserver,
+    AbsmaxObserver,
+    GroupWiseWeightObserver,
+    HistObserver,
+    KLObserver,
+    MovingAverageAbsmaxObserver,
+)
+from bireme.quantization.quanters import FakeQuanterChannelWiseAbsMax, FakeQuanterWithAbsMaxObserver
+
+TRAIN = 1440
+
+
+def tensor(*values, **kwargs):
+    return bireme.to_tensor(list(values), **kwargs)
+
+
+def both(activation, weight):
+    """A configuration of linear layers and convolutions alone."""
+    config = QuantConfig(None, None)
+    config.add_type_config([nn.Linear, nn.Conv2D], activation=activation, weight=weight)
+    return config
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A small network that reads real digits, with the digits: (network, images, labels)."""
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))
+    x, y = (data.images[order, None] / 16).astype("float32"), data.target[order].astype("int64")
+    bireme.seed(0)
+    net = nn.Sequential(
+        nn.Conv2D(1, 16, 3, padding=1), nn.BatchNorm2D(16), nn.ReLU(), nn.Conv2D(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(), nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10),
+    )  # fmt: skip
+    train(net, x, y, 6, 2e-3)
+    net.eval()
+    return net, x, y
+
+
+def train(net, x, y, epochs, rate):
+    opt = bireme.optimizer.Adam(rate, parameters=net.parameters())
+    for _ in range(epochs):
+        for i in range(0, TRAIN, 96):
+            loss = nn.functional.cross_entropy(net(bireme.to_tensor(x[i : i + 96])), bireme.to_tensor(y[i : i + 96]))
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+
+
+def accuracy(net, x, y):
+    return 100 * float((net(bireme.to_tensor(x[TRAIN:])).numpy().argmax(1) == y[TRAIN:]).mean())
+
+
+def calibrated(net, config, x):
+    ptq = PTQ(config)
+    watched = ptq.quantize(net)
+    for i in range(0, 288, 96):
+        watched(bireme.to_tensor(x[i : i + 96]))
+    return ptq, watched
+
+
+# ---------------------------------------------------------------- quanters and observers
+
+
+def test_the_fake_quanter_follows_paddle():
+    """Numbers told by paddlepaddle 3.2.2: scales as a moving average, ties away from zero, gradients straight through."""
+    layer = FakeQuanterWithAbsMaxObserver(moving_rate=0.9)._instance(None)
+    for most, scale in ((2.6227305, 1.8540686), (7.8003459, 4.0482669)):
+        x = tensor(most, -0.5, 2.0, stop_gradient=False)
+        y = layer(x)
+        y.sum().backward()
+        assert layer.scales().item() == pytest.approx(scale, rel=1e-6)
+        assert x.grad.tolist() == [1.0, 1.0, 1.0]  # also where it was cut off
+        assert y.numpy()[0] == pytest.approx(scale, rel=1e-6)
+    layer.eval()
+    layer._scale = tensor(127.0)
+    given = tensor(0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 200.0, -200.0, 126.6)
+    assert layer(given).tolist() == [1.0, 2.0, 3.0, -1.0, -2.0, -3.0, 127.0, -127.0, 127.0]
+    assert list(layer.state_dict()) == ["_scale", "_state", "_accum"]
+
+
+def test_linear_quanters_follow_paddle_and_give_integers():
+    """Numbers told by paddlepaddle 3.2.2, which keeps them in float32."""
+    made = LinearQuanter(tensor(127.0))(tensor(0.5, 1.5, 2.5, -0.5, -1.5, 200.0, -200.0))
+    assert made.dtype == bireme.int8 and made.tolist() == [0, 2, 2, 0, -2, 127, -128]
+    back = LinearDequanter(tensor(1.5))(tensor(-127.0, 3.0, 100.0))
+    np.testing.assert_allclose(back.numpy(), [-1.5, 0.0354331, 1.1811024], rtol=1e-6)
+
+
+def test_onnx_meaning_of_linear_quantization():
+    x = bireme.to_tensor(np.array([[-1.0, 0.24], [0.26, 300.0]], "float32"))
+    zero = bireme.to_tensor(np.array([3, 0], "uint8"))
+    scale = bireme.to_tensor(np.array([0.5, 1.0], "float32"))
+    q = quantize_linear(x, scale, zero, axis=1, dtype="uint8")
+    assert q.tolist() == [[1, 0], [4, 255]]  # 0.26 / 0.5 rounds to 1, and 3 is zero
+    assert dequantize_linear(q, scale, zero, axis=1).tolist() == [[-1.0, 0.0], [0.5, 255.0]]
+
+
+@pytest.mark.parametrize(
+    ("factory", "expected"),
+    [
+        (AbsmaxObserver(), 8.0),
+        (MovingAverageAbsmaxObserver(0.5), (2.0 * 0.5 + 8.0) / 1.5),
+        (HistObserver(percent=0.75), 1.6875),
+        (HistObserver(percent=1.0), 8.0),
+    ],
+)
+def test_observers_find(factory, expected):
+    observer = factory._instance(None)
+    assert observer.scales() is None
+    first, second = bireme.to_tensor(np.linspace(-2, 2, 400, dtype="float32")), bireme.to_tensor([8.0] * 50)
+    assert observer(first) is first
+    observer(second)
+    observer(bireme.zeros([0, 3]))
+    observer.cal_thresholds()
+    assert observer.scales().item() == pytest.approx(expected, rel=0.01)
+    assert (observer.zero_points().item(), observer.quant_axis(), observer.bit_length()) == (0.0, -1, 8)
+
+
+def test_the_least_divergence_cuts_a_long_tail_off():
+    rng = np.random.default_rng(0)
+    body = np.abs(rng.standard_normal(20000)).astype("float32")
+    observer = KLObserver()._instance(None)
+    observer(bireme.to_tensor(np.concatenate([body, np.zeros(50000, "float32"), [40.0]]).astype("float32")))
+    assert 2.0 < observer.scales().item() < 10.0
+
+
+def test_scales_of_channels_and_groups():
+    w = np.random.default_rng(0).standard_normal((8, 3)).astype("float32")
+    made = AbsMaxChannelWiseWeightObserver()._instance(nn.Linear(8, 3))
+    made(bireme.to_tensor(w))
+    np.testing.assert_array_equal(made.scales().numpy(), np.abs(w).max(0))
+    assert made.quant_axis() == 1
+    kernels = np.random.default_rng(0).standard_normal((4, 2, 3, 3)).astype("float32")
+    made = AbsMaxChannelWiseWeightObserver()._instance(nn.Conv2D(2, 4, 3))
+    made(bireme.to_tensor(kernels))
+    np.testing.assert_array_equal(made.scales().numpy(), np.abs(kernels).max((1, 2, 3)))
+    grouped = GroupWiseWeightObserver(4, group_size=4)._instance(None)
+    grouped(bireme.to_tensor(w))
+    np.testing.assert_array_equal(grouped.scales().numpy(), np.abs(w).reshape(2, 4, 3).max(1))
+    with pytest.raises(ValueError, match=r"a factor of the number of rows of a matrix, here of shape \[8, 3\], got 5"):
+        GroupWiseWeightObserver(4, group_size=5)._instance(None)(bireme.to_tensor(w))
+
+
+def test_the_quantized_weight_is_paddles():
+    """llm.int8 of paddlepaddle 3.2.2 has one layout on all machines: transposed, ties away from zero."""
+    w = np.zeros((5, 2), "float32")
+    w[:, 0] = [127, 0.5, 1.5, 2.5, -0.5]
+    q, scale = weight_quantize(bireme.to_tensor(w), "llm.int8")
+    assert q.tolist() == [[127, 1, 2, 3, -1], [0] * 5]
+    assert scale.tolist() == [1.0, 0.0]
+    assert weight_dequantize(q, scale, "llm.int8", "float32").tolist()[3] == [3.0, 0.0]
+
+
+# ---------------------------------------------------------------- configurations
+
+
+def test_names_come_before_types_and_these_before_the_rest():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU()), nn.Linear(4, 4))
+    net.eval()
+    config = QuantConfig(activation=AbsmaxObserver(8), weight=None)
+    config.add_type_config(nn.Linear, weight=AbsmaxObserver(4))
+    config.add_layer_config(net[0], weight=AbsmaxObserver(6))
+    config.add_name_config(net[2].full_name(), activation=AbsmaxObserver(5))
+    made = PTQ(config).quantize(net)
+    assert made[0].weight_quanter.bit_length() == 6 and made[0].activation_quanter is None
+    assert made[1][0].weight_quanter.bit_length() == 4
+    assert made[2].weight_quanter is None and made[2].activation_quanter.bit_length() == 5
+    assert type(made[1][1]).__name__ == "ObserveWrapper"
+    assert isinstance(net[0], nn.Linear)  # the model itself is as it was
+
+
+def test_a_decorated_class_becomes_a_factory():
+    @quanter("Sixteenths")
+    class SixteenthsLayer(BaseQuanter):
+        def __init__(self, layer, parts=16):
+            super().__init__()
+            self.parts = parts
+
+        def forward(self, input):
+            return (input * self.parts).round() / self.parts
+
+        def scales(self):
+            return bireme.to_tensor(127 / self.parts)
+
+        def zero_points(self):
+            return None
+
+        def quant_axis(self):
+            return -1
+
+        def bit_length(self):
+            return 8
+
+    factory = globals()["Sixteenths"](parts=8)
+    assert factory.kwargs == {"parts": 8} and repr(factory) == "Sixteenths(parts=8)"
+    net = nn.Linear(2, 1)
+    net.weight.set_value(np.array([[0.13], [0.9]], "float32"))
+    qat = QAT(QuantConfig(activation=None, weight=factory))
+    made = qat.quantize(net)
+    assert made(bireme.ones([1, 2])).item() == pytest.approx(0.125 + 0.875)
+    converted = qat.convert(made)
+    assert converted.weight.tolist() == [[1], [7]] and converted(bireme.ones([1, 2])).item() == pytest.approx(1.0)
+
+
+def test_mistakes_are_told():
+    net = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match=r"quantize\(model\): expected a model in evaluation for PTQ"):
+        PTQ(both(None, AbsmaxObserver())).quantize(net)
+    net.eval()
+    with pytest.raises(ValueError, match=r"quantize\(model\): expected a model in training for QAT"):
+        QAT(both(None, AbsmaxObserver())).quantize(net)
+    with pytest.raises(TypeError, match=r"QuantConfig\(activation\): expected a factory of quanters, or None, got 3"):
+        QuantConfig(3, None)
+    with pytest.raises(TypeError, match=r"add_qat_layer_mapping\(target\): expected a class of layers"):
+        both(None, None).add_qat_layer_mapping(nn.Linear, 2)
+    with pytest.raises(TypeError, match=r"PTQConfig\(weight_quantizer\): expected one of Absmax"):
+        PTQConfig(AbsmaxQuantizer(), KLQuantizer())
+
+
+# ---------------------------------------------------------------- conversion
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        both(AbsmaxObserver(), AbsmaxObserver()),
+        both(MovingAverageAbsmaxObserver(), AbsMaxChannelWiseWeightObserver()),
+        both(HistObserver(), AbsMaxChannelWiseWeightObserver()),
+        both(KLObserver(), AbsMaxChannelWiseWeightObserver()),
+        QuantConfig(AbsmaxObserver(), AbsmaxObserver()),
+    ],
+    ids=["absmax", "moving average", "percentile", "kl", "every layer"],
+)
+def test_digits_are_read_as_well_with_int8(digits, config):
+    net, x, y = digits
+    before = accuracy(net, x, y)
+    assert before > 96
+    ptq, watched = calibrated(net, config, x)
+    converted = ptq.convert(watched)
+    assert {converted[i].weight.dtype.name for i in (0, 3, 6, 8)} == {"int8"}
+    assert converted[6]._integer and converted[3]._integer
+    assert accuracy(converted, x, y) >= before - 0.5
+    simulated = ptq.convert(watched, remain_weight=True)
+    assert simulated[6].weight.dtype == bireme.float32
+    given = bireme.to_tensor(x[TRAIN : TRAIN + 20])
+    np.testing.assert_allclose(converted(given).numpy(), simulated(given).numpy(), atol=2e-3)
+
+
+@pytest.mark.parametrize("weight", [AbsMaxChannelWiseWeightObserver(4), AbsMaxChannelWiseWeightObserver(8)])
+def test_weights_alone_can_be_integers(digits, weight):
+    net, x, y = digits
+    ptq = PTQ(both(None, weight))
+    converted = ptq.convert(ptq.quantize(net))  # weights are there: no data is needed
+    packed = weight.kwargs["quant_bits"] == 4
+    assert converted[6].weight.shape == [512, 32 if packed else 64]
+    assert converted[3].weight.shape == [16 if packed else 32, 16, 3, 3]
+    assert accuracy(converted, x, y) >= accuracy(net, x, y) - (2.0 if packed else 0.5)
+
+
+def test_groups_of_weights_are_rounded_by_their_own_scales():
+    bireme.seed(0)
+    net, x = nn.Linear(32, 6), bireme.randn([5, 32])
+    with bireme.no_grad():
+        net.weight[:16] *= 100.0
+    net.eval()
+    found = {}
+    for name, observer in (
+        ("columns", AbsMaxChannelWiseWeightObserver(4)),
+        ("groups", GroupWiseWeightObserver(4, group_size=8)),
+    ):
+        ptq = PTQ(both(None, observer))
+        converted = ptq.convert(ptq.quantize(net))
+        assert converted.weight.shape == [32, 3]
+        lower = converted.weight_quanter(converted.weight).numpy()[16:]
+        found[name] = np.abs(lower - net.weight.numpy()[16:]).max()
+    assert found["groups"] < found["columns"] / 4
+    assert converted(x).shape == [5, 6]
+
+
+@pytest.mark.parametrize("activation", [AbsmaxObserver(), None], ids=["int8", "weight only, int4"])
+def test_saved_integers_come_back(digits, activation):
+    net, x, _ = digits
+    weight = AbsMaxChannelWiseWeightObserver(4 if activation is None else 8)
+    ptq, watched = calibrated(net, both(activation, weight), x)
+    converted = ptq.convert(watched)
+    with tempfile.TemporaryDirectory() as folder:
+        bireme.jit.save(converted, folder + "/net", [bireme.static.InputSpec([None, 1, 8, 8], "float32", "x")])
+        again = bireme.jit.load(folder + "/net")
+    names = {operation.type for operation in again.program().ops}
+    assert names >= ({"quantize_linear", "matmul_integer", "conv2d_integer", "dequantize_linear"} if activation else
+                     {"unpack_int4", "dequantize_linear"})  # fmt: skip
+    assert sum(t.dtype == bireme.int8 for t in again.state_dict().values()) == 4
+    for n in (1, 7):
+        given = bireme.to_tensor(x[:n])
+        np.testing.assert_array_equal(again(given).numpy(), converted(given).numpy())
+
+
+def test_a_transformer_keeps_its_answers():
+    bireme.seed(0)
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0)
+    net = nn.TransformerEncoder(layer, 2)
+    net.eval()
+    x = bireme.randn([6, 10, 32])
+    ptq = PTQ(both(AbsmaxObserver(), AbsMaxChannelWiseWeightObserver()))
+    watched = ptq.quantize(net)
+    wanted = watched(x).numpy()
+    np.testing.assert_array_equal(wanted, net(x).numpy())
+    converted = ptq.convert(watched)
+    kinds = [type(sub).__name__ for sub in converted.sublayers()]
+    assert kinds.count("QuantedLinear") == 12 and "Linear" not in kinds
+    error = np.abs(converted(x).numpy() - wanted)
+    assert error.mean() < 0.02 and error.max() > 0
+
+
+def test_training_with_quantization_and_conversion(digits):
+    net, x, y = digits
+    weight = FakeQuanterChannelWiseAbsMax(4)
+    qat = QAT(both(FakeQuanterWithAbsMaxObserver(bit_length=8), weight))
+    net.train()
+    trained = qat.quantize(net)
+    net.eval()
+    assert len(trained.parameters()) == len(net.parameters())
+    train(trained, x, y, 2, 5e-4)
+    trained.eval()
+    right = accuracy(trained, x, y)
+    converted = qat.convert(trained)
+    assert right > 96 and accuracy(converted, x, y) >= right - 0.5
+    assert converted[6].weight.shape == [512, 32]
+    assert isinstance(trained[6].weight, bireme.Parameter)  # what was trained can be trained on
+
+
+def test_what_saw_no_data_stays_as_it_is():
+    net = nn.LayerList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    net.eval()
+    ptq = PTQ(both(AbsmaxObserver(), AbsmaxObserver()))
+    watched = ptq.quantize(net)
+    watched[0](bireme.ones([1, 2]))
+    with pytest.warns(UserWarning, match="saw no data"):
+        converted = ptq.convert(watched)
+    assert converted[0]._integer and not converted[1]._integer and converted[1].weight.dtype == bireme.int8
+
+
+def test_stubs_and_layers_of_indices():
+    class Net(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.stub, self.own = nn.Embedding(5, 3), nn.quant.Stub(), nn.quant.Stub(AbsmaxObserver(4))
+
+        def forward(self, ids):
+            return self.own(self.stub(self.embed(ids)) * 2)
+
+    net = Net()
+    net.eval()
+    ptq = PTQ(QuantConfig(activation=AbsmaxObserver(), weight=None))
+    watched = ptq.quantize(net)
+    ids = bireme.to_tensor([1, 4])
+    watched(ids)
+    converted = ptq.convert(watched)
+    assert converted.stub._observer._quanter._bits == 8 and converted.own._observer._quanter._bits == 4
+    np.testing.assert_allclose(converted(ids).numpy(), net(ids).numpy(), atol=0.4)
+    assert len(np.unique(converted(ids).numpy())) <= 15
+
+
+# ---------------------------------------------------------------- products and the older interface
+
+
+def test_one_row_is_as_exact_as_many():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((5, 64), "float32"), rng.standard_normal((64, 16), "float32")
+    q, scale = weight_quantize(bireme.to_tensor(w))
+    with bireme.debug.use_executor("xla"):
+        many = nn.quant.weight_only_linear(bireme.to_tensor(x), q, None, scale).numpy()
+        one = nn.quant.weight_only_linear(bireme.to_tensor(x[:1]), q, None, scale).numpy()
+    np.testing.assert_allclose(one, many[:1], rtol=2e-6, atol=2e-6)
+
+
+def test_outliers_do_not_make_the_rest_coarse():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((4, 64), "float32"), rng.standard_normal((64, 16), "float32")
+    x[2, 5] = 500.0
+    q, scale = weight_quantize(bireme.to_tensor(w), "llm.int8")
+    exact = x @ weight_dequantize(q, scale, "llm.int8", "float32").numpy()
+    for by in ("interpreter", "xla"):
+        with bireme.debug.use_executor(by):
+            near, far = [
+                np.abs(nn.quant.llm_int8_linear(bireme.to_tensor(x), q, None, scale, t).numpy() - exact)[2].max()
+                for t in (6.0, 1e9)
+            ]
+        assert near < 0.2 < 3 < far
+    given = bireme.to_tensor(x, stop_gradient=False)
+    nn.quant.llm_int8_linear(given, q, None, scale).sum().backward()
+    np.testing.assert_allclose(given.grad.numpy()[0], (q.numpy() * scale.numpy()[:, None]).sum(0), rtol=1e-4)
+
+
+def test_the_older_interface():
+    bireme.seed(0)
+    net = nn.Sequential(nn.Conv2D(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 4))
+    x = bireme.randn([4, 1, 8, 8])
+    spec = [bireme.static.InputSpec([None, 1, 8, 8], "float32", "x")]
+    wanted = net(x).numpy()
+    ptq = ImperativePTQ(PTQConfig(HistQuantizer(), PerChannelAbsmaxQuantizer()))
+    watched = ptq.quantize(net)
+    np.testing.assert_array_equal(watched(x).numpy(), wanted)
+    qat = ImperativeQuantAware(weight_quantize_type="channel_wise_abs_max")
+    trained = qat.quantize(net)
+    assert trained is net and type(net[0]).__name__ == "QuantedConv2D"
+    for _ in range(40):  # the moving average starts at 1
+        net(x)
+    for how, model in ((ptq, watched), (qat, net)):
+        with tempfile.TemporaryDirectory() as folder:
+            how.save_quantized_model(model, folder + "/net", spec)
+            np.testing.assert_allclose(bireme.jit.load(folder + "/net")(x).numpy(), wanted, atol=0.15)
+    with pytest.raises(ValueError, match=r"weight_quantize_type\): expected one of abs_max, channel_wise_abs_max"):
+        ImperativeQuantAware(weight_quantize_type="x")
+
+
+@pytest.mark.parametrize("bits", [(8, 8), (None, 8), (None, 4), (4, 4)], ids=str)
+def test_a_converted_network_is_exported_node_by_node(bits):
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    bireme.seed(0)
+    net = nn.Sequential(nn.Conv2D(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 6))
+    net.eval()
+    x = bireme.randn([5, 1, 4, 4])
+    activation, weight = bits
+    config = both(activation and AbsmaxObserver(activation), AbsMaxChannelWiseWeightObserver(weight))
+    ptq = PTQ(config)
+    watched = ptq.quantize(net)
+    watched(x)
+    converted = ptq.convert(watched)
+    with tempfile.TemporaryDirectory() as folder:
+        bireme.onnx.export(converted, folder + "/net", [bireme.static.InputSpec([None, 1, 4, 4], "float32", "x")])
+        model = onnx.load(folder + "/net.onnx")
+    names = {node.op_type for node in model.graph.node}
+    if activation == 8:
+        assert names >= {"QuantizeLinear", "ConvInteger", "MatMulInteger", "DequantizeLinear"}
+    else:
+        assert names >= {"DequantizeLinear", "Conv", "MatMul"}
+    whole = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT8 and len(t.dims) > 1]
+    assert len(whole) == 2  # weights are in the file as integers
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL  # else it rounds on its own
+    session = runtime.InferenceSession(model.SerializeToString(), options)
+    (made,) = session.run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(made, converted(x).numpy(), rtol=1e-5, atol=1e-5)
