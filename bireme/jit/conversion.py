@@ -105,8 +105,16 @@ class _Layered:
         self.layer = layer
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        builder = building.current()
+        if builder is None:
+            return self.layer(*args, **kwargs)
         name_layers(self.layer)
-        return self.layer(*args, **kwargs)
+        # in static mode, too, where layers are called as they are unless their function was given to to_static
+        outer, builder.forward_of = builder.forward_of, forward_of
+        try:
+            return self.layer(*args, **kwargs)
+        finally:
+            builder.forward_of = outer
 
 
 def name_layers(root: Layer) -> None:
