@@ -271,3 +271,28 @@ def test_readers_in_threads_say_what_went_wrong_and_end_early():
     for bad in (lambda: bireme.reader.shuffle(broken, 0), lambda: bireme.reader.xmap_readers(abs, broken, 0, 1)):
         with pytest.raises(ValueError, match="a positive integer"):
             bad()
+
+
+def test_samples_in_files(tmp_path):
+    common = bireme.dataset.common
+    common.split(lambda: ({"i": i} for i in range(5)), 2, str(tmp_path / "%d.pickle"))
+    readers = [common.cluster_files_reader(str(tmp_path / "*.pickle"), 2, i) for i in range(2)]
+    assert [[s["i"] for s in reader()] for reader in readers] == [[0, 1, 4], [2, 3]]
+    (tmp_path / "text").write_bytes(b"abc")
+    assert common.md5file(tmp_path / "text") == hashlib.md5(b"abc").hexdigest()
+
+
+def test_a_dataset_is_downloaded_under_a_name(tmp_path, monkeypatch):
+    common = bireme.dataset.common
+    asked = []
+
+    def urlopen(url, timeout):
+        asked.append(url)
+        return io.BytesIO(b"abc")
+
+    monkeypatch.setattr(download.urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(common, "DATA_HOME", str(tmp_path))
+    digest = hashlib.md5(b"abc").hexdigest()
+    for _ in range(2):
+        path = common.download("http://host/part?name=a", "set", digest, "whole.txt")
+    assert (path, Path(path).read_bytes(), len(asked)) == (str(tmp_path / "set" / "whole.txt"), b"abc", 1)

@@ -13,7 +13,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from bireme import version
-from bireme.compat import absent
+from bireme.compat import absent, unbuilt
 from bireme.compat.absent import HERE, THERE
 from bireme.core.base import dtype
 
@@ -37,6 +37,7 @@ INNER = {
     "incubate.optimizer": "incubate.optimizer.lbfgs",
     "incubate.optimizer.average": "incubate.optimizer.modelaverage",
     "incubate.optimizer.functional": "incubate.optimizer.functional.bfgs incubate.optimizer.functional.lbfgs",
+    "io.loader": "io.dataloader.dataloader_iter",
     "io.collate": "io.dataloader.collate",
     "io.worker": "io.dataloader.worker",
     "metric": "metric.metrics",
@@ -64,10 +65,11 @@ INNER = {
 
 # modules of Paddle's that hold the names of others here as well: `paddle.nn.layer.Linear`
 WIDER = {
-    "bireme.base.data_feeder": "base.framework",
+    "bireme.base.data_feeder": "base.framework base.layer_helper base.core",
     "bireme.core": "base.core",
     "bireme.files": "base.framework",
     "bireme.io.worker": "io",
+    "bireme.framework": "base.framework base.layer_helper",
     "bireme.nn.initializer": "nn.legacy_initializer",
     "bireme.nn.layer": "nn base.framework base.dygraph.base",
 }
@@ -92,8 +94,12 @@ class Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname == "pip":
+            _import_setuptools()
         if fullname.partition(".")[0] != THERE:
             return None
+        if fullname in unbuilt.MODULES:
+            return ModuleSpec(fullname, unbuilt.Unbuilding(), is_package=fullname == unbuilt.PACKAGE)
         name = ours(fullname)
         package, _, _ = name.rpartition(".")
         if name not in sys.modules and not (
@@ -103,6 +109,12 @@ class Finder(MetaPathFinder):
         spec = ModuleSpec(fullname, Same())
         spec.submodule_search_locations = None
         return spec
+
+
+def _import_setuptools() -> None:
+    """Import setuptools, if it is installed: Paddle does so at its start, and after pip Python 3.11 cannot any more."""
+    if "setuptools" not in sys.modules and importlib.util.find_spec("setuptools"):
+        importlib.import_module("setuptools")
 
 
 class Missing(MetaPathFinder):

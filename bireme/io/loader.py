@@ -308,6 +308,13 @@ class _Epoch:
     def __len__(self) -> int:
         return len(self.loader)
 
+    # under Paddle's names, which trainers read
+    _dataset = property(lambda self: self.loader.dataset)
+    _batch_sampler = property(lambda self: self.loader.batch_sampler)
+
+
+_DataLoaderIterBase = _Epoch
+
 
 class _InlineIterator(_Epoch):
     """Iterator that reads in this process, when a batch is asked for."""

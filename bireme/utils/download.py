@@ -102,14 +102,17 @@ def get_path_from_url(
     return path
 
 
-def _matches(path: str, md5sum: str | None) -> bool:
-    if md5sum is None:
-        return True
+def md5_of(path: str | os.PathLike) -> str:
+    """The MD5 checksum of a file."""
     digest = hashlib.md5(usedforsecurity=False)
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
-    return digest.hexdigest() == md5sum.lower()
+    return digest.hexdigest()
+
+
+def _matches(path: str, md5sum: str | None) -> bool:
+    return md5sum is None or md5_of(path) == md5sum.lower()
 
 
 def _fetch(url: str, path: str, md5sum: str | None) -> None:

@@ -73,6 +73,22 @@ def translate(graph: Graph, values: dict[str, np.ndarray]) -> Model:
     return model
 
 
+def apply(
+    kind: str, inputs: dict[str, list[Tensor]], outputs: dict[str, int], attrs: dict[str, Any]
+) -> dict[str, list[Tensor]]:
+    """Results of one operation of the older form on tensors, by slot, given how many each slot has."""
+    scope: dict[Any, Any] = {(slot, i): x for slot, given in inputs.items() for i, x in enumerate(given)}
+    named = {slot: [(slot, i) for i in range(len(given))] for slot, given in inputs.items()}
+    made = {slot: [(slot, "out", i) for i in range(n)] for slot, n in outputs.items()}
+    work = _Work(Graph(Block([]), [], [], [], legacy=True), None)
+    try:
+        work.op(Op(kind, named, made, attrs), scope, 0)
+    except FileFormatError as e:
+        raise errors.bad("append_op(type)", "an operation that is known", described=str(e)) from None
+    found = {slot: [scope.get(key) for key in keys] for slot, keys in made.items()}
+    return {slot: [work.tensor(x) for x in given] for slot, given in found.items() if all(x is not None for x in given)}
+
+
 def _held(declared: Declared, array: np.ndarray, gathered: bool) -> Tensor:
     """A parameter, or a buffer for what is not trained by gradients."""
     made = tensor_of(array)
@@ -103,7 +119,7 @@ def _gathered(graph: Graph) -> set[Any]:
 class _Work:
     """One translation: where calls go, lengths of sequences by the keys of their values."""
 
-    def __init__(self, graph: Graph, builder: Builder):
+    def __init__(self, graph: Graph, builder: Builder | None):
         self.legacy, self.builder = graph.legacy, builder
         self.lengths: dict[Any, Variable] = {}
 
