@@ -95,7 +95,7 @@ def test_every_public_module_has_its_name():
         from tools import api_snapshot
         names = [module.__name__ for module in api_snapshot.public_modules()]
         wrong = [n for n in names if importlib.import_module("paddle" + n.removeprefix("bireme")) is not importlib.import_module(n)]
-        print(len(names) > 100, wrong)
+        print(len(names) > 20, wrong)
     """)
     assert said == ["True []"]
 
@@ -168,26 +168,6 @@ def test_functions_append_operations_by_their_names():
         "append_op(type): expected an operation that is known, got the operation 'zork', which is not known",
         "[1, 2] [[[5.0, 3.0]], [[1, 2]]]",
     ]
-
-
-def test_operators_in_cpp_can_be_imported_and_not_built():
-    said = code("""
-        from paddle.utils.cpp_extension import CppExtension, load
-        from paddle.utils.cpp_extension.cpp_extension import CUDA_HOME, BuildExtension
-        import paddle
-
-        class Build(BuildExtension):
-            pass
-
-        for what in (lambda: load("ops", ["ops.cc"]), Build, lambda: BuildExtension.with_options()):
-            try:
-                what()
-            except (NotImplementedError, AttributeError) as e:
-                print(str(e).splitlines()[0])
-        print(CUDA_HOME, hasattr(paddle.utils.cpp_extension, "zork"))
-    """)
-    name = "bireme has no paddle.utils.cpp_extension."
-    assert said == [f"{name}load yet", f"{name}BuildExtension yet", f"{name}BuildExtension yet", "None False"]
 
 
 def test_setuptools_is_imported_before_pip(tmp_path):

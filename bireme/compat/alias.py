@@ -13,7 +13,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from bireme import version
-from bireme.compat import absent, unbuilt
+from bireme.compat import absent
 from bireme.compat.absent import HERE, THERE
 from bireme.core.base import dtype
 
@@ -98,8 +98,6 @@ class Finder(MetaPathFinder):
             _import_setuptools()
         if fullname.partition(".")[0] != THERE:
             return None
-        if fullname in unbuilt.MODULES:
-            return ModuleSpec(fullname, unbuilt.Unbuilding(), is_package=fullname == unbuilt.PACKAGE)
         name = ours(fullname)
         package, _, _ = name.rpartition(".")
         if name not in sys.modules and not (

@@ -12,7 +12,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
 from bireme.core.program import control_flow
-from bireme.core.program.building import Builder, into, suspended
+from bireme.core.program.building import into, suspended
 from bireme.core.program.program import Program
 from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Variable, VariableList
@@ -119,7 +119,7 @@ def _gathered(graph: Graph) -> set[Any]:
 class _Work:
     """One translation: where calls go, lengths of sequences by the keys of their values."""
 
-    def __init__(self, graph: Graph, builder: Builder | None):
+    def __init__(self, graph: Graph, builder: Any):
         self.legacy, self.builder = graph.legacy, builder
         self.lengths: dict[Any, Variable] = {}
 
