@@ -102,7 +102,11 @@ def test_digits_with_a_wrong_header(tmp_path, digits, shape, data, message):
     assert str(e.value).startswith(f"MNIST(image_path): expected a gzipped IDX file, got {path}: {message}")
 
 
-@pytest.mark.parametrize("data", [b"", b"text", gzip.compress(b"\0\0"), gzip.compress(bytes(4000))[:-20]])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"text", gzip.compress(b"\0\0", mtime=0), gzip.compress(bytes(4000), mtime=0)[:-20]],
+    ids=["empty", "text", "short", "cut"],
+)
 def test_digits_in_damaged_files(tmp_path, digits, data):
     path = tmp_path / "damaged.gz"
     path.write_bytes(data)
@@ -215,7 +219,7 @@ def member(name, kind=tarfile.REGTYPE, size=0, link=""):
 @pytest.mark.parametrize("packed", [True, False])
 def test_hostile_archives(tmp_path, data, message, packed):
     path = tmp_path / "hostile.tar"
-    path.write_bytes(gzip.compress(data) if packed else data)
+    path.write_bytes(gzip.compress(data, mtime=0) if packed else data)
     with pytest.raises(bireme.errors.FileFormatError) as e:
         datasets.Cifar10(path)
     assert str(e.value).startswith("Cifar10(data_file): expected an archive of plain files, got") and message in str(
