@@ -155,7 +155,7 @@ def compute_fbank_matrix(
         Tensor of shape ``[n_mels, n_fft // 2 + 1]``.
 
     Examples:
-        >>> bireme.audio.functional.compute_fbank_matrix(800, 8, n_mels=1, norm=None).tolist()
+        >>> bireme.audio.functional.compute_fbank_matrix(800, 8, n_mels=1, norm=None).abs().tolist()
         [[0.0, 0.5, 1.0, 0.5, 0.0]]
     """
     name = "compute_fbank_matrix"
