@@ -1,5 +1,6 @@
 """Operators in C++: compiled once, called in every mode, differentiated, saved, and told apart from what is no such library."""
 
+import importlib
 import importlib.util
 import os
 import threading
@@ -380,3 +381,24 @@ def test_a_package(ops, tmp_path, monkeypatch):
     assert module.packaged.__module__ == "packaged_ops"
     library = tmp_path / "lib" / "packaged_ops_ops.so"
     assert cpp_extension.load_op_meta_info_and_register_op(str(library)) == ["packaged"]
+    steps = importlib.import_module("bireme.utils.cpp_extension.extension_utils")
+    imported = steps._import_module_from_library("packaged_ops", str(tmp_path / "lib"))
+    assert imported.packaged(tensor(3)).tolist() == [3]
+
+
+def test_a_setup_file_is_run_with_paddle_as_bireme(tmp_path):
+    steps = importlib.import_module("bireme.utils.cpp_extension.extension_utils")
+    file = tmp_path / "setup.py"
+    file.write_text("import sys, paddle\nopen('told', 'w').write(f'{paddle.__name__} {sys.argv[1]}')\n")
+    steps._jit_compile(str(file))
+    assert (tmp_path / "told").read_text() == "bireme build"
+    file.write_text("raise SystemExit('no sources')")
+    with pytest.raises(RuntimeError, match=r"could not build its extension: no sources"):
+        steps._jit_compile(str(file))
+
+
+def test_packages_find_the_inner_names():
+    pytest.importorskip("setuptools", reason="packages are built by setuptools")
+    inner = importlib.import_module("bireme.utils.cpp_extension.cpp_extension")
+    assert inner.BuildExtension is cpp_extension.BuildExtension
+    assert inner.CppExtension is cpp_extension.CppExtension and inner.CUDA_HOME is None

@@ -123,7 +123,7 @@ def load(
     )
     made = ModuleType(name, f"Operators in C++, compiled to {path}.")
     made.__file__ = str(path)
-    made.__dict__.update(_functions(str(path), name))
+    made.__dict__.update(functions_of(str(path), name))
     return made
 
 
@@ -140,7 +140,8 @@ def _texts(where: str, given: Any) -> list[str]:
     return [os.fspath(x) for x in given]
 
 
-def _functions(path: str, module: str) -> dict[str, Any]:
+def functions_of(path: str, module: str) -> dict[str, Any]:
+    """The operators of a compiled library by name."""
     where = "load_op_meta_info_and_register_op(lib_filename)"
     try:
         library = foreign.loaded(path)
@@ -176,13 +177,13 @@ def load_op_meta_info_and_register_op(lib_filename: str) -> list[str]:
         load_op_meta_info_and_register_op(lib_filename): expected a file, got '/nowhere.so'
     """
     path = os.path.abspath(lib_filename)
-    return list(_functions(path, Path(path).stem.partition("-")[0]))
+    return list(functions_of(path, Path(path).stem.partition("-")[0]))
 
 
 def install_into(namespace: dict[str, Any]) -> None:
     """Put the operators of an installed package into the namespace of its module, which calls this."""
     path = Path(namespace["__file__"])
-    namespace.update(_functions(str(path.with_name(f"{path.stem}_ops.so")), namespace["__name__"]))
+    namespace.update(functions_of(str(path.with_name(f"{path.stem}_ops.so")), namespace["__name__"]))
 
 
 def get_build_directory(verbose: bool = False) -> str:
