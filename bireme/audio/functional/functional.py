@@ -191,7 +191,8 @@ def power_to_db(spect: Tensor, ref_value: float = 1.0, amin: float = 1e-10, top_
         Tensor of the shape of ``spect``, in decibels.
 
     Examples:
-        >>> bireme.audio.functional.power_to_db(bireme.to_tensor([100.0, 1.0, 0.0]), top_db=30.0).tolist()
+        >>> decibels = bireme.audio.functional.power_to_db(bireme.to_tensor([100.0, 1.0, 0.0]), top_db=30.0)
+        >>> [round(x, 3) for x in decibels.tolist()]
         [20.0, 0.0, -10.0]
     """
     if not isinstance(spect, Tensor):
