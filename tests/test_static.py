@@ -289,10 +289,13 @@ def test_sizes_that_are_unknown_can_be_counted_with(built):
     y = bireme.reshape(x, [n * 2, 3])
     z = bireme.zeros([n + 1, y.shape[0] // 2])
     assert [y.shape, z.shape] == [[-1, 3], [-1, -1]]
-    got = static.Executor().run(main, {"x": np.zeros((4, 6), "float32")}, [y, z])
-    assert [g.shape for g in got] == [(8, 3), (5, 4)]
-    with pytest.raises(TypeError, match="// for a size that is unknown"):
-        n / 2
+    numbers = [n / 2, n**2, 2 - n * 0.25, abs(-n), divmod(n, 3)[1] + bireme.zeros([])]
+    got = static.Executor().run(main, {"x": np.zeros((4, 6), "float32")}, [y, z, *numbers])
+    assert [g.shape for g in got[:2]] == [(8, 3), (5, 4)]
+    assert [float(g) for g in got[2:]] == [2, 16, 1, 4, 1]
+    for refused in (lambda: [x] * n, lambda: float(n)):
+        with pytest.raises(RuntimeError, match="is not known while a program is built"):
+            refused()
 
 
 def test_what_depends_on_the_smaller_of_two_sizes_is_unknown(built):

@@ -17,11 +17,36 @@ def replacing(path: str) -> Iterator[BinaryIO]:
     A reader sees the old file or the new one. Links are followed, and the new file has the permissions of the old. A
     pipe or a device is written to, not replaced.
     """
-    target = os.path.realpath(path)
+    with replacing_all(path) as (file,):
+        yield file
+
+
+@contextlib.contextmanager
+def replacing_all(*paths: str) -> Iterator[list[BinaryIO]]:
+    """Open new files that replace several when the block ends without an error: all of them, once all are on the disk."""
+    targets = [os.path.realpath(path) for path in paths]
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(_part_of(target)) for target in targets]
+        yield [file for file, _ in opened]
+        for file, part in opened:
+            file.flush()
+            if part is not None:
+                os.fsync(file.fileno())
+            file.close()
+        for (_, part), target in zip(opened, targets, strict=True):
+            if part is not None:
+                os.replace(part, target)
+    for folder in {os.path.dirname(target) for target in targets}:
+        sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _part_of(target: str) -> Iterator[tuple[BinaryIO, str | None]]:
+    """A file beside another one, and its path, which is gone afterwards; or the other one itself, and None."""
     old = _info(target)
     if old is not None and not stat.S_ISREG(old.st_mode):
         with open(target, "wb") as file:
-            yield file
+            yield file, None
         return
     # a name that is new each time: two writers of the same file do not meet in it
     folder, name = os.path.split(target)
@@ -32,15 +57,10 @@ def replacing(path: str) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             if old is not None:
                 _like(handle, old)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:  # Ctrl-C too: nothing half written stays behind
+            yield file, part
+    finally:  # after Ctrl-C too nothing half written stays behind; what replaced its target is gone already
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
-        raise
-    sync_folder(folder)
 
 
 def _info(path: str) -> os.stat_result | None:

@@ -7,10 +7,12 @@ the same calls possible, and nothing else; every name, index and type in it is c
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 import operator
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +34,7 @@ from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.files import safetensors
-from bireme.files.atomic import replacing
+from bireme.files.atomic import replacing_all
 from bireme.files.pickler import host_of
 from bireme.files.source import Source
 from bireme.version import full_version
@@ -40,6 +42,8 @@ from bireme.version import full_version
 FORMAT, VERSION = "bireme.program", 1
 GRAPH, WEIGHTS = ".json", ".safetensors"
 MOST = 1 << 30  # bytes of a graph
+DIGEST = "graph"  # among the metadata of the weights: of the graph that was saved with them
+TRIES = 20  # to read both while they are being replaced
 SIZES = ("add", "sub", "mul", "floordiv", "mod", "neg")
 
 
@@ -257,8 +261,8 @@ def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None =
     graph |= extra or {}
     text = _text(graph).encode("utf-8", "surrogatepass")
     arrays = {name: host_of(t) for name, t in writer.tensors.items()}
-    with replacing(path + WEIGHTS) as weights, replacing(path + GRAPH) as file:
-        safetensors.write(weights, arrays, None)
+    with replacing_all(path + WEIGHTS, path + GRAPH) as (weights, file):
+        safetensors.write(weights, arrays, {DIGEST: hashlib.sha256(text).hexdigest()})
         file.write(text)
 
 
@@ -497,14 +501,16 @@ def is_ours(path: str) -> bool:
 def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
     """Models by name, the tensors that they read, and the whole graph."""
     try:
-        graph = _graph(path + GRAPH)
-        arrays = _arrays(path + WEIGHTS)
+        graph, arrays, together = _both(path)
         tensors = _tensors(graph.get("tensors"), arrays)
         reader = _Reader(graph, tensors)
         functions = _of(graph.get("functions"), dict, "functions")
         if "forward" not in functions or not all(name.isidentifier() and name[0] != "_" for name in functions):
             raise FileFormatError("its functions are not forward and others by their names")
-        return {name: reader.model(given) for name, given in functions.items()}, tensors, graph
+        models = {name: reader.model(given) for name, given in functions.items()}
+        if not together:
+            raise FileFormatError("a graph and weights that were not saved together")
+        return models, tensors, graph
     except FileFormatError as e:
         raise errors.bad(where, "a program that jit.save wrote", described=str(e), kind=FileFormatError) from None
     except (RecursionError, ValueError, TypeError, KeyError, OverflowError) as e:
@@ -512,11 +518,27 @@ def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[s
         raise errors.bad(where, "a program that jit.save wrote", described=told, kind=FileFormatError) from None
 
 
-def _graph(path: str) -> dict[str, Any]:
+def _both(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:
+    """The graph, the weights, and whether they are of one save: they may be replaced between reading one and the other."""
+    for last in (*[False] * TRIES, True):  # the last one: they do not belong together
+        text = _bytes(path + GRAPH)
+        graph = _graph(text)
+        arrays, digest = _arrays(path + WEIGHTS)
+        if digest is None or digest == hashlib.sha256(text).hexdigest():
+            break
+        if not last:
+            time.sleep(0.001)
+    return graph, arrays, not last
+
+
+def _bytes(path: str) -> bytes:
     if os.path.getsize(path) > MOST:
         raise FileFormatError("a graph of more than 1 GiB")
     with open(path, "rb") as file:
-        text = file.read(MOST)
+        return file.read(MOST)
+
+
+def _graph(text: bytes) -> dict[str, Any]:
     graph = json.loads(text.decode("utf-8", "surrogatepass"))
     if type(graph) is not dict or graph.get("format") != FORMAT:
         raise FileFormatError("it is no graph of Bireme")
@@ -525,10 +547,10 @@ def _graph(path: str) -> dict[str, Any]:
     return graph
 
 
-def _arrays(path: str) -> dict[str, np.ndarray]:
-    size = os.path.getsize(path)
+def _arrays(path: str) -> tuple[dict[str, np.ndarray], str | None]:
     with open(path, "rb") as file:
-        return safetensors.Reader(Source(file, size)).arrays()
+        reader = safetensors.Reader(Source(file, os.fstat(file.fileno()).st_size))
+        return reader.arrays(), reader.metadata.get(DIGEST)
 
 
 def _tensors(given: Any, arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bireme import jit
 from bireme.core.base import errors
 from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.grad_mode import no_grad
@@ -33,6 +34,7 @@ from bireme.hapi.precision import Precision
 from bireme.hapi.scores import Scores
 from bireme.hapi.weights import load_weights, save_weights
 from bireme.io import Dataset
+from bireme.jit.static_function import StaticFunction
 from bireme.metric import Metric
 from bireme.nn.layer import Layer
 from bireme.ops import add_n
@@ -537,11 +539,16 @@ class Model(Guarded):
     # ------------------------------------------------------------ files and facts
 
     def save(self, path: str, training: bool = True) -> None:
-        """Save the parameters as ``path.pdparams`` and the state of the optimizer as ``path.pdopt``.
+        """Save the parameters as ``path.pdparams`` and the state of the optimizer as ``path.pdopt``, or the graph.
 
         Args:
             path: Path without the suffix; missing directories are created.
-            training: Must be True: exporting a network for inference is not available here. Default: True.
+            training: Whether the training is to be continued. If False, the network is saved as ``jit.save`` does it, to be
+                loaded by ``jit.load`` without its source. Default: True.
+
+        Raises:
+            ValueError: If ``training`` is False and neither the model was given ``inputs`` nor the network specs by
+                ``to_static``.
 
         Examples:
             >>> import os, tempfile
@@ -554,14 +561,11 @@ class Model(Guarded):
         if not isinstance(path, (str, os.PathLike)):
             raise errors.bad("Model.save(path)", "a path", path, kind=errors.ArgumentTypeError)
         if not training:
-            hint = "save the parameters with training=True, and build the network again where it is used"
-            raise errors.bad(
-                "Model.save(training)",
-                "True, since a network cannot be exported as a program",
-                False,
-                hint=hint,
-                kind=errors.ShapeError,
-            )
+            if not self._inputs and not isinstance(self.network.forward, StaticFunction):
+                hint = "Model(network, inputs=[InputSpec([None, 4])])"
+                raise errors.bad("Model.save(training)", "True, since the model has no inputs", False, hint=hint)
+            jit.save(self.network, os.fspath(path), self._inputs or None)
+            return
         save_weights(self.network, self._optimizer, os.fspath(path))
 
     def load(self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,8 +20,11 @@ from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Variable, symbol_of
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit import conversion
+from bireme.jit.keeping import State
 from bireme.nn.layer import Layer
 from bireme.static.input import InputSpec
+
+_lock = threading.RLock()  # what the code sets is set back afterwards, so one capture goes on at a time
 
 
 def spec_of(x: Any, name: str | None = None) -> Any:
@@ -35,7 +39,7 @@ def spec_of(x: Any, name: str | None = None) -> Any:
 def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | None = None) -> Model:
     """What a call does, as a Model. Among the arguments an InputSpec stands for an input.
 
-    `layer` is the one whose buffers the call may change; its sublayers' functions are rewritten with its own.
+    `layer` is the one that a method belongs to; layers are known by their paths from it.
     """
     program = Program()
     names = _names(fn, args, kwargs)
@@ -52,16 +56,12 @@ def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | N
         inputs.append(program._var(symbol))
         return inputs[-1]
 
-    with building.into(program) as builder, _kept(layer, builder), _told_of_source(fn):
+    with _lock, building.into(program) as builder, _kept(builder, layer, fn), _told_of_source(fn):
         given, named = mapped(variable, (args, kwargs))
-        if isinstance(fn, Layer):
-            with conversion.forwards_rewritten(fn):
-                made = fn(*given, **named)
-        elif layer is not None:
-            with conversion.forwards_rewritten(layer):
-                made = conversion.to_call(fn)(*given, **named)
-        else:
-            made = conversion.to_call(fn)(*given, **named)
+        builder.forward_of = conversion.forward_of
+        if layer is not None:
+            conversion.name_layers(layer)
+        made = conversion.to_call(fn)(*given, **named)
         for x in leaves(made):
             if isinstance(x, Undefined):
                 x._refuse()
@@ -104,30 +104,18 @@ def _names(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _kept(layer: Layer | None, builder: building.Builder) -> Iterator[None]:
-    """Layers keep what they have: a buffer that is set becomes an update, any other attribute is what it was."""
-    layers = [] if layer is None else layer.sublayers(include_self=True)
-    buffers = [(own, name, t) for own in layers for name, t in own._buffers.items()]
-    attributes = [(own, dict(own.__dict__)) for own in layers]
+def _kept(builder: building.Builder, *roots: Any) -> Iterator[None]:
+    """Python's state is what it was afterwards; a buffer that is set becomes an update."""
+    state = State(*roots)
     try:
         yield
-        for own, name, t in buffers:
+        for own, name, t in state.buffers:
             now = own._buffers.get(name)
             if isinstance(now, Variable) and t is not None:
                 t.persistable = True
                 update(builder, _set_buffer, "set_buffer", [t], [now])
     finally:
-        for own, name, t in buffers:
-            if own._buffers.get(name) is not t:
-                own._buffers[name] = t
-        for own, before in attributes:
-            for key in [k for k in own.__dict__ if k not in before]:
-                if any(isinstance(x, Variable) for x in leaves(own.__dict__[key])):
-                    del own.__dict__[key]
-            for key, x in before.items():
-                now = own.__dict__.get(key)
-                if now is not x and any(isinstance(y, Variable) for y in leaves(now)):
-                    own.__dict__[key] = x
+        state.restore()
 
 
 def _set_buffer(buffers: list[Tensor], values: list[Tensor]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import inspect
 import linecache
@@ -11,7 +10,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from bireme.core.base import errors
@@ -100,49 +99,47 @@ def to_call(fn: Any) -> Any:
 
 
 class _Layered:
-    """A layer that is called with its own `forward` and those of its sublayers rewritten."""
+    """A layer that is called with its sublayers known by their paths."""
 
     def __init__(self, layer: Layer):
         self.layer = layer
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with forwards_rewritten(self.layer):
+        builder = building.current()
+        if builder is None:
             return self.layer(*args, **kwargs)
+        name_layers(self.layer)
+        # in static mode, too, where layers are called as they are unless their function was given to to_static
+        outer, builder.forward_of = builder.forward_of, forward_of
+        try:
+            return self.layer(*args, **kwargs)
+        finally:
+            builder.forward_of = outer
 
 
-@contextlib.contextmanager
-def forwards_rewritten(root: Layer) -> Iterator[None]:
-    """Let layers call their rewritten `forward`."""
-    changed: list[Layer] = []
-    kept: list[tuple[Layer, Any]] = []
-    for path, layer in root.named_sublayers(include_self=True):
-        own = layer.__dict__.get("forward")
-        forward = layer.forward
-        if getattr(forward, "func", None) is _in_scope:
-            continue
-        if own is not None:
-            kept.append((layer, own))
-        layer.__dict__["forward"] = functools.partial(_in_scope, path, to_call(forward))
-        changed.append(layer)
-    try:
-        yield
-    finally:
-        for layer in changed:
-            layer.__dict__.pop("forward", None)
-        for layer, own in kept:
-            layer.__dict__["forward"] = own
-
-
-def _in_scope(path: str, forward: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Call the `forward` of a layer; what is recorded inside is known by its path."""
+def name_layers(root: Layer) -> None:
+    """Let the program that is captured know a layer and its sublayers by their paths from it, if it does not yet."""
     builder = building.current()
-    if builder is None:
-        return forward(*args, **kwargs)
-    outer, builder.scope = builder.scope, path or builder.scope
-    try:
-        return forward(*args, **kwargs)
-    finally:
-        builder.scope = outer
+    if builder is not None and id(root) not in builder.paths:
+        for path, layer in root.named_sublayers(include_self=True):
+            builder.paths.setdefault(id(layer), path)
+
+
+def forward_of(layer: Layer) -> Callable:
+    """The rewritten `forward` of a layer: what is recorded inside is known by the layer's path."""
+    forward = to_call(layer.forward)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        builder = building.current()
+        if builder is None:
+            return forward(*args, **kwargs)
+        outer, builder.scope = builder.scope, builder.paths.get(id(layer), "") or builder.scope
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            builder.scope = outer
+
+    return called
 
 
 statements.rewritten_by.append(to_call)

@@ -459,6 +459,12 @@ class Rewriter(ast.NodeTransformer):
         node = self.generic_visit(node)  # type: ignore[assignment]
         return at(ast.Call(helper("call", node.func), node.args, node.keywords), node)
 
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Constant) or _binds(node):
+            return node
+        return at(helper("item", node.value, _index(node.slice)), node)
+
     def visit_Assert(self, node: ast.Assert) -> Any:
         message = delayed(self.visit(node.msg) if node.msg is not None else ast.Constant(None))
         return at(ast.Expr(helper("assert_", self.visit(node.test), message)), node)
@@ -472,6 +478,16 @@ class Rewriter(ast.NodeTransformer):
         if self.owner and text.startswith("__") and not text.endswith("__"):
             return f"_{self.owner.lstrip('_')}{text}"
         return text
+
+
+def _index(node: ast.expr) -> ast.expr:
+    """An index as a value: slices are written as calls."""
+    if isinstance(node, ast.Slice):
+        ends = [ast.Constant(None) if end is None else end for end in (node.lower, node.upper, node.step)]
+        return at(ast.Call(ast.Attribute(name(HELPER), "SLICE", ast.Load()), ends, []), node)
+    if isinstance(node, ast.Tuple):
+        return at(ast.Tuple([_index(each) for each in node.elts], ast.Load()), node)
+    return node
 
 
 def _binds(node: ast.AST) -> bool:

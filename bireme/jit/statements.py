@@ -5,9 +5,13 @@ and are what Python makes of them elsewhere.
 from __future__ import annotations
 
 import builtins
+import functools
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
@@ -17,7 +21,7 @@ from bireme.core.program.control_flow import Undefined
 from bireme.core.program.program import leaves, mapped
 from bireme.core.program.variable import Dim, Variable, VariableList
 from bireme.core.tensor.tensor import Tensor
-from bireme.ops import add_n, logical_and, logical_not, logical_or, maximum, minimum, to_tensor
+from bireme.ops import add_n, ceil, floor, logical_and, logical_not, logical_or, maximum, minimum, to_tensor
 from bireme.ops import sum as sum_of
 
 OPERATORS = {
@@ -28,6 +32,7 @@ OPERATORS = {
 ORDERING = frozenset(("Lt", "LtE", "Gt", "GtE", "Eq", "NotEq"))
 
 undefined = Undefined
+SLICE = slice  # whatever that name means in the code
 
 
 def converted(fn: Any) -> Any:
@@ -38,8 +43,16 @@ def converted(fn: Any) -> Any:
 
 def call(fn: Any) -> Any:
     """What is called in the place of a function: the same, rewritten, or what stands for a builtin."""
-    known = BUILTINS.get(fn) if fn.__class__ in (type, _BUILTIN) else None
-    return known if known is not None else rewritten_by[0](fn)
+    kind = fn.__class__
+    if kind in (type, _BUILTIN):
+        known = BUILTINS.get(fn)
+        if known is not None:
+            return known
+        if (fn.__module__ or "").partition(".")[0] == "numpy":
+            return functools.partial(_by_numpy, fn)
+    elif kind in _NUMPY:
+        return functools.partial(_by_numpy, fn)
+    return rewritten_by[0](fn)
 
 
 rewritten_by: list[
@@ -48,6 +61,7 @@ rewritten_by: list[
 
 
 _BUILTIN = type(len)
+_NUMPY = (type(np.prod), np.ufunc)
 
 
 # ------------------------------------------------------------ conditions
@@ -113,16 +127,46 @@ def compare(first: Any, *steps: Any) -> Any:
     for kind, other in zip(steps[::2], steps[1::2], strict=True):
         right = other()
         left, first = first, right
-        if kind in ORDERING and (isinstance(left, Dim) or isinstance(right, Dim)):
-            left, right = _variable(left), _variable(right)
         for side in (left, right):
             if isinstance(side, Undefined):
                 side._refuse()
-        held = OPERATORS[kind](left, right)
+        held = _compared(kind, left, right)
         found = held if found is True else and_(lambda: found, lambda: held)  # noqa: B023
         if not _symbolic(found) and not isinstance(found, Tensor) and len(steps) > 2 and not found:
             return found
     return found
+
+
+def _compared(kind: str, left: Any, right: Any) -> Any:
+    if kind in ORDERING and (isinstance(left, Dim) or isinstance(right, Dim)):
+        if kind in ("Eq", "NotEq") and isinstance(left, Dim) and left.same(right):
+            return kind == "Eq"
+        left, right = _variable(left), _variable(right)
+    elif kind in ("NotEq", "NotIn") and _holds_sizes((left, right)):
+        return not_(_compared("Eq" if kind == "NotEq" else "In", left, right))
+    elif kind == "In" and isinstance(right, (*ROWS, set, dict)) and _holds_sizes((left, list(right))):
+        return or_(lambda: False, *[lambda y=y: _compared("Eq", left, y) for y in right])
+    elif kind == "Eq" and isinstance(left, ROWS) and isinstance(right, ROWS) and _holds_sizes((left, right)):
+        if type(left) is not type(right) or len(left) != len(right):
+            return False
+        pairs = zip(left, right, strict=True)
+        return and_(lambda: True, *[lambda x=x, y=y: _compared("Eq", x, y) for x, y in pairs])
+    return OPERATORS[kind](left, right)
+
+
+ROWS = (list, tuple)
+
+
+def _holds_sizes(x: Any) -> bool:
+    return current() is not None and any(isinstance(y, Dim) for y in leaves(x))
+
+
+def item(x: Any, index: Any) -> Any:
+    """`x[index]`; Python would take a size that is unknown for the -1 that it shows."""
+    if isinstance(x, (*ROWS, dict, str, range)) and _holds_sizes(index):
+        told = f"which item of a {type(x).__name__} is meant by a size"
+        raise errors.failure(f"{told} is not known while a program is built", hint="a tensor can be indexed by sizes")
+    return x[index]
 
 
 def if_expression(test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
@@ -367,6 +411,29 @@ def _extreme(python: Callable, tensors: Callable) -> Callable:
     return chosen
 
 
+def _by_numpy(fn: Callable, *given: Any, **kwargs: Any) -> Any:
+    """A function of NumPy's: it would take sizes that are unknown for the -1 that they show."""
+    if not _holds_sizes((given, kwargs)):
+        return fn(*given, **kwargs)
+    if fn is np.prod and len(given) == 1 and not kwargs and isinstance(given[0], ROWS):
+        return _prod(given[0])
+    told = f"numpy.{getattr(fn, '__name__', fn)} of a size that is unknown"
+    raise errors.failure(f"{told} cannot be part of a program", hint="functions of Bireme take sizes")
+
+
+def _prod(x: Any, *, start: Any = 1) -> Any:
+    return functools.reduce(operator.mul, x, start)
+
+
+def _of_tensor(python: Callable, computed: Callable) -> Callable:
+    """A function of a number that is computed where it is a variable."""
+
+    def called(*given: Any) -> Any:
+        return computed(_variable(given[0])) if len(given) == 1 and _symbolic(given[0]) else python(*given)
+
+    return called
+
+
 def _list(*given: Any) -> Any:
     return given[0] if given and isinstance(given[0], VariableList) else list(*given)
 
@@ -385,4 +452,8 @@ BUILTINS: dict[Any, Callable] = {
     range: _range, enumerate: _enumerate, zip: _zip, len: _len, int: _int, float: _float, bool: _bool, print: _print,
     max: _extreme(builtins.max, lambda x, y: maximum(x, y)),
     min: _extreme(builtins.min, lambda x, y: minimum(x, y)), list: _list, sum: _sum,
+    math.prod: _prod,
+    math.sqrt: _of_tensor(math.sqrt, lambda x: x**0.5),
+    math.ceil: _of_tensor(math.ceil, lambda x: ceil(x).astype("int64")),
+    math.floor: _of_tensor(math.floor, lambda x: floor(x).astype("int64")),
 }  # fmt: skip

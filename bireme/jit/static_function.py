@@ -11,11 +11,13 @@ import functools
 import inspect
 import textwrap
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
+from bireme.core.graph.graph import Sig
 from bireme.core.program import building
 from bireme.core.program.program import Program, mapped
 from bireme.core.program.program_model import Model
@@ -69,6 +71,21 @@ class ConcreteProgram:
         return list(self.main_program.tensors.values())
 
 
+class _Bound(dict):
+    """Methods of an object that were given to ``to_static``; a copy of it, or one in a pickle, makes its own."""
+
+    owner: Callable[[], Any] = staticmethod(lambda: None)
+
+    def __deepcopy__(self, memo: Any) -> _Bound:
+        return _Bound()
+
+    def __reduce__(self) -> Any:
+        return _Bound, ()
+
+
+BOUND = "_static_functions"  # where an object holds them: they live as long as it does
+
+
 class StaticFunction:
     """A function, or a method of a layer, that was given to ``to_static``."""
 
@@ -77,7 +94,6 @@ class StaticFunction:
         self._models: dict[tuple, ConcreteProgram] = {}
         self._last: tuple | None = None
         self._tried = False
-        self._bound: dict[int, Any] = {}
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__qualname__ = getattr(function, "__qualname__", self.__name__)
         functools.update_wrapper(self, function)
@@ -87,18 +103,24 @@ class StaticFunction:
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         if owner is None:
             return self
-        found = self._bound.get(id(owner))
-        if found is None or found._owner is not owner:
+        held = getattr(owner, "__dict__", None)
+        bound = held.get(BOUND) if isinstance(held, dict) else None
+        if bound is None or bound.owner() is not owner:  # a shallow copy has what is bound to the original
+            bound = _Bound()
+            if isinstance(held, dict):
+                bound.owner = weakref.ref(owner)
+                held[BOUND] = bound
+        found = bound.get(self)
+        if found is None:
             found = StaticFunction(types.MethodType(self._function, owner), self._input_spec, self._full_graph, owner)
-            if isinstance(owner, Layer):
-                self._bound[id(owner)] = found
+            bound[self] = found
         return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if building.current() is not None:
             return conversion.to_call(self._function)(*args, **kwargs)
         if _state.enabled:
-            self._last = args, kwargs
+            self._last = mapped(_brief, (args, kwargs))
             if not self._tried:
                 self._tried = True
                 self._try(args, kwargs)
@@ -184,7 +206,8 @@ class StaticFunction:
                 hint="give input_spec to to_static, or call it once",
                 kind=errors.ArgumentError,
             )
-        args, kwargs = ((), {}) if self._last is None or self._input_spec is not None else self._last
+        known = self._last is not None and self._input_spec is None
+        args, kwargs = mapped(_spec, self._last) if known else ((), {})
         return self._captured(args, kwargs)
 
     @property
@@ -242,6 +265,15 @@ class StaticFunction:
         return f"<StaticFunction {self.__qualname__}>"
 
 
+def _brief(x: Any) -> Any:
+    """What has to be known of an argument to capture a call later; tensors are not kept alive for it."""
+    return x._value.sig if isinstance(x, Tensor) else capture.spec_of(x)
+
+
+def _spec(x: Any) -> Any:
+    return InputSpec(x.shape, x.dtype) if isinstance(x, Sig) else x
+
+
 def _line_of(error: Exception, fn: Any) -> str:
     """Where in the user's function an error came from."""
     filename = getattr(getattr(fn, "__func__", fn), "__code__", None)
@@ -294,6 +326,8 @@ def to_static(
     if unknown:
         raise errors.bad("to_static(**kwargs)", "full_graph or property", unknown[0], kind=errors.ArgumentTypeError)
     full_graph = kwargs.get("full_graph")
+    if input_spec is not None:
+        capture.checked_specs("to_static(input_spec)", input_spec)
 
     def made(fn: Any) -> Any:
         if isinstance(fn, Layer):

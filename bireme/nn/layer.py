@@ -171,6 +171,8 @@ class Layer(State, Conversions):
             try:
                 if self._forward_pre_hooks or self._forward_post_hooks:
                     return self._call_with_hooks(inputs, kwargs)
+                if local.trace is not None:
+                    return self._forward_in(local.trace)(*inputs, **kwargs)
                 return self.forward(*inputs, **kwargs)
             except TypeError as e:
                 self._check_inputs(e, inputs, kwargs)
@@ -180,6 +182,11 @@ class Layer(State, Conversions):
             raise
         finally:
             local.depth = depth  # what it was, wherever an interrupt came
+
+    def _forward_in(self, trace: Any) -> Callable:
+        """What is called as ``forward``: another function where a program is captured."""
+        forward_of = getattr(trace, "forward_of", None)
+        return self.forward if forward_of is None else forward_of(self)
 
     def _check_inputs(self, error: TypeError, inputs: tuple, kwargs: dict) -> None:
         """Raise the error for inputs that do not fit the ``forward`` of a layer of Bireme's own."""
@@ -200,7 +207,7 @@ class Layer(State, Conversions):
                 new = hook(self, inputs)
                 if new is not None:
                     inputs = new if isinstance(new, tuple) else (new,)
-        out = self.forward(*inputs, **kwargs)
+        out = self._forward_in(local.trace)(*inputs, **kwargs)
         for hook in list(self._forward_post_hooks.values()):
             new = hook(self, inputs, out)
             if new is not None:

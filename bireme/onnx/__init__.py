@@ -50,8 +50,8 @@ def export(layer: Any, path: str, input_spec: Any = None, opset_version: int = 9
         >>> bool(bireme.allclose(again(x), layer(x)))
         True
     """
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        raise errors.bad("onnx.export(path)", "a path", path, kind=errors.ArgumentTypeError)
+    if not isinstance(path, (str, os.PathLike)) or not os.path.basename(os.fspath(path)):
+        raise errors.bad("onnx.export(path)", "a path that ends in a name", path, kind=errors.ArgumentTypeError)
     if isinstance(opset_version, bool) or not isinstance(opset_version, int):
         raise errors.bad("onnx.export(opset_version)", "an integer", opset_version, kind=errors.ArgumentTypeError)
     if opset_version > OPSET:

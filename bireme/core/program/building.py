@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class Builder:
             dict[int, tuple[Any, Symbol]]
         ] = []  # by each block that is recorded: variables, as they were
         self.scope = ""  # of the layer that is being called
+        self.paths: dict[int, str] = {}  # of layers, by their ids
+        self.forward_of: Callable[[Any], Callable] | None = None  # what a layer calls in the place of its `forward`
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
     @property

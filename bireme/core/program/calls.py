@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.program.building import current
 from bireme.core.program.program import Items, Operation
-from bireme.core.program.variable import VariableList
+from bireme.core.program.variable import VariableList, recorded_size
 from bireme.core.tensor.tensor import Tensor
 
 CALLS: dict[str, Callable] = {}  # by the names that files know them by
@@ -111,9 +112,9 @@ def list_length(x: Items) -> Tensor:
 
 
 @recordable
-def size_of(n: int) -> Tensor:
+def size_of(n: int, dtype: str = "int64") -> Tensor:
     """A size as a tensor."""
-    return Tensor(np.asarray(n, np.int64))
+    return Tensor(np.asarray(n, np.int64), dtypes.of(dtype, "size_of(dtype)"))
 
 
 @acting
@@ -138,6 +139,9 @@ def recorded(call: Callable, *args: Any, **kwargs: Any) -> Any:
     if builder is None:
         raise errors.failure("variables belong to the program that is being built")
     return builder.append(Operation(call, call.__name__, args, kwargs, errors.position()))
+
+
+recorded_size.append(lambda dim: recorded(size_of, dim))
 
 
 def _changing(call: Callable) -> Callable:

@@ -18,7 +18,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.program import calls, running
 from bireme.core.program.building import UNLIKE, Builder
 from bireme.core.program.program import Operation, Program, mapped
-from bireme.core.program.variable import Sample, Symbol, Variable, VariableList, symbol_of
+from bireme.core.program.variable import Dim, Sample, Symbol, Variable, VariableList, symbol_of
 from bireme.core.tensor.tensor import Tensor
 
 PASSES = 12  # recordings of the body of a loop until it is known what changes in it
@@ -203,7 +203,10 @@ def _join(where: str, trees: list[Any], joined: list[_Joined]) -> Any:
     if all(isinstance(x, list) or _is_list(x) for x in there):
         leaf = _Joined(_list_samples(there), all(_stops(x) for x in there), trees)
     elif all(_is_value(x) for x in there):
-        if not any(isinstance(x, (Symbol, Tensor)) for x in there) and len({(type(x), x) for x in there}) == 1:
+        if any(isinstance(x, Dim) for x in there):
+            if len(there) == len(trees) and all(_same(x, first) for x in there):
+                return first
+        elif not any(isinstance(x, (Symbol, Tensor)) for x in there) and len({(type(x), x) for x in there}) == 1:
             return first
         leaf = _Joined(_common(where, there), all(_stops(x) for x in there), trees)
     elif all(_same(x, first) for x in there):
@@ -416,6 +419,8 @@ def _same(x: Any, y: Any) -> bool:
         return True
     if isinstance(x, (Symbol, Tensor)) or isinstance(y, (Symbol, Tensor)):
         return False
+    if isinstance(x, Dim):
+        return x.same(y)
     return type(x) is type(y) and isinstance(x, _PLAIN) and x == y
 
 
@@ -426,14 +431,20 @@ def _stops(x: Any) -> bool:
 
 
 def _operand(program: Program, operations: list[Operation], x: Any, samples: tuple[Sample, ...], stop: bool) -> Any:
-    """A value as an operand: a number as a tensor of the type that it has elsewhere, a list as one value, None for what is
-    not defined.
+    """A value as an operand: a number or a size as a tensor of the type that it has elsewhere, a list as one value,
+    None for what is not defined.
     """
     if isinstance(x, Undefined):
         return None
     if isinstance(x, list):
         operation = Operation(calls.list_of, "list_of", (x,), {}, errors.position())
         operation.results = program._add(Symbol(program._unused_name("list"), samples, stop))
+        operations.append(operation)
+        return operation.results
+    if isinstance(x, Dim):
+        kind = samples[0].sig.dtype.name
+        operation = Operation(calls.size_of, "size_of", (x,) if kind == "int64" else (x, kind), {}, errors.position())
+        operation.results = program._add(Symbol(program._unused_name("size_of"), samples, stop))
         operations.append(operation)
         return operation.results
     return x if isinstance(x, (Symbol, Tensor)) else Tensor(np.asarray(x), samples[0].sig.dtype)

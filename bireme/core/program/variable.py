@@ -88,23 +88,54 @@ class Dim(int):
             return size(*rest)
         return kind(*[x.find(size) if isinstance(x, Dim) else x for x in rest])
 
+    def same(self, other: Any) -> bool:
+        """Whether another one is found in the same way."""
+        if not isinstance(other, Dim) or len(self.how) != len(other.how):
+            return False
+        pairs = zip(self.how, other.how, strict=True)
+        return all(
+            x.same(y) if isinstance(x, Dim) else x is y or (type(x) is type(y) is int and x == y) for x, y in pairs
+        )
+
     def __neg__(self) -> Dim:
         return Dim((operator.neg, self))
 
+    def __pos__(self) -> Dim:
+        return self
+
     __hash__ = int.__hash__
 
-    def __truediv__(self, other: Any) -> Any:
-        raise errors.bad("/", "// for a size that is unknown while a program is built", described="/", kind=TypeError)
+    def __abs__(self) -> Any:
+        return as_variable(self, abs, 0)
 
-    __rtruediv__ = __truediv__
+    def __round__(self, digits: Any = None) -> Dim:
+        return self
+
+    __trunc__ = __floor__ = __ceil__ = __pos__
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __float__(self) -> float:
+        raise _no_values("a size as a float", "x.shape[0] / 2 and x.shape[0] ** 0.5 are variables")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise _no_values("a size in an array of NumPy's", "functions of Bireme take lists of sizes")
 
 
 def _arithmetic(name: str, compute: Callable) -> None:
     def forward(self: Dim, other: Any) -> Any:
-        return Dim((compute, self, other)) if isinstance(other, int) else NotImplemented
+        if isinstance(other, int):
+            return Dim((compute, self, other))
+        return as_variable(self, lambda x: compute(x, other), other)
 
     def reverse(self: Dim, other: Any) -> Any:
-        return Dim((compute, other, self)) if isinstance(other, int) else NotImplemented
+        if isinstance(other, int):
+            return Dim((compute, other, self))
+        return as_variable(self, lambda x: compute(other, x), other)
 
     setattr(Dim, f"__{name}__", forward)
     setattr(Dim, f"__r{name}__", reverse)
@@ -112,6 +143,30 @@ def _arithmetic(name: str, compute: Callable) -> None:
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     _arithmetic(_name, getattr(operator, _name))
+
+
+def _counting(name: str, compute: Callable) -> None:
+    """What gives no size, but a number all the same."""
+    setattr(Dim, f"__{name}__", lambda self, other: as_variable(self, lambda x: compute(x, other), other))
+    setattr(Dim, f"__r{name}__", lambda self, other: as_variable(self, lambda x: compute(other, x), other))
+
+
+for _name in ("truediv", "pow", "lshift", "rshift", "and", "or", "xor"):
+    _counting(_name, getattr(operator, f"{_name}_" if _name in ("and", "or") else _name))
+
+
+def as_variable(dim: Dim, compute: Callable[[Any], Any], other: Any) -> Any:
+    """What is computed from a size that is found when the program runs, and a number."""
+    if isinstance(other, (list, tuple, str, bytes)):
+        raise _no_values("how often a list is repeated", "expand and tile take sizes that are unknown")
+    if not isinstance(other, (int, float, complex)):
+        return NotImplemented
+    if strict.asked is not None:
+        raise strict.asked
+    return compute(recorded_size[0](dim))
+
+
+recorded_size: list[Callable[[Dim], Any]] = []  # records a size as a variable: `calls.size_of`, which needs this module
 
 
 class _Strict(threading.local):

@@ -378,7 +378,11 @@ def force(v: Value) -> Any:
             guards.check(v)
             if v.marks == SYMBOLIC:
                 raise errors.bad(
-                    "value", "a number", described="a symbolic input of a graph being captured", kind=RuntimeError
+                    "value",
+                    "a number",
+                    described="a symbolic input of a graph being captured",
+                    hint="what captured code keeps elsewhere, as in a global object, has no value afterwards",
+                    kind=RuntimeError,
                 )
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)

@@ -41,7 +41,7 @@ class _Index:
                 place += 1
                 continue
             if isinstance(item, slice):
-                if item != slice(None):
+                if any(end is not None for end in (item.start, item.stop, item.step)):
                     self.axes.append(axis)
                     self.bounds.append(_bounds(item))
                 place += 1

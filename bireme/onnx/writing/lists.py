@@ -55,4 +55,4 @@ def list_without(w: Writer, call: Call) -> list[Any]:
 
 @converts("size_of")
 def size_of(w: Writer, call: Call) -> Val:
-    return w.dim(call["n"])
+    return w.dim(call["n"]).to(call.dtype)

@@ -199,7 +199,7 @@ def _(w: Writer, c: Call) -> Val:
 
 @converts("size_of")
 def _(w: Writer, c: Call) -> Val:
-    return w.dim(c["n"])
+    return w.dim(c["n"]).to(c.dtype)
 
 
 # ------------------------------------------------------------ tensors that are made

@@ -9,6 +9,7 @@ from bireme.core.base import errors
 from bireme.core.program.program_model import Model
 from bireme.files import binary_tensor
 from bireme.files.atomic import replacing
+from bireme.files.paddle_models.writing.rows import Writer
 
 
 def save(model: Model, path: str | os.PathLike) -> None:
@@ -42,9 +43,6 @@ def save(model: Model, path: str | os.PathLike) -> None:
         raise errors.bad("save(model)", "a Model", model, kind=errors.ArgumentTypeError)
     if not isinstance(path, (str, os.PathLike)) or not os.path.basename(os.fspath(path)):
         raise errors.bad("save(path)", "a path that ends in a name", path)
-    # who does not write models does not wait for the table
-    from bireme.files.paddle_models.writing.rows import Writer
-
     stem = os.fsdecode(os.fspath(path))
     writer = Writer(model, "save(model)")
     program = json.dumps(writer.program(), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
