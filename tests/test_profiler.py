@@ -21,7 +21,8 @@ def nothing(p):
     pass
 
 
-def train(steps, profile=None, width=8):
+def train(steps, profile=None, width=11):
+    # Of a width that no other test has: segments that begin alike share their calls, with the line of the first.
     bireme.seed(0)
     net = nn.Sequential(nn.Linear(width, 16), nn.ReLU(), nn.Linear(16, 1))
     optimizer = bireme.optimizer.SGD(0.1, parameters=net.parameters())
@@ -105,12 +106,12 @@ def test_operators_have_layers_lines_shapes_and_flops(profile):
     assert [e.args["layer"].split(" / ")[-1].split()[0] for e in products[:2]] == ["Linear", "Linear"]
     assert (
         products[0].args["layer"].startswith("Sequential ")
-        and products[0].args["shapes"] == "float32[4, 8], float32[8, 16]"
+        and products[0].args["shapes"] == "float32[4, 11], float32[11, 16]"
     )
-    assert products[0].args["flops"] == 2 * 4 * 8 * 16
+    assert products[0].args["flops"] == 2 * 4 * 11 * 16
     gradients = [e for e in operators if e.name == "matmul.grad"]
     assert {e.args["layer"] for e in gradients} == {"Tensor.backward"}
-    assert sorted(e.args["flops"] for e in gradients[:2]) == [2 * 2 * 4 * 16, 2 * 4 * 8 * 16]
+    assert sorted(e.args["flops"] for e in gradients[:2]) == [2 * 2 * 4 * 16, 2 * 4 * 11 * 16]
     assert all(e.args["layer"] == "SGD.step" for e in operators if e.name.startswith("sgd"))
     assert {re.sub(r":\d+", "", e.args["line"]) for e in operators} == {"test_profiler.py"}
     programs = named(profile, T.Program)
