@@ -29,6 +29,15 @@ def filled(paddle: Any, model: Any) -> None:
         with paddle.no_grad():
             p.set_value(paddle.to_tensor(x).astype(p.dtype))
 
+    for name, b in model.named_buffers():
+        x = b.numpy()
+        if (
+            x.dtype.kind == "f" and x.size > 1 and (x != x.flat[0]).any()
+        ):  # a table, which may have been drawn at random
+            rng = np.random.RandomState(zlib.crc32(name.encode()))
+            with paddle.no_grad():
+                b.set_value(paddle.to_tensor(0.3 * rng.standard_normal(x.shape)).astype(b.dtype))
+
 
 def without_chance(paddle: Any, model: Any) -> None:
     """Drop nothing: the two sides draw other random numbers."""
