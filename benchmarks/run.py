@@ -32,6 +32,7 @@ BENCHMARKS = (
     "jobs",
     "loader",
     "recompute",
+    "quantization",
     "sparse",
 )
 

@@ -376,6 +376,6 @@ __all__ += [  # written by `make api`
 ]  # fmt: skip
 
 locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, geometric, incubate, incubate.nn.functional,
-        nn.quant, compat, vision.ops])  # fmt: skip
+        nn.quant, compat, text, vision.ops])  # fmt: skip
 compat.absent.explain()
 host_memory.freeze_imports()

@@ -11,7 +11,7 @@ from tools.docs_code import blocks, run
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-KINDS = {"python", "text", ""}  # of blocks: code by another name would not run
+KINDS = {"python", "text", "cpp", ""}  # of blocks: code by another name would not run; C++ needs a compiler
 WITH_CODE = [page for page in PAGES if blocks(page.read_text())]
 
 

@@ -179,7 +179,7 @@ def test_what_has_no_form_is_one_sentence(tmp_path):
     ("args", "message"),
     [
         ((3, "a"), r"onnx.export\(layer\): expected a Layer or a function, got 3"),
-        ((nn.ReLU(), 5), r"onnx.export\(path\): expected a path, got 5"),
+        ((nn.ReLU(), 5), r"onnx.export\(path\): expected a path that ends in a name, got 5"),
         ((nn.ReLU(), "a", ["x"]), r"onnx.export\(input_spec\): expected InputSpecs or Tensors"),
         ((nn.ReLU(), "a", None, 99), r"onnx.export\(opset_version\): expected at most 18, got 99"),
     ],

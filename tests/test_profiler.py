@@ -38,6 +38,7 @@ def train(steps, profile=None, width=8):
 
 @pytest.fixture(scope="module")
 def profile():
+    bireme.device.synchronize()  # what other tests left to be run is not in it
     ready = []
     with Profiler(
         scheduler=(1, 3), on_trace_ready=ready.append, record_shapes=True, profile_memory=True, with_flops=True

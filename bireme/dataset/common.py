@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
+from bireme.files import load, save
 from bireme.utils.download import get_path_from_url, md5_of
 
 __all__ = ["DATA_HOME", "cluster_files_reader", "download", "md5file", "must_mkdirs", "split"]
@@ -80,7 +80,7 @@ def split(
     reader: Callable[[], Any],
     line_count: int,
     suffix: str = "%05d.pickle",
-    dumper: Callable[[Any, Any], None] = pickle.dump,
+    dumper: Callable[[Any, Any], None] = save,
 ) -> None:
     """Write the samples of a reader into files of so many samples each.
 
@@ -88,7 +88,8 @@ def split(
         reader: Function without arguments that returns an iterable of samples.
         line_count: Samples in each file; the last one has what is left.
         suffix: Name of a file, with ``%d`` for its number. Default: ``"%05d.pickle"``.
-        dumper: Function that writes a list of samples to an open file. Default: ``pickle.dump``.
+        dumper: Function that writes a list of samples to an open file. Default: ``bireme.save``, which writes a
+            pickle of plain data and arrays.
 
     Examples:
         >>> import os, tempfile
@@ -106,7 +107,7 @@ def split(
 
 
 def cluster_files_reader(
-    files_pattern: str, trainer_count: int, trainer_id: int, loader: Callable[[Any], Any] = pickle.load
+    files_pattern: str, trainer_count: int, trainer_id: int, loader: Callable[[Any], Any] = load
 ) -> Callable[[], Iterator[Any]]:
     """Return a reader of every ``trainer_count``-th file that a pattern matches.
 
@@ -114,7 +115,7 @@ def cluster_files_reader(
         files_pattern: Pattern of paths, as ``glob`` takes them.
         trainer_count: Number of trainers that share the files.
         trainer_id: Which of them this one is.
-        loader: Function that reads a list of samples from an open file. Default: ``pickle.load``.
+        loader: Function that reads a list of samples from an open file. Default: ``bireme.load``, which runs no code.
 
     Returns:
         A function without arguments that iterates over the samples.

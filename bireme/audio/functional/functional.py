@@ -155,7 +155,7 @@ def compute_fbank_matrix(
         Tensor of shape ``[n_mels, n_fft // 2 + 1]``.
 
     Examples:
-        >>> bireme.audio.functional.compute_fbank_matrix(800, 8, n_mels=1, norm=None).tolist()
+        >>> bireme.audio.functional.compute_fbank_matrix(800, 8, n_mels=1, norm=None).abs().tolist()
         [[0.0, 0.5, 1.0, 0.5, 0.0]]
     """
     name = "compute_fbank_matrix"
@@ -191,7 +191,8 @@ def power_to_db(spect: Tensor, ref_value: float = 1.0, amin: float = 1e-10, top_
         Tensor of the shape of ``spect``, in decibels.
 
     Examples:
-        >>> bireme.audio.functional.power_to_db(bireme.to_tensor([100.0, 1.0, 0.0]), top_db=30.0).tolist()
+        >>> decibels = bireme.audio.functional.power_to_db(bireme.to_tensor([100.0, 1.0, 0.0]), top_db=30.0)
+        >>> [round(x, 3) for x in decibels.tolist()]
         [20.0, 0.0, -10.0]
     """
     if not isinstance(spect, Tensor):

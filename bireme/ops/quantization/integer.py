@@ -16,6 +16,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import convolution
 from bireme.ops.nn import conv, conv_lowering
 
+KERNELS = 64  # from so many on, a convolution is a product of windows on CPU
 EXACT = 2**24 // 128**2  # so many products of int8 numbers have a sum that float32 holds exactly
 
 
@@ -79,6 +80,21 @@ def _windows(x, window, stride, dilation):
     return jnp.concatenate(found, -1)
 
 
+def _by_windows(x, weight, stride, padding, dilation, data_format):
+    last, (outs, _, *window) = data_format[-1] == "C", weight.shape
+    x = jnp.pad(x if last else x.transpose(0, 2, 3, 1), ((0, 0), *padding, (0, 0)))
+    rows = _windows(x, window, stride, dilation)
+    out = product(rows, weight.transpose(2, 3, 1, 0).reshape(-1, outs))
+    return out if last else out.transpose(0, 3, 1, 2)
+
+
+def _by_floats(x, weight, stride, padding, dilation, groups, data_format):
+    kind = np.float32 if math.prod(weight.shape[1:]) <= EXACT else np.float64
+    last = data_format[-1] == "C"
+    out = conv_lowering.forward(x.astype(kind), weight.astype(kind), stride, padding, dilation, groups, last)
+    return jnp.round(out).astype(np.int32)
+
+
 def _conv_numpy(x, weight, stride, padding, dilation, groups, data_format):
     wide, kernel = as_floats(x, weight, math.prod(weight.shape[1:]))
     return convolution.forward(wide, kernel, stride, padding, dilation, groups, data_format[-1] == "C").astype(np.int32)
@@ -88,15 +104,18 @@ def _conv_numpy(x, weight, stride, padding, dilation, groups, data_format):
 def conv2d_integer(x: Tensor, weight: Tensor, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
                    groups: int = 1, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Convolution of int8 images with int8 kernels in int32, as ONNX's ConvInteger."""
-    last, (outs, ins, *window) = data_format[-1] == "C", weight.shape
     if groups == 1:
-        x = jnp.pad(x if last else x.transpose(0, 2, 3, 1), ((0, 0), *padding, (0, 0)))
-        rows = _windows(x, window, stride, dilation)
-        out = product(rows, weight.transpose(2, 3, 1, 0).reshape(-1, outs))
-        return out if last else out.transpose(0, 3, 1, 2)
-    kind = np.float32 if ins * math.prod(window) <= EXACT else np.float64
-    out = conv_lowering.forward(x.astype(kind), weight.astype(kind), stride, padding, dilation, groups, last)
-    return jnp.round(out).astype(np.int32)
+        return _by_windows(x, weight, stride, padding, dilation, data_format)
+    return _by_floats(x, weight, stride, padding, dilation, groups, data_format)
+
+
+@conv2d_integer.on("cpu")
+def _(x, weight, stride, padding, dilation, groups, data_format):
+    # windows are written out once, and read by each kernel: that pays for many kernels alone
+    few = weight.shape[0] < KERNELS and math.prod(weight.shape[1:]) <= EXACT
+    if groups == 1 and not few:
+        return _by_windows(x, weight, stride, padding, dilation, data_format)
+    return _by_floats(x, weight, stride, padding, dilation, groups, data_format)
 
 
 conv2d_integer.prepare(conv.complete("conv2d_integer", 2))

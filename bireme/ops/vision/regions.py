@@ -226,6 +226,11 @@ def _(x, boxes, bins, sampling_ratio):
     return 4 * samples * boxes.shape[0] * bins[0] * bins[1] * x.shape[1]
 
 
+def _pixel(place: Any, size: int) -> Any:
+    """A place as the number of a pixel; NaN, whose integer depends on the machine, is 0."""
+    return jnp.clip(jnp.where(place == place, place, 0), 0, size).astype(jnp.int32)
+
+
 # ---------------------------------------------------------------- roi_pool
 
 
@@ -233,8 +238,8 @@ def _ranges(low, high, bins, divisor, size):
     """Begin and end of the pixels of each bin, inside of the image, and the most pixels that one has."""
     width = jnp.maximum(high - low + 1, 1) / divisor
     at = jnp.arange(bins, dtype=width.dtype)
-    begin = jnp.clip(jnp.floor(at * width[:, None]) + low[:, None], 0, size).astype(jnp.int32)
-    end = jnp.clip(jnp.ceil((at + 1) * width[:, None]) + low[:, None], 0, size).astype(jnp.int32)
+    begin = _pixel(jnp.floor(at * width[:, None]) + low[:, None], size)
+    end = _pixel(jnp.ceil((at + 1) * width[:, None]) + low[:, None], size)
     return begin, end, jnp.max(end - begin)
 
 
@@ -330,8 +335,8 @@ def _means(values, shape, boxes, boxes_num, bins, spatial_scale, back, ways):
     for (low, high), count, divisor, size in zip(edges, bins, divisors, shape[2:]):
         width = jnp.maximum(high - low, np.asarray(0.1, boxes.dtype)) / divisor  # not empty where a region is
         at = jnp.arange(count, dtype=width.dtype)
-        begin = jnp.clip(jnp.floor(at * width[:, None] + low[:, None]), 0, size).astype(jnp.int32)
-        end = jnp.clip(jnp.ceil((at + 1) * width[:, None] + low[:, None]), 0, size).astype(jnp.int32)
+        begin = _pixel(jnp.floor(at * width[:, None] + low[:, None]), size)
+        end = _pixel(jnp.ceil((at + 1) * width[:, None] + low[:, None]), size)
         weight = 1 / jnp.maximum(end - begin, 1).astype(boxes.dtype)
         lines.append((begin, end, weight, jnp.max(end - begin)))
     down, along = jnp.arange(bins[0], dtype=jnp.int32)[:, None], jnp.arange(bins[1], dtype=jnp.int32)

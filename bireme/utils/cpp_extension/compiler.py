@@ -195,3 +195,13 @@ def _failure(name: str, text: str, folder: Path) -> Exception:
         "load(sources)", f"C++ that compiles to {name}", described=told, hint=f"all that the compiler says is in {log}",
         kind=RuntimeError,
     )  # fmt: skip
+
+
+def run(command: list[str], folder: str | os.PathLike, quiet: bool) -> tuple[int, str]:
+    """Run a program of this environment in a folder: its exit code, and what it wrote about errors."""
+    here = str(Path(__file__).parents[3])
+    paths = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command, cwd=folder, capture_output=quiet, text=True, check=False, env={**os.environ, "PYTHONPATH": paths}
+    )
+    return done.returncode, done.stderr or ""

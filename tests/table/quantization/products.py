@@ -113,7 +113,7 @@ TABLE = [
         product, dtypes=NONE, out="ref", grad=0, skip=PLAIN,
         bad=[Bad(call(integers(3, 5), integers(4, 4)), "matmul_integer(y): expected int8 tensors, and 5 rows, got int8 and int8 of shape [4, 4]")]),
     Row("conv2d_integer", [call(integers(2, 3, 5, 4), integers(4, 3, 3, 2)), call(integers(1, 4, 5, 5), integers(6, 2, 3, 3), 2, 1, 1, 2),
-        call(integers(1, 6, 6, 2), integers(3, 2, 2, 2), 1, 1, 2, data_format="NHWC"), call(integers(0, 3, 5, 4), integers(4, 3, 3, 2))],
+        call(integers(1, 6, 6, 2), integers(3, 2, 2, 2), 1, 1, 2, data_format="NHWC"), call(integers(1, 2, 3, 3), integers(64, 2, 2, 2)), call(integers(0, 3, 5, 4), integers(4, 3, 3, 2))],
         convolved, dtypes=NONE, out="ref", grad=0, skip={"0-d": "it takes images"},
         bad=[Bad(call(integers(2, 3, 5, 4).astype(np.int32), integers(4, 3, 3, 2)), "conv2d_integer(x): expected int8 tensors, got int32 and int8")]),
     Row("quantize_weight", [call(floats(6, 4).astype(np.float32), 8, -1, False), call(floats(6, 4).astype(np.float32), 4, 3, False),
