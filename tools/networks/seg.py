@@ -100,4 +100,4 @@ def images(side: int) -> tuple[tuple, dict]:
 def networks() -> Iterator[Network]:
     for family, name, side, base, options in ROWS:
         made, given = functools.partial(build, name, base, options), functools.partial(images, side)
-        yield Network("seg", family, name, made, given, name not in EVALUATED)
+        yield Network("seg", family, name, made, given, name not in EVALUATED, name == "EMANet")

@@ -29,14 +29,14 @@ def filled(paddle: Any, model: Any) -> None:
         with paddle.no_grad():
             p.set_value(paddle.to_tensor(x).astype(p.dtype))
 
+
+def filled_buffers(paddle: Any, model: Any) -> None:
+    """The same for buffers that are drawn at random."""
     for name, b in model.named_buffers():
-        x = b.numpy()
-        if (
-            x.dtype.kind == "f" and x.size > 1 and (x != x.flat[0]).any()
-        ):  # a table, which may have been drawn at random
+        if b.is_floating_point() and not name.endswith(("_mean", "_variance")):
             rng = np.random.RandomState(zlib.crc32(name.encode()))
             with paddle.no_grad():
-                b.set_value(paddle.to_tensor(0.3 * rng.standard_normal(x.shape)).astype(b.dtype))
+                b.set_value(paddle.to_tensor(0.3 * rng.standard_normal(b.shape)).astype(b.dtype))
 
 
 def without_chance(paddle: Any, model: Any) -> None:
@@ -99,6 +99,8 @@ def numbers(paddle: Any, network: Any, dtype: str) -> dict[str, Any]:
         model = network.build()
     (model.train if network.train else model.eval)()
     filled(paddle, model)
+    if network.drawn:
+        filled_buffers(paddle, model)
     without_chance(paddle, model)
     if dtype == "float64":
         indices = [(layer._buffers, n, b.dtype) for layer in model.sublayers(include_self=True)

@@ -251,10 +251,10 @@ def _without_values(operation: Operation, which: int) -> Any:
 
 
 def _countable(operation: Operation, which: int, found: Any) -> bool:
-    """Whether a call gives few integers, from known ones alone: sizes that are cut, joined and computed with."""
+    """Whether a call gives few numbers, from known ones alone: sizes that are cut, joined and computed with."""
     operands = [sample for x in leaves((operation.args, operation.kwargs)) if (sample := _sample(x, which))]
     return all(sample.array is not None for sample in operands) and all(
-        isinstance(x, Sample) and x.items is None and x.sig.dtype.kind in "ib" and x.sig.size <= SMALL
+        isinstance(x, Sample) and x.items is None and x.sig.dtype.kind in "ibf" and x.sig.size <= SMALL
         for x in leaves(found)
     )
 
