@@ -9,6 +9,8 @@ from typing import Any
 from bireme import _C_ops, tensor
 from bireme.core.base import errors, registry
 from bireme.core.tensor.tensor import Tensor
+from bireme.files.paddle_models import legacy
+from bireme.files.paddle_models.translate import results
 
 # updates, which work in place by now, and how many operands they have: the names of results came after them
 _UPDATES = {"adam": 9, "adamw": 9, "lamb": 8, "merged_adam": 9, "merged_momentum": 5, "momentum": 5, "sgd": 4}
@@ -64,7 +66,7 @@ def instance_norm(
     return _C_ops.instance_norm(x, scale, bias, epsilon), tensor.mean(rows, 1), spread
 
 
-def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
+def _pairs(name: str, attributes: tuple, renamed: dict[str, str] = _ATTRIBUTES) -> dict[str, Any]:
     if len(attributes) % 2 or not all(isinstance(n, str) for n in attributes[::2]):
         raise errors.bad(
             f"{name}(attributes)",
@@ -72,7 +74,7 @@ def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
             attributes,
             kind=errors.ArgumentTypeError,
         )
-    return {_ATTRIBUTES.get(n, n): value for n, value in zip(attributes[::2], attributes[1::2])}
+    return {renamed.get(n, n): value for n, value in zip(attributes[::2], attributes[1::2])}
 
 
 def _now(name: str) -> str:
@@ -83,9 +85,23 @@ def _now(name: str) -> str:
     return name if known is None else known.told + "_" * name.endswith("_")
 
 
+def _by_slots(name: str, *args: Any) -> Any:
+    """A kernel that only programs of the older form know: operands in the order of its slots."""
+    first = next((i for i, a in enumerate(args) if isinstance(a, str)), len(args))
+    # behind the operands come the numbers of results of slots that have several
+    slots = [slot for slot, _ in legacy.ROWS[name].slots]
+    given = {
+        slot: x if isinstance(x, list) else [x] for slot, x in zip(slots, args[:first], strict=False) if x is not None
+    }
+    made = results(name, given, _pairs(name, args[first:], {}))
+    return made if len(made) > 1 else made[0]
+
+
 def __getattr__(name: str) -> Callable:
     now, operands = (f"{name}_", _UPDATES[name]) if name in _UPDATES else (_now(name), None)
     kernel = None if name.startswith("__") else getattr(_C_ops, now, None)
+    if kernel is None and name in legacy.ROWS:
+        return functools.partial(_by_slots, name)
     if kernel is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -827,6 +827,21 @@ def asserts(x):
     return x.log1p()
 
 
+@case([t([1.0, 2.0], [3.0, 4.0])], [t([1.0, 2.0], [3.0, 4.0], [5.0, 6.0])], sizes=True)
+def checks_that_raise(x):
+    n, m = x.shape
+    y = bireme.matmul(x, x.T)
+    if y.shape != [n, n]:
+        raise ValueError(f"expected {[n, n]}, got {y.shape}")
+    if m != 2:
+        raise TypeError
+    elif x.max() > 100:
+        raise RuntimeError("too large")
+    else:
+        y = y + 1
+    return y
+
+
 @case(*THREE)
 def isinstance_and_none(x, y=None):
     if y is None and isinstance(x, bireme.Tensor):

@@ -402,6 +402,36 @@ def test_kernels_in_their_oldest_form():
         _ = kernels.no_such
 
 
+def test_kernels_of_detection_in_their_oldest_form():
+    kernels = bireme._legacy_C_ops
+    sizes = ("anchor_sizes", [16.0, 40.0], "aspect_ratios", [0.5, 1.0], "stride", [8.0, 16.0], "offset", 0.5)
+    anchors, variances = kernels.anchor_generator(bireme.zeros([1, 1, 1, 2]), *sizes)
+    assert anchors.tolist() == [[[[-12.0, 4.0, 19.0, 11.0], [-36.0, -2.0, 43.0, 17.0], [-7.0, 2.5, 14.0, 12.5],
+                                  [-23.5, -5.75, 30.5, 20.75]],
+                                 [[-4.0, 4.0, 27.0, 11.0], [-28.0, -2.0, 51.0, 17.0], [1.0, 2.5, 22.0, 12.5],
+                                  [-15.5, -5.75, 38.5, 20.75]]]]  # fmt: skip
+    assert variances.shape == [1, 2, 4, 4] and np.allclose(variances[0, 1, 3], [0.1, 0.1, 0.2, 0.2])
+    rois = bireme.to_tensor([[0.0, 0, 10, 10], [0, 0, 300, 300], [0, 0, 60, 60]])
+    levels = ("min_level", 2, "max_level", 3, "refer_level", 2, "refer_scale", 40, "pixel_offset", False)
+    count = bireme.to_tensor([3], dtype="int32")
+    boxes, restore, counts = kernels.distribute_fpn_proposals(rois, count, 2, 2, *levels)
+    assert [b.shape for b in boxes] == [[2, 4], [1, 4]] and restore.flatten().tolist() == [0, 2, 1]
+    assert [n.tolist() for n in counts] == [[2], [1]]
+    given = (
+        bireme.to_tensor([[[0.0, 0, 10, 10], [0, 0, 9, 10], [20, 20, 30, 30]]]),
+        bireme.to_tensor([[[0.9, 0.8, 0.7]]]),
+    )
+    limits = ("score_threshold", 0.1, "post_threshold", 0.05, "nms_top_k", 10, "keep_top_k", 5, "background_label", -1)
+    out, index, number = kernels.matrix_nms(*given, *limits)
+    assert np.allclose(out[:, 1], [0.9, 0.7, 0.08]) and index.flatten().tolist() == [0, 2, 1] and number.tolist() == [3]
+    prior = kernels.box_coder(rois, None, rois, "code_type", "encode_center_size", "variance", [0.1, 0.1, 0.2, 0.2])
+    assert np.allclose(prior, bireme.vision.ops.box_coder(rois, [0.1, 0.1, 0.2, 0.2], rois))
+    with pytest.raises(
+        ValueError, match="box_coder: expected what the operation takes, got the operation 'box_coder' with"
+    ):
+        kernels.box_coder(rois, None, rois, "zork", 1)
+
+
 def test_kernels_of_networks():
     kernels, F = bireme._C_ops, bireme.nn.functional
     x = bireme.arange(32.0).reshape([1, 2, 4, 4])

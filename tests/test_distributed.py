@@ -333,6 +333,7 @@ def test_strategies_keep_and_check_what_they_are_given():
 def test_fleet():
     with pytest.raises(AttributeError, match=r"fleet\.init"):
         fleet.get_hybrid_communicate_group()
+    assert not hasattr(fleet.fleet, "_hcg"), "trainers ask so whether fleet was set up"
     with pytest.raises(AttributeError, match=r"fleet\.init"):
         fleet.worker_index()
     assert fleet.init(is_collective=True) is fleet.fleet

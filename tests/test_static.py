@@ -298,6 +298,21 @@ def test_sizes_that_are_unknown_can_be_counted_with(built):
             refused()
 
 
+def test_sizes_that_are_cut_from_a_shape_stay_known(built):
+    main, _ = built
+    x = static.data("x", [None, 4, 6])
+    sizes = bireme.shape(x)
+    ones = bireme.ones(sizes[:-1], "float32")
+    joined = bireme.concat([sizes[:1], bireme.full([1], 12, sizes.dtype), sizes[1:2] // 2])
+    whole = bireme.reshape(x, joined)
+    places = bireme.arange(sizes[1], dtype="float32") + ones
+    drawn = bireme.zeros([bireme.randint(1, 3, [1])])
+    assert [v.shape for v in (ones, whole, places, drawn)] == [[-1, 4], [-1, 12, 2], [-1, 4], [-1]]
+    for n in (2, 3):
+        got = static.Executor().run(main, {"x": np.ones((n, 4, 6), "float32")}, [whole, places])
+        assert [g.shape for g in got] == [(n, 12, 2), (n, 4)] and got[1][-1].tolist() == [1, 2, 3, 4]
+
+
 def test_what_depends_on_the_smaller_of_two_sizes_is_unknown(built):
     x = static.data("x", [None, 4])
     assert bireme.linalg.svdvals(x).shape == [-1]

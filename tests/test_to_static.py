@@ -59,6 +59,30 @@ def test_captured_whole(name, fn, calls, sizes, tmp_path, capsys):
         target.rollback()
 
 
+class Refused(Exception):
+    pass
+
+
+def test_checks_raise_when_the_program_runs(tmp_path):
+    def checked(x):
+        if x.shape[0] != 2:
+            raise ValueError(f"expected 2 rows, got {x.shape}")
+        if x.sum() > 10:
+            raise Refused("too large")
+        return x * 2
+
+    made = jit.to_static(checked, full_graph=True, input_spec=[InputSpec([None, 1])])
+    jit.save(made, str(tmp_path / "f"))
+    loaded = jit.load(str(tmp_path / "f"))
+    assert loaded(bireme.ones([2, 1])).tolist() == [[2.0], [2.0]]
+    with pytest.raises(ValueError, match=r"expected 2 rows, got \[-1, 1\]"):
+        loaded(bireme.ones([3, 1]))
+    with pytest.raises(RuntimeError, match="too large"):
+        loaded(bireme.full([2, 1], 9.0))
+    with pytest.raises(Refused, match="too large"):
+        checked(bireme.full([2, 1], 9.0))
+
+
 def test_hundred_functions():
     assert len(CASES) >= 100
 

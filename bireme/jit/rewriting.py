@@ -398,6 +398,10 @@ class Rewriter(ast.NodeTransformer):
         return at(define(label, arguments, body or [ast.Pass()]), like)
 
     def visit_If(self, node: ast.If) -> Any:
+        first = node.body[0]
+        if len(node.body) == 1 and isinstance(first, ast.Raise) and first.exc is not None and first.cause is None:
+            check = at(ast.Expr(helper("raise_if", self.visit(node.test), delayed(self.visit(first.exc)))), node)
+            return [check, *self.statements(node.orelse)]
         declarations, stem, state = self._state([*node.body, *node.orelse], node)
         test = self.visit(node.test)
         then = self._part(f"{stem}_then", None, [*declarations, *self.statements(node.body)], node)

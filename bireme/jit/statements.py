@@ -186,6 +186,17 @@ def assert_(test: Any, message: Callable[[], Any]) -> None:
         raise AssertionError(*([] if told is None else [told]))
 
 
+def raise_if(test: Any, error: Callable[[], Any]) -> None:
+    """`if test: raise error`: a check of what is known when the program runs is made then."""
+    if _symbolic(test):
+        made = error()
+        kind = made if isinstance(made, type) else type(made)
+        told = "" if made is kind else str(made)
+        calls.recorded(calls.refuse_where, _truth(test), kind.__name__, told)
+    elif test:
+        raise error()
+
+
 # ------------------------------------------------------------ statements
 
 

@@ -26,6 +26,7 @@ class Network(NamedTuple):
     build: Callable[[], Any]
     inputs: Callable[[], tuple[tuple, dict[str, Any]]]
     train: bool = True  # whether its forward pass is that of training
+    drawn: bool = False  # whether its buffers are drawn at random
 
     @property
     def path(self) -> str:

@@ -38,7 +38,7 @@ ROWS: list[tuple[str, str, int, str | None, dict[str, Any]]] = [
     ("gcnet", "GCNet", 64, "ResNet18_vd", {"gc_channels": 16}),
     ("ginet", "GINet", 64, "ResNet50_vd", {}),
     ("glore", "GloRe", 64, "ResNet18_vd", {}),
-    ("gscnn", "GSCNN", 64, "ResNet18_vd", {}),
+    ("gscnn", "GSCNN", 96, "ResNet18_vd", {}),
     ("hardnet", "HarDNet", 64, None, {}),
     ("hrnet_contrast", "HRNetW48Contrast", 64, "HRNet_W18_Small_V1", {"bb_channels": 240, "drop_prob": 0.0, "proj_dim": 16}),
     ("isanet", "ISANet", 64, "ResNet50_vd", {"backbone_indices": [2, 3]}),
@@ -50,7 +50,6 @@ ROWS: list[tuple[str, str, int, str | None, dict[str, Any]]] = [
     ("mobileseg", "MobileSeg-ghost", 64, "GhostNet_x1_0", {"backbone_indices": [1, 2, 3]}),
     ("ocrnet", "OCRNet", 64, "HRNet_W18_Small_V1", {"backbone_indices": [0]}),
     ("pfpnnet", "PFPNNet", 64, "ResNet50_vd", {"backbone_indices": [0, 1, 2, 3], "channels": 32}),
-    ("pointrend", "PointRend", 64, "ResNet50_vd", {"backbone_indices": [0, 1, 2, 3]}),
     ("portraitnet", "PortraitNet", 64, "MobileNetV2_x1_0", {}),
     ("pp_liteseg", "PPLiteSeg", 64, "STDC1", {}),
     ("pp_humanseg", "PPHumanSegLite", 64, None, {}),
@@ -59,11 +58,10 @@ ROWS: list[tuple[str, str, int, str | None, dict[str, Any]]] = [
     ("rtformer", "RTFormer", 64, None, {}),
     ("segformer", "SegFormer", 64, "MixVisionTransformer_B0", {"embedding_dim": 32}),
     ("segnet", "SegNet", 64, None, {}),
-    ("segnext", "SegNeXt", 64, "MSCAN_T", {"decoder_cfg": {"channels": 32, "ham_channels": 32}}),
     ("sfnet", "SFNet", 64, "ResNet18_vd", {"backbone_indices": [0, 1, 2, 3]}),
     ("sinet", "SINet", 64, None, {}),
     ("stdc", "STDCSeg", 64, "STDC1", {}),
-    ("topformer", "TopFormer", 64, "TopTransformer_Tiny", {}),
+    ("topformer", "TopFormer", 128, "TopTransformer_Tiny", {}),
     ("u2net", "U2Netp", 64, None, {}),
     ("unet", "UNet", 64, None, {}),
     ("unet", "UNet-deconv", 64, None, {"use_deconv": True}),
@@ -74,7 +72,7 @@ ROWS: list[tuple[str, str, int, str | None, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-EVALUATED = {"SegFormer", "SegNeXt"}  # drop whole branches by a number that is no attribute
+EVALUATED = {"SegFormer"}  # drops whole branches by a number that is no attribute
 
 
 def backbone(name: str) -> Any:
@@ -102,4 +100,4 @@ def images(side: int) -> tuple[tuple, dict]:
 def networks() -> Iterator[Network]:
     for family, name, side, base, options in ROWS:
         made, given = functools.partial(build, name, base, options), functools.partial(images, side)
-        yield Network("seg", family, name, made, given, name not in EVALUATED)
+        yield Network("seg", family, name, made, given, name not in EVALUATED, name == "EMANet")

@@ -30,6 +30,15 @@ def filled(paddle: Any, model: Any) -> None:
             p.set_value(paddle.to_tensor(x).astype(p.dtype))
 
 
+def filled_buffers(paddle: Any, model: Any) -> None:
+    """The same for buffers that are drawn at random."""
+    for name, b in model.named_buffers():
+        if b.is_floating_point() and not name.endswith(("_mean", "_variance")):
+            rng = np.random.RandomState(zlib.crc32(name.encode()))
+            with paddle.no_grad():
+                b.set_value(paddle.to_tensor(0.3 * rng.standard_normal(b.shape)).astype(b.dtype))
+
+
 def without_chance(paddle: Any, model: Any) -> None:
     """Drop nothing: the two sides draw other random numbers."""
     for layer in model.sublayers(include_self=True):
@@ -59,9 +68,13 @@ def summary(x: np.ndarray) -> list[Any]:
     return [float(np.sqrt(np.mean(x * x))) if x.size else 0.0, float(x @ wave(x.size) / max(x.size, 1) ** 0.5)]
 
 
-def tensors(paddle: Any, x: Any, nudge: float = 1.0) -> Any:
+def tensors(paddle: Any, x: Any, nudge: float = 0.0) -> Any:
+    """Arrays as tensors; with `nudge`, each number is so much larger or smaller."""
     if isinstance(x, np.ndarray):
-        return paddle.to_tensor((x * nudge).astype(paddle.get_default_dtype()) if x.dtype.kind == "f" else x)
+        if x.dtype.kind == "f":
+            signs = np.sign(np.random.RandomState(1).standard_normal(x.shape))
+            x = (x * (1 + nudge * signs)).astype(paddle.get_default_dtype())
+        return paddle.to_tensor(x)
     if isinstance(x, dict):
         return {k: tensors(paddle, v, nudge) for k, v in x.items()}
     return type(x)(tensors(paddle, v, nudge) for v in x) if isinstance(x, (list, tuple)) else x
@@ -86,6 +99,8 @@ def numbers(paddle: Any, network: Any, dtype: str) -> dict[str, Any]:
         model = network.build()
     (model.train if network.train else model.eval)()
     filled(paddle, model)
+    if network.drawn:
+        filled_buffers(paddle, model)
     without_chance(paddle, model)
     if dtype == "float64":
         indices = [(layer._buffers, n, b.dtype) for layer in model.sublayers(include_self=True)
@@ -95,7 +110,7 @@ def numbers(paddle: Any, network: Any, dtype: str) -> dict[str, Any]:
             buffers[name] = buffers[name].astype(kind)
         paddle.set_default_dtype(dtype)
     # one unit in the last place of the inputs: how much of a difference is rounding that the network amplifies
-    args, kwargs = tensors(paddle, network.inputs(), 1.0 + 2.0**-23 if dtype == "nudged" else 1.0)
+    args, kwargs = tensors(paddle, network.inputs(), 2.0**-23 if dtype == "nudged" else 0.0)
     trained = [(n, p) for n, p in model.named_parameters() if not p.stop_gradient]
     optimizer = paddle.optimizer.Momentum(
         0.01, parameters=[p for _, p in trained], weight_decay=1e-4, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0)

@@ -18,7 +18,7 @@ from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Sig, sig_of
-from bireme.core.program.program import SIZES, Items, Operation, Program, mapped, samples_of, suspended
+from bireme.core.program.program import SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
@@ -199,9 +199,10 @@ def example(operation: Operation, which: int) -> Any:
         if getattr(made, "result_rule", None) is not None:
             return _by_rule(made, operation, which)
         try:
-            return _without_values(operation, which)
+            found = _without_values(operation, which)
         except _Unreadable:
             return _by_example(operation, which)
+        return _counted(operation, which) if _countable(operation, which, found) else found
 
 
 def _by_rule(made: Any, operation: Operation, which: int) -> Any:
@@ -247,6 +248,32 @@ def _without_values(operation: Operation, which: int) -> Any:
                 raise _Unreadable from None
             raise
         return mapped(_sampled, made)
+
+
+def _countable(operation: Operation, which: int, found: Any) -> bool:
+    """Whether a call gives few numbers, from known ones alone: sizes that are cut, joined and computed with."""
+    operands = [sample for x in leaves((operation.args, operation.kwargs)) if (sample := _sample(x, which))]
+    return all(sample.array is not None for sample in operands) and all(
+        isinstance(x, Sample) and x.items is None and x.sig.dtype.kind in "ibf" and x.sig.size <= SMALL
+        for x in leaves(found)
+    )
+
+
+def _counted(operation: Operation, which: int) -> Any:
+    """What such a call gives, with its values; random ones are unknown."""
+
+    def standing_in(x: Any) -> Any:
+        sample = _sample(x, which)
+        if sample is None:
+            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+        return Tensor(sample.array, sample.sig.dtype)
+
+    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    before = random_state.drawn()
+    made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
+    if random_state.drawn() != before:
+        return mapped(_without_array, made)
+    return mapped(lambda t: Sample(t._value.sig, t.numpy()) if isinstance(t, Tensor) else t, made)
 
 
 def _by_example(operation: Operation, which: int) -> Any:

@@ -130,6 +130,14 @@ def assert_true(condition: Any, *message: Any) -> None:
         raise AssertionError(*message)
 
 
+@acting
+def refuse_where(condition: Any, kind: str, message: str) -> None:
+    """Raise an exception of Python's, or a RuntimeError for one of other classes, where a condition holds."""
+    if bool(condition):
+        found = getattr(builtins, kind, None)
+        raise (found if isinstance(found, type) and issubclass(found, Exception) else RuntimeError)(message)
+
+
 # ------------------------------------------------------------ methods of lists of variables
 
 

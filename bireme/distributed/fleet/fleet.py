@@ -31,10 +31,11 @@ class Fleet:
         (1, True)
     """
 
+    _hcg: HybridCommunicateGroup  # not there before `init`: trainers ask for the attribute
+
     def __init__(self) -> None:
         self._role_maker: PaddleCloudRoleMaker | None = None
         self._user_defined_strategy: DistributedStrategy | None = None
-        self._hcg: HybridCommunicateGroup | None = None
         self.user_defined_optimizer: Optimizer | None = None
         self._util = UtilBase()
 
@@ -183,7 +184,7 @@ class Fleet:
 
     def get_hybrid_communicate_group(self) -> HybridCommunicateGroup:
         """Return the groups along each axis, which ``init`` made."""
-        if self._hcg is None:
+        if not hasattr(self, "_hcg"):
             raise errors.bad(
                 "get_hybrid_communicate_group()", "a call of fleet.init(is_collective=True) before", described="none",
                 kind=errors.MissingAttributeError,

@@ -211,5 +211,10 @@ roi_pool = roi_pool: X>x ROIs>boxes RoisNum>boxes_num; ; Out
 yolo_box = yolo_box: X>x ImgSize>img_size; ; Boxes Scores
 prior_box = prior_box: Input>input Image>image; ; Boxes Variances
 box_coder = box_coder: PriorBox>prior_box PriorBoxVar>prior_box_var TargetBox>target_box; ; OutputBox
+generate_proposals_v2 = generate_proposals: Scores>scores BboxDeltas>bbox_deltas ImShape>im_shape Anchors>anchors
+    Variances>variances; pre_nms_topN>pre_nms_top_n post_nms_topN>post_nms_top_n; RpnRois RpnRoiProbs RpnRoisNum
+distribute_fpn_proposals = distribute_fpn_proposals: FpnRois>fpn_rois RoisNum>rois_num; ; MultiFpnRois RestoreIndex
+    MultiLevelRoIsNum
+anchor_generator = anchor_generator: Input>input; ; Anchors Variances
 nms = nms: Boxes>x; iou_threshold>threshold; KeepBoxesIdxs
 """

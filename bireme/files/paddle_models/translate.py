@@ -77,16 +77,32 @@ def apply(
     kind: str, inputs: dict[str, list[Tensor]], outputs: dict[str, int], attrs: dict[str, Any]
 ) -> dict[str, list[Tensor]]:
     """Results of one operation of the older form on tensors, by slot, given how many each slot has."""
-    scope: dict[Any, Any] = {(slot, i): x for slot, given in inputs.items() for i, x in enumerate(given)}
-    named = {slot: [(slot, i) for i in range(len(given))] for slot, given in inputs.items()}
-    made = {slot: [(slot, "out", i) for i in range(n)] for slot, n in outputs.items()}
-    work = _Work(Graph(Block([]), [], [], [], legacy=True), None)
+    op, scope, work = _alone(kind, inputs, attrs)
+    op.outputs = {slot: [(slot, "out", i) for i in range(n)] for slot, n in outputs.items()}
     try:
-        work.op(Op(kind, named, made, attrs), scope, 0)
+        work.op(op, scope, 0)
     except FileFormatError as e:
         raise errors.bad("append_op(type)", "an operation that is known", described=str(e)) from None
-    found = {slot: [scope.get(key) for key in keys] for slot, keys in made.items()}
+    found = {slot: [scope.get(key) for key in keys] for slot, keys in op.outputs.items()}
     return {slot: [work.tensor(x) for x in given] for slot, given in found.items() if all(x is not None for x in given)}
+
+
+def results(kind: str, inputs: dict[str, list[Tensor]], attrs: dict[str, Any]) -> tuple:
+    """Results of one operation of the older form on tensors, in order; a slot of several is a list."""
+    op, scope, work = _alone(kind, inputs, attrs)
+    name, given = legacy.operands(op, lambda key: work.value(scope, key))
+    try:
+        made = work.call(name, KINDS[name], given)
+    except FileFormatError as e:
+        raise errors.bad(kind, "what the operation takes", described=str(e)) from None
+    return tuple([[work.tensor(y) for y in x] if isinstance(x, list) else work.tensor(x) for x in made])
+
+
+def _alone(kind: str, inputs: dict[str, list[Tensor]], attrs: dict[str, Any]) -> tuple[Op, dict[Any, Any], _Work]:
+    """An operation that is part of no program, with the values of its inputs."""
+    scope: dict[Any, Any] = {(slot, i): x for slot, given in inputs.items() for i, x in enumerate(given)}
+    named = {slot: [(slot, i) for i in range(len(given))] for slot, given in inputs.items()}
+    return Op(kind, named, {}, attrs), scope, _Work(Graph(Block([]), [], [], [], legacy=True), None)
 
 
 def _held(declared: Declared, array: np.ndarray, gathered: bool) -> Tensor:

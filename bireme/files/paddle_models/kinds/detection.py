@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.paddle_models.kinds.table import kind
-from bireme.ops import box_coder, deform_conv2d, matrix_nms, multiclass_nms, prior_box, roi_align, roi_pool, yolo_box
+from bireme.ops import (
+    arange,
+    box_coder,
+    deform_conv2d,
+    distribute_fpn_proposals,
+    expand,
+    generate_proposals,
+    matrix_nms,
+    multiclass_nms,
+    prior_box,
+    reshape,
+    roi_align,
+    roi_pool,
+    stack,
+    to_tensor,
+    yolo_box,
+)  # fmt: skip
 
 
 @kind("multiclass_nms3", "bboxes scores rois_num")
@@ -107,3 +124,44 @@ def _deformable_conv(
     return deform_conv2d(
         x, offset, filter, None, list(strides), list(paddings), list(dilations), deformable_groups, groups, mask
     )
+
+
+@kind("generate_proposals", "scores bbox_deltas im_shape anchors variances")
+def _generate_proposals(
+    scores: Tensor, bbox_deltas: Tensor, im_shape: Tensor, anchors: Tensor, variances: Tensor, **options: Any
+) -> Any:
+    return tuple(generate_proposals(scores, bbox_deltas, im_shape, anchors, variances, **options, return_rois_num=True))
+
+
+@kind("distribute_fpn_proposals", "fpn_rois rois_num")
+def _distribute_fpn_proposals(fpn_rois: Tensor, rois_num: Tensor | None = None, **options: Any) -> Any:
+    boxes, restore, numbers = distribute_fpn_proposals(fpn_rois, rois_num=rois_num, **options)
+    return list(boxes), restore, None if numbers is None else list(numbers)
+
+
+@kind("anchor_generator", "input")
+def _anchor_generator(
+    input: Tensor,
+    anchor_sizes: Any = (64.0, 128.0, 256.0, 512.0),
+    aspect_ratios: Any = (0.5, 1.0, 2.0),
+    variances: Any = (0.1, 0.1, 0.2, 0.2),
+    stride: Any = (16.0, 16.0),
+    offset: float = 0.5,
+) -> Any:
+    """Boxes of each ratio and size around each place of a feature map."""
+    height, width = input.shape[2:]
+    x, y = stride
+    half = []
+    for ratio in aspect_ratios:
+        base = math.floor(math.sqrt(x * y / ratio) + 0.5)  # whole sides: a box of the stride's area, to this ratio
+        for size in anchor_sizes:
+            half.append([(size / x * base - 1) / 2, (size / y * math.floor(base * ratio + 0.5) - 1) / 2])
+    sides = to_tensor(half, input.dtype)
+    across = expand(
+        reshape(arange(width, dtype=input.dtype) * x + offset * (x - 1), [1, -1, 1]), [height, width, len(half)]
+    )
+    down = expand(
+        reshape(arange(height, dtype=input.dtype) * y + offset * (y - 1), [-1, 1, 1]), [height, width, len(half)]
+    )
+    boxes = stack([across - sides[:, 0], down - sides[:, 1], across + sides[:, 0], down + sides[:, 1]], -1)
+    return boxes, expand(to_tensor(list(variances), input.dtype), [height, width, len(half), 4])
