@@ -45,7 +45,9 @@ LAYERS = [
         "reader",
         "dataset",
     ],
-    ["bireme"],
+    ["ocr"],
+    ["command"],
+    ["bireme", "__main__"],
 ]
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 MAY_IMPORT_JAX = {*[f"core.{package}" for package in CORE], "ops"}
