@@ -15,7 +15,18 @@ _COLOURS = ("#d1495b", "#00798c", "#edae49", "#30638e", "#6a4c93", "#3c6e71")
 
 
 class Line(NamedTuple):
-    """A line of text: its corners clockwise from the upper left, [4, 2] in pixels, what it says, and how sure that is."""
+    """A line of text.
+
+    Args:
+        box: Its corners clockwise from the upper left, [4, 2] in pixels.
+        text: What it says.
+        confidence: How sure that is, of 0 to 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> bireme.ocr.Line(np.zeros((4, 2)), "word", 0.9).text
+        'word'
+    """
 
     box: np.ndarray
     text: str
@@ -71,6 +82,9 @@ class Page:
         Args:
             font: Path of a font file that has the characters, as Chinese ones. Default: None, Pillow's own font, which has
                 Latin ones.
+
+        Returns:
+            An image of twice the page's width.
         """
         images, drawing, fonts = pillow("Image"), pillow("ImageDraw"), pillow("ImageFont")
         height, width = self.image.shape[:2]
