@@ -16,10 +16,12 @@ from bireme.version import full_version
 VERBS = {
     "info": "show what a saved model takes, gives and consists of",
     "ocr": "read text in images and PDFs",
+    "serve": "answer requests to saved models over HTTP and gRPC",
 }
 _EPILOG = """examples:
   bireme info model/inference.pdmodel
   bireme ocr letter.png scan.pdf --json
+  bireme serve mnist=models/mnist
   bireme VERB --help
 """
 

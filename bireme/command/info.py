@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import bireme.onnx as onnx
-from bireme.core.base import errors
-from bireme.jit import load
-
-ENDINGS = (".json", ".pdmodel", ".pdiparams", ".safetensors")
+from bireme.jit.saved import saved_model
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument(
-        "model", metavar="MODEL", help="path of a model of jit.save, of Paddle's, or of an ONNX file; or a folder"
+        "model", metavar="MODEL", help="path of a model of jit.save or of Paddle's, or a folder with one"
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--program", action="store_true", help="print the calls of the program too")
@@ -30,8 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Load the model and print what it is."""
-    layer = loaded(arguments.model)
-    told = described(layer)
+    layer, model = saved_model(arguments.model)
+    told = described(layer, model)
     if arguments.json:
         sys.stdout.write(json.dumps(told) + "\n")
         return 0
@@ -48,25 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def loaded(path: str) -> Any:
-    """A saved model of any known format, by its path with or without an ending, or by its folder."""
-    file = Path(path)
-    if file.suffix == ".onnx":
-        return onnx.load(path)
-    if file.is_dir():
-        if (file / "__model__").exists():
-            return load(path, model_filename="__model__")
-        found = sorted({p.with_suffix("") for p in file.iterdir() if p.suffix in ENDINGS[:2]})
-        if len(found) != 1:
-            which = "none" if not found else ", ".join(p.name for p in found)
-            raise errors.bad("info MODEL", f"a folder with one model, {path} has", described=which)
-        return load(os.fspath(found[0]))
-    return load(os.fspath(file.with_suffix("") if file.suffix in ENDINGS else file))
-
-
-def described(layer: Any) -> dict[str, Any]:
+def described(layer: Any, model: Any) -> dict[str, Any]:
     """Inputs, outputs, sizes and calls of a loaded model."""
-    model = layer._models["forward"]
     tensors = list(layer.state_dict().values())
     return {
         "inputs": [_sketch(name, x) for name, x in zip(model.input_names, model.inputs, strict=True)],
