@@ -149,14 +149,22 @@ class Repository:
                 served.batcher = Batcher(runner.run, self.limits, together, ran)
 
     async def load(self, name: str) -> None:
-        """Load a model of this repository that is not loaded; refused if no version can be."""
+        """Load a model of this repository that is not loaded; refused if no version can be.
+
+        Args:
+            name: Its name.
+        """
         versions = self._known(name)
         await asyncio.get_running_loop().run_in_executor(None, self._load, name)
         if not any(served.ready for served in versions.values()):
             raise Refused(BAD, f"model {name}: {next(iter(versions.values())).reason}")
 
     async def unload(self, name: str) -> None:
-        """Finish what a model has accepted and let go of it."""
+        """Finish what a model has accepted and let go of it.
+
+        Args:
+            name: Its name.
+        """
         for served in self._known(name).values():
             batcher, served.batcher, served.runner, served.reason = served.batcher, None, None, "it was unloaded"
             if batcher is not None:
@@ -172,7 +180,15 @@ class Repository:
         return self._models[name]
 
     def get(self, name: str, version: str = "") -> Served:
-        """A version of a model; without one the largest that is ready."""
+        """A version of a model.
+
+        Args:
+            name: The model's name.
+            version: Default: ``''``, the largest that is ready.
+
+        Returns:
+            What is known of it, with ``infer``.
+        """
         versions = self._known(name)
         if version:
             if version not in versions:
@@ -184,7 +200,14 @@ class Repository:
         return ready[-1] if ready else list(versions.values())[-1]
 
     def versions(self, name: str) -> list[str]:
-        """The versions of a model."""
+        """The versions of a model.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Their numbers as strings, the smallest first.
+        """
         return list(self._known(name))
 
     @property
