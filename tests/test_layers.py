@@ -45,7 +45,7 @@ LAYERS = [
         "reader",
         "dataset",
     ],
-    ["ocr", "serve"],
+    ["export", "ocr", "serve"],
     ["command"],
     ["bireme", "__main__"],
 ]

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from bireme.version import full_version
 
 VERBS = {
+    "export": "write a saved model for other places: C without dependencies, ONNX",
     "info": "show what a saved model takes, gives and consists of",
     "ocr": "read text in images and PDFs",
     "serve": "answer requests to saved models over HTTP and gRPC",
 }
 _EPILOG = """examples:
+  bireme export model/inference.pdmodel --to c -o net.c --shape x=1,3,224,224
   bireme info model/inference.pdmodel
   bireme ocr letter.png scan.pdf --json
   bireme serve mnist=models/mnist
