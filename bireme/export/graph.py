@@ -61,7 +61,7 @@ class Graph:
 def graph_of(layer: Any, sizes: dict[str, tuple[int, ...]], specs: list[InputSpec]) -> Graph:
     """The graph of a layer at these sizes of its inputs."""
     onnx, runtime = onnx_package(), _runtime()
-    fixed = [InputSpec(sizes.get(spec.name, spec.shape), spec.dtype, spec.name) for spec in specs]
+    fixed = [InputSpec(sizes.get(str(spec.name), spec.shape), spec.dtype, spec.name) for spec in specs]
     for spec in fixed:
         if any(n is None or n < 0 for n in spec.shape):
             message = f"input {spec.name} has the shape {list(spec.shape)}, and C needs every size"
@@ -140,19 +140,19 @@ _ACTIVATIONS = {
     "Sigmoid": lambda c: ("SIGMOID", 0.0, 0.0),
     "Tanh": lambda c: ("TANH", 0.0, 0.0),
     "LeakyRelu": lambda c: ("LEAKY", c.attributes.get("alpha", 0.01), 0.0),
-    "Clip": lambda c: ("CLIP", *_bounds(c)) if _bounds(c) is not None else None,
+    "Clip": lambda c: _clip(c),
 }
 
 
-def _bounds(call: Call) -> tuple[float, float] | None:
-    """The bounds of a Clip, if they are known."""
+def _clip(call: Call) -> tuple[str, float, float] | None:
+    """A Clip, if its bounds are known."""
     found = [-np.inf, np.inf]
     for i, bound in enumerate(call.inputs[1:]):
         if bound is not None:
             if bound.data is None:
                 return None
             found[i] = float(bound.data)
-    return found[0], found[1]
+    return "CLIP", found[0], found[1]
 
 
 def _joined(graph: Graph) -> Graph:
@@ -164,7 +164,7 @@ def _joined(graph: Graph) -> Graph:
         made_by = {v: c for c in calls for v in c.outputs}
         for call in calls:
             before = made_by.get(call.inputs[0]) if call.inputs and call.inputs[0] is not None else None
-            if before is None and call.op == "Add" and len(call.inputs) == 2:
+            if before is None and call.op == "Add" and call.inputs[1] is not None:
                 before = made_by.get(call.inputs[1])
             if before is None or len(before.outputs) > 1 or uses[before.outputs[0]] != 1:
                 continue
@@ -183,9 +183,10 @@ def _join(conv: Call, call: Call) -> bool:
     if weight is None or weight.data is None or (bias is not None and bias.data is None):
         return False
     filters = weight.shape[0]
-    own = np.zeros(filters, np.float64) if bias is None else bias.data.astype(np.float64)
-    if call.op == "BatchNormalization" and all(v is not None and v.data is not None for v in call.inputs[1:5]):
-        scale, shift, mean, variance = [v.data.astype(np.float64) for v in call.inputs[1:5]]  # type: ignore[union-attr]
+    own = np.zeros(filters) if bias is None or bias.data is None else bias.data.astype(np.float64)
+    known = [v.data.astype(np.float64) for v in call.inputs[1:5] if v is not None and v.data is not None]
+    if call.op == "BatchNormalization" and len(known) == 4:
+        scale, shift, mean, variance = known
         factor = scale / np.sqrt(variance + call.attributes.get("epsilon", 1e-5))
         scaled = weight.data.astype(np.float64) * factor.reshape(-1, *[1] * (weight.data.ndim - 1))
         conv.inputs[1] = Value(weight.name, weight.shape, weight.dtype, scaled.astype(weight.dtype))

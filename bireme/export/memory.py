@@ -25,16 +25,17 @@ def placed(graph: Graph, scratch: Iterable[int]) -> tuple[dict[Value, int], list
 
     The largest come first, each at the lowest place that is free for as long as it lives.
     """
-    homes, lives = home(graph), {}
+    homes = home(graph)
+    lives: dict[Value, tuple[int, int]] = {}
     outside = {*graph.inputs, *graph.outputs}
     for at, call in enumerate(graph.calls):
         for value in (*call.inputs, *call.outputs):
             if value is None or value.data is not None:
                 continue
-            owner = homes.get(value, value)
-            if owner not in outside:
-                first, _ = lives.get(owner, (at, at))
-                lives[owner] = (first, at)
+            held = homes.get(value, value)
+            if held not in outside:
+                first, _ = lives.get(held, (at, at))
+                lives[held] = (first, at)
     wanted: list[tuple[int, int, int, Value | int]] = [
         (value.size * value.dtype.itemsize, first, last, value) for value, (first, last) in lives.items()
     ]

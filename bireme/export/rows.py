@@ -708,12 +708,13 @@ def _between(call: Call, n: int, m: int, mode: bytes) -> tuple[np.ndarray, np.nd
         raise refuse(call, how.decode())
     if mode == b"nearest":
         rounding = call.attributes.get("nearest_mode", b"round_prefer_floor")
-        whole = {
+        roundings: dict[bytes, Callable[[np.ndarray], np.ndarray]] = {
             b"floor": np.floor,
             b"ceil": np.ceil,
             b"round_prefer_floor": lambda x: np.ceil(x - 0.5),
             b"round_prefer_ceil": lambda x: np.floor(x + 0.5),
-        }[rounding](at)
+        }
+        whole = roundings[rounding](at)
         low = np.clip(whole, 0, n - 1).astype(np.int32)
         return low, low, np.zeros(m, np.float32)
     at = np.clip(at, 0, n - 1)
