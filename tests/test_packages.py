@@ -133,15 +133,18 @@ def test_what_is_kept_of_the_numbers():
 
 def test_the_page_counts_what_was_found(tmp_path):
     oracle = packages.Oracle(tmp_path, None, 1, False)
-    chosen = dict(list(networks(["sci"]).items())[:4])
-    first, second, third, fourth = chosen
+    chosen = dict(list(networks(["sci"]).items())[:5])
+    first, second, third, fourth, fifth = chosen
     oracle.keep(first, "equal", "1e-7 loss")
     oracle.keep(second, "Paddle fails", "ValueError: a | b")
     oracle.keep(third, "differs", "loss, by 1.0e+00")
+    oracle.keep(fourth, "equal, rounding", "loss, by 1.0e-02")
     said = packages.table(chosen, oracle)
-    assert "| paddlesci 1.4.0 | 3 | 1 | 0 | 1 | 1 | 1 |" in said and "| together | 3 | 1 | 0 | 1 | 1 | 1 |" in said
+    assert (
+        "| paddlesci 1.4.0 | 4 | 1 | 0 | 1 | 1 | 1 | 1 |" in said and "| together | 4 | 1 | 0 | 1 | 1 | 1 | 1 |" in said
+    )
     assert f"- `{second}`: `ValueError: a / b`" in said and f"- `{third}`: `differs: loss, by 1.0e+00`" in said
-    assert "- mlp: MLP\n" in said and f"## Those that were not tried\n\n`{fourth}`\n" in said
+    assert "- mlp: MLP\n" in said and f"## Those that were not tried\n\n`{fifth}`\n" in said
 
 
 def test_what_has_an_optimizer_of_its_own():

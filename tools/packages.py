@@ -170,6 +170,12 @@ class Oracle:
 MARK = "<!-- what follows is written by python -m tools.packages --table -->"
 
 
+NEAR = (
+    "Paddle cannot run them in float64. They differ by not more than eight times what Paddle's own numbers do when its inputs\n"
+    "are moved by one unit in the last place."
+)
+
+
 def cell(text: str) -> str:
     """Text for a cell of a table."""
     text = " ".join(text.replace("|", "/").split())
@@ -180,24 +186,27 @@ def table(chosen: dict[str, Network], oracle: Oracle) -> str:
     """The lines of the page: counts, what is equal, what is not and why."""
     found = {path: oracle.found(path) for path in chosen}
     tried = [p for p in chosen if found[p][0]]
-    equal = [p for p in tried if found[p][0].startswith("equal")]
+    equal = [p for p in tried if found[p][0] in ("equal", "equal, float64")]
+    near = [p for p in tried if found[p][0] == "equal, rounding"]
     paddle = [p for p in tried if found[p][0] == "Paddle fails"]
-    others = [p for p in tried if p not in {*equal, *paddle}]
+    others = [p for p in tried if p not in {*equal, *near, *paddle}]
     kinds = [f"{package}/" for package in PACKAGES] + [""]
     lines = [
-        "| package | tried | equal | of them in float64 | families | not equal | fail in Paddle |",
-        "|---|---|---|---|---|---|---|",
+        "| package | tried | equal | of them in float64 | families | within rounding | not equal | fail in Paddle |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for kind in kinds:
         name = " ".join(PACKAGES[kind[:-1]]) if kind else "together"
         mine = [p for p in equal if p.startswith(kind)]
         counts = [
             sum(p.startswith(kind) for p in tried), len(mine), sum(found[p][0] != "equal" for p in mine),
-            len({p.rpartition("/")[0] for p in mine}), *[sum(p.startswith(kind) for p in x) for x in (others, paddle)],
+            len({p.rpartition("/")[0] for p in mine}), *[sum(p.startswith(kind) for p in x) for x in (near, others, paddle)],
         ]  # fmt: skip
         lines.append(f"| {name} | {' | '.join(map(str, counts))} |")
     lines += ["", "## Those that are not equal", ""]
     lines += [f"- `{p}`: {cell(': '.join(found[p][:2]))}" for p in others] or ["There are none."]
+    lines += ["", "## Those that are within rounding", "", NEAR, ""]
+    lines += [f"- `{p}`: {cell(found[p][1])}" for p in near] or ["There are none."]
     lines += ["", "## Those that fail in Paddle", "", "They do not count: nothing is there to compare with.", ""]
     lines += [f"- `{p}`: {cell(found[p][1])}" for p in paddle] or ["There are none."]
     if len(tried) < len(chosen):

@@ -53,7 +53,7 @@ ROWS: list[tuple[str, str, int, str | None, dict[str, Any]]] = [
     ("portraitnet", "PortraitNet", 64, "MobileNetV2_x1_0", {}),
     ("pp_liteseg", "PPLiteSeg", 64, "STDC1", {}),
     ("pp_humanseg", "PPHumanSegLite", 64, None, {}),
-    ("pp_mobileseg", "PPMobileSeg", 64, "MobileSeg_Base", {}),
+    ("pp_mobileseg", "PPMobileSeg", 128, "MobileSeg_Base", {}),
     ("pspnet", "PSPNet", 64, "ResNet18_vd", {}),
     ("rtformer", "RTFormer", 64, None, {}),
     ("segformer", "SegFormer", 64, "MixVisionTransformer_B0", {"embedding_dim": 32}),
