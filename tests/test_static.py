@@ -278,6 +278,19 @@ def test_gradients_of_gradients(built):
     assert static.gradients(x * 2, static.data("other", [3])) == [None]
 
 
+def test_what_no_gradient_reaches_says_so(built):
+    """As in dynamic mode: a result that does not depend on its operand, and an operand that is read for its shape."""
+    main, _ = built
+    x, y = static.data("x", [None, 1]), static.data("y", [None, 3])
+    x.stop_gradient = y.stop_gradient = False
+    assert bireme.zeros_like(x).stop_gradient and not bireme.exp(x).stop_gradient
+    out = bireme.expand_as(x, y)
+    to_x, to_y = static.gradients(out, [x, y])
+    assert to_y is None
+    feed = {"x": np.ones((2, 1), "float32"), "y": np.ones((2, 3), "float32")}
+    assert static.Executor().run(main, feed, [to_x])[0].tolist() == [[3], [3]]
+
+
 # ---------------------------------------------------------------- variables
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,7 +22,8 @@ from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.program.program import SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
-from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor import tape
+from bireme.core.tensor.grad_mode import GradMode
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor, wrap
 
@@ -91,9 +93,12 @@ class Builder:
         def variable(*samples: Any) -> Any:
             if not isinstance(samples[0], Sample):
                 return samples[0]
-            stop = stops or (samples[0].items is None and samples[0].sig.dtype.kind not in "fc")
+            sources = samples[0].sources
+            operation.sources.append(sources)
+            stop = stops or sources == () or (samples[0].items is None and samples[0].sig.dtype.kind not in "fc")
             return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
+        operation.sources.clear()
         operation.results = together(variable, found)
         _share_lengths(operation)
         program._append(operation)
@@ -194,7 +199,12 @@ def example(operation: Operation, which: int) -> Any:
     """What a call gives for one set of sizes: Samples in the structure of its result."""
     if getattr(operation.call, "acts", False):
         return None
-    with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
+    with (
+        suspended(),
+        random_state.seeded(1),
+        precision.using(operation.policy),
+        GradMode(which == 0 and operation.grad),
+    ):
         made = getattr(operation.call, "op", None)
         if getattr(made, "result_rule", None) is not None:
             return _by_rule(made, operation, which)
@@ -208,13 +218,7 @@ def example(operation: Operation, which: int) -> Any:
 def _by_rule(made: Any, operation: Operation, which: int) -> Any:
     """What a call gives whose function says so itself."""
 
-    def standing_in(x: Any) -> Any:
-        sample = _sample(x, which)
-        if sample is None:
-            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-        return sample.sig
-
-    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    args, kwargs = _arguments(operation, which, lambda sample: sample.sig)
     given = {**made.signature.bind(args, kwargs), "unknown": UNLIKE[which]}
     wanted = inspect.signature(made.result_rule).parameters
     return mapped(lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted}))
@@ -224,14 +228,52 @@ class _Unreadable(Exception):
     """A call looks at values that are not there."""
 
 
+class _Source(tape.Relay):
+    """Where the gradient of an operand of an example goes: which operand that is."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, t: Tensor, place: int):
+        super().__init__(wrap(t._value, stop_gradient=False))
+        self.place = place
+
+
+def _arguments(operation: Operation, which: int, tensor: Callable[[Sample], Any]) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a call, with what `tensor` makes of an example in the place of each operand."""
+    places = itertools.count()
+
+    def standing_in(x: Any) -> Any:
+        place = next(places)
+        sample = _sample(x, which)
+        if sample is None:
+            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+        made = tensor(sample)
+        if not x.stop_gradient:
+            for t in made if isinstance(made, Items) else (made,):
+                if isinstance(t, Tensor) and t._value.sig.dtype.kind in "fc":
+                    t._stop_gradient, t._edge = False, (_Source(t, place), 0)
+        return made
+
+    return mapped(standing_in, (operation.args, operation.kwargs))
+
+
+def _sources(t: Tensor) -> tuple[int, ...]:
+    """The operands of an example that gradients of its result go to."""
+    found, seen, rest = set(), set(), [tape.target_of(t)]
+    while rest:
+        target = rest.pop()
+        if target.__class__ is tuple and target[0] not in seen:
+            edge = target[0]
+            seen.add(edge)
+            if isinstance(edge, _Source):
+                found.add(edge.place)
+            else:
+                rest.extend(edge.inputs)
+    return tuple(sorted(found))
+
+
 def _without_values(operation: Operation, which: int) -> Any:
     with capture() as captured:
-
-        def standing_in(x: Any) -> Any:
-            sample = _sample(x, which)
-            if sample is None:
-                return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-            return tensor(sample)
 
         def tensor(sample: Sample) -> Any:
             if sample.items is not None:
@@ -240,7 +282,7 @@ def _without_values(operation: Operation, which: int) -> Any:
                 return Tensor(sample.array, sample.sig.dtype)
             return wrap(captured.input(sample.sig.shape, sample.sig.dtype))
 
-        args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+        args, kwargs = _arguments(operation, which, tensor)
         try:
             made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except RuntimeError as e:
@@ -261,19 +303,12 @@ def _countable(operation: Operation, which: int, found: Any) -> bool:
 
 def _counted(operation: Operation, which: int) -> Any:
     """What such a call gives, with its values; random ones are unknown."""
-
-    def standing_in(x: Any) -> Any:
-        sample = _sample(x, which)
-        if sample is None:
-            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-        return Tensor(sample.array, sample.sig.dtype)
-
-    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    args, kwargs = _arguments(operation, which, lambda sample: Tensor(sample.array, sample.sig.dtype))
     before = random_state.drawn()
     made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
     if random_state.drawn() != before:
         return mapped(_without_array, made)
-    return mapped(lambda t: Sample(t._value.sig, t.numpy()) if isinstance(t, Tensor) else t, made)
+    return mapped(lambda t: Sample(t._value.sig, t.numpy(), None, _sources(t)) if isinstance(t, Tensor) else t, made)
 
 
 def _by_example(operation: Operation, which: int) -> Any:
@@ -290,21 +325,15 @@ def _by_example(operation: Operation, which: int) -> Any:
         if found and fill not in (np.ones, _counting):
             break
 
-        def filled(x: Any, fill: Any = fill) -> Any:
-            sample = _sample(x, which)
-            if sample is None:
-                return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-            return tensor(sample, fill)
-
-        def tensor(sample: Sample, fill: Any) -> Any:
+        def tensor(sample: Sample, fill: Any = fill) -> Any:
             if sample.items is not None:
-                return Items([tensor(each, fill) for each in sample.items])
+                return Items(map(tensor, sample.items))
             if sample.array is None and sample.sig.size > LARGE:
                 raise errors.failure(f"values of shape {list(sample.sig.shape)} are too many to be tried")
             array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
             return Tensor(array, sample.sig.dtype)
 
-        args, kwargs = mapped(filled, (operation.args, operation.kwargs))
+        args, kwargs = _arguments(operation, which, tensor)
         try:
             made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except errors.TELLING as e:
@@ -322,9 +351,8 @@ def _by_example(operation: Operation, which: int) -> Any:
             return each[0]
         sizes = list(zip(*[sample.sig.shape for sample in each], strict=True))
         known = [(i > 0 or certain) and len(set(n)) == 1 for i, n in enumerate(sizes)]
-        return Sample(
-            sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype)
-        )
+        shape = tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)])
+        return Sample(sig_of(shape, each[0].sig.dtype), sources=each[0].sources)
 
     return together(differing, found)
 
@@ -356,17 +384,18 @@ def _sample(x: Any, which: int) -> Sample | None:
 
 def _without_array(t: Any) -> Any:
     found = _sampled(t)
-    return Sample(found.sig) if isinstance(found, Sample) and found.items is None else found
+    return Sample(found.sig, sources=found.sources) if isinstance(found, Sample) and found.items is None else found
 
 
 def _sampled(t: Any) -> Any:
     if isinstance(t, Items):
-        return Sample(None, items=tuple(map(_sampled, t)))
+        items = tuple(map(_sampled, t))
+        return Sample(None, items=items, sources=tuple({place for each in items for place in each.sources}))
     if not isinstance(t, Tensor):
         return t
     v = t._value
     known = v.array is not None and v.sig.dtype.kind in "ib" and v.sig.size <= SMALL
-    return Sample(v.sig, np.asarray(v.array) if known else None)
+    return Sample(v.sig, np.asarray(v.array) if known else None, None, _sources(t))
 
 
 def _differentiable(x: Any) -> bool:

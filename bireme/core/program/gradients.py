@@ -18,8 +18,9 @@ def reached(program: Program, outs: list[Tensor]) -> list[Any]:
     """Symbols and tensors that variables depend on, through what passes gradients on."""
     found = {id(x): x for x in map(symbol_of, outs)}
     for operation in reversed(program.operations):
-        if any(id(s) in found and not s.stop_gradient for s in operation.makes):
-            found.update({id(x): x for x in operation.reads if not x.stop_gradient})
+        for which, made in enumerate(operation.makes):
+            if id(made) in found and not made.stop_gradient:
+                found.update({id(x): x for x in operation.feeding(which)})
     return list(found.values())
 
 

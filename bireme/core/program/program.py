@@ -36,14 +36,19 @@ KNOWN: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # parameters an
 class Operation:
     """One public call: what is called, with which arguments, what comes of it, and under which settings.
 
-    In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves.
+    In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves. `sources` are, for
+    each of its results, the operands that gradients go to, by their places in `args` and `kwargs`; None: any of them.
     """
 
-    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role", "renewable", "scope")
+    __slots__ = (
+        *("call", "type", "args", "kwargs", "results", "sources"),
+        *("pos", "policy", "grad", "role", "renewable", "scope"),
+    )
 
     def __init__(self, call: Callable, type: str, args: tuple, kwargs: dict[str, Any], pos: Any = None):
         self.call, self.type, self.args, self.kwargs, self.pos = call, type, args, kwargs, pos
         self.results: Any = None
+        self.sources: list[tuple[int, ...] | None] = []
         self.policy: Any = None
         self.grad = True
         self.renewable = (
@@ -60,6 +65,15 @@ class Operation:
             if isinstance(found, (Symbol, Tensor))
         ]  # fmt: skip
 
+    def feeding(self, which: int) -> list[Any]:
+        """Symbols and tensors that gradients of one of its results go to."""
+        places = self.sources[which] if which < len(self.sources) else None
+        if places is None:
+            return [x for x in self.reads if not x.stop_gradient]
+        operands = list(leaves((self.args, self.kwargs)))
+        found = [operands[place] for place in places]
+        return [x for x in found if isinstance(x, (Symbol, Tensor)) and not x.stop_gradient]
+
     @property
     def makes(self) -> list[Symbol]:
         """Symbols that it gives a value."""
@@ -69,7 +83,7 @@ class Operation:
         """The same call, to be changed."""
         made = Operation(self.call, self.type, self.args, dict(self.kwargs), self.pos)
         made.results, made.policy, made.grad, made.role = self.results, self.policy, self.grad, self.role
-        made.renewable, made.scope = self.renewable, self.scope
+        made.renewable, made.scope, made.sources = self.renewable, self.scope, self.sources
         return made
 
 

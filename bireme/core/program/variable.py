@@ -50,16 +50,25 @@ class Symbol:
 
 
 class Sample:
-    """An example of a value: its Sig, and the array where it is known; or examples of the tensors in a list."""
+    """An example of a value: its Sig, and the array where it is known; or examples of the tensors in a list.
 
-    __slots__ = ("sig", "array", "items")
+    `sources` are the operands that its gradients go to, by their places among those of its call; None: any of them.
+    """
+
+    __slots__ = ("sig", "array", "items", "sources")
 
     sig: Sig
 
-    def __init__(self, sig: Sig | None, array: np.ndarray | None = None, items: tuple[Sample, ...] | None = None):
+    def __init__(
+        self,
+        sig: Sig | None,
+        array: np.ndarray | None = None,
+        items: tuple[Sample, ...] | None = None,
+        sources: tuple[int, ...] | None = None,
+    ):
         if sig is not None:
             self.sig = sig
-        self.array, self.items = array, items
+        self.array, self.items, self.sources = array, items, sources
 
     def same(self, other: Sample) -> bool:
         """Whether both are of one type and shape."""
