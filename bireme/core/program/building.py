@@ -19,7 +19,7 @@ from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Sig, sig_of
-from bireme.core.program.program import SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
+from bireme.core.program.program import LONG, SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
 from bireme.core.record.capture import capture
 from bireme.core.tensor import tape
@@ -28,6 +28,7 @@ from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor, wrap
 
 LARGE = 1 << 26  # elements of an example that has values
+REACH = 32  # operations that are tried again where an input is given other sizes
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
 
 
@@ -112,16 +113,17 @@ class Builder:
         try:
             return examples(operation)
         except errors.TELLING:
-            unknown = any(s.fixed and UNKNOWN in s.fixed for s in program.symbols.values())
-            if not unknown or not all(o.renewable for o in program.operations):
+            if not any(s.fixed and UNKNOWN in s.fixed for s in program.symbols.values()):
                 raise
-            before = program.pair
-            for pair in range(before + 1, len(SIZES)):
-                with contextlib.suppress(*errors.TELLING):
-                    _renew(program, pair)
-                    return examples(operation)
-            _renew(program, before)
-            raise
+            pairs = range(program.pair + 1, len(SIZES)) if all(o.renewable for o in program.operations) else ()
+            found = (
+                _renewed(program, operation, [pair for pair in pairs if pair < LONG])
+                or _fitted(program, operation)
+                or _renewed(program, operation, [pair for pair in pairs if pair >= LONG])
+            )
+            if found is None:
+                raise
+            return found
 
 
 def _share_lengths(operation: Operation) -> None:
@@ -143,8 +145,91 @@ def _renew(program: Program, pair: int) -> None:
     program.pair = pair
     for symbol in program.symbols.values():
         if symbol.fixed is not None:
-            symbol.samples = samples_of(symbol.fixed, symbol.dtype, pair)
+            symbol.samples = samples_of(symbol, pair)
     for operation in program.operations:
+        _sample_anew(operation)
+
+
+def _renewed(program: Program, operation: Operation, pairs: list[int]) -> list[Any] | None:
+    """What a call gives for the first of several pairs of sizes that it takes; None: it takes none."""
+    before = program.pair
+    for pair in pairs:
+        with contextlib.suppress(*errors.TELLING):
+            _renew(program, pair)
+            return examples(operation)
+    if pairs:
+        _renew(program, before)
+    return None
+
+
+def _fitted(program: Program, operation: Operation) -> list[Any] | None:
+    """What a call gives whose unknown sizes are not all alike: one more than another, a multiple, or a size that another
+    operand has. An axis of an input is tried after the other; None: nothing fits.
+    """
+    inputs, sizes = _inputs(program, operation)
+    for symbol in inputs:
+        after = _depending(program, symbol)
+        if len(after) > REACH or not all(o.renewable for o in after):
+            continue
+        made = [symbol, *[s for o in after for s in o.makes]]
+        kept = [s.samples for s in made]
+        for axis in [axis for axis, n in enumerate(symbol.fixed or ()) if n == UNKNOWN and axis not in symbol.sizes]:
+            for each in _related([sample.sig.shape[axis] for sample in kept[0]], sizes):
+                symbol.sizes[axis] = each
+                symbol.samples = samples_of(symbol, program.pair)
+                with contextlib.suppress(*errors.TELLING):
+                    for o in after:
+                        _sample_anew(o)
+                    return examples(operation)
+            del symbol.sizes[axis]
+        for s, samples in zip(made, kept, strict=True):
+            s.samples = samples
+    return None
+
+
+def _related(present: list[int], sizes: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Sizes that may fit where those of most inputs do not."""
+    a, b, few = present
+    yield from ((a + 1, b + 1, few + 1), (a - 1, b - 1, few - 1))
+    for n in [*range(2, 5), 8, 16, *[m for m in sizes if m > 4]]:
+        yield from ((a * n, b * n, few * n), (a // n, b // n, few))
+    for n in sorted({2, *sizes} - {0, 1}):
+        yield from ((1, n, n), (n, n, n))
+
+
+def _inputs(program: Program, operation: Operation) -> tuple[list[Symbol], list[int]]:
+    """The inputs with unknown sizes that a call depends on, the nearest first, and sizes that are known."""
+    needed = list(operation.reads)
+    seen = set(map(id, needed))
+    made: set[Symbol] = set()
+    for o in reversed(program.operations):
+        if any(id(s) in seen for s in o.makes):
+            needed += [x for x in o.reads if id(x) not in seen]
+            seen.update(map(id, o.reads))
+            made.update(o.makes)
+    known: set[int] = set()
+    for x in needed:
+        if isinstance(x, Tensor):
+            known.update(x._value.sig.shape)
+        elif x.samples[0].items is None:
+            known.update([n for n in x.shape if not isinstance(n, Dim)])
+    symbols = [x for x in needed if isinstance(x, Symbol) and x not in made]
+    return [x for x in symbols if x.fixed and UNKNOWN in x.fixed], sorted(known)
+
+
+def _depending(program: Program, symbol: Symbol) -> list[Operation]:
+    """The operations whose results depend on an input."""
+    made, found = {symbol}, []
+    for o in program.operations:
+        if any(x in made for x in o.reads if isinstance(x, Symbol)):
+            found.append(o)
+            made.update(o.makes)
+    return found
+
+
+def _sample_anew(operation: Operation) -> None:
+    """Find the examples of what an operation gives."""
+    if operation.results is not None:
         together(_sampled_anew, [operation.results, *examples(operation)])
 
 
@@ -152,7 +237,7 @@ def resample(program: Program) -> None:
     """Find the examples of results anew, where calls are made under other settings now."""
     for operation in program.operations:
         if operation.renewable and operation.role == "forward":
-            together(_sampled_anew, [operation.results, *examples(operation)])
+            _sample_anew(operation)
     program.version += 1
 
 
@@ -167,9 +252,30 @@ def examples(operation: Operation) -> list[Any]:
     try:
         few = example(operation, 2)
         together(_alike, [found[0], few])
-        return [*found, few]
+        found.append(few)
     except errors.TELLING:
-        return [*found, found[0]]
+        found.append(found[0])
+    if any(_varies(x) for x in leaves((operation.args, operation.kwargs))):
+        together(_not_empty, found)
+    return found
+
+
+def _varies(x: Any) -> bool:
+    """Whether sizes of an argument are unknown, and none is 0."""
+    if isinstance(x, Dim):
+        return True
+    if not isinstance(x, Symbol) or x.samples[0].items is not None:
+        return False
+    return x.samples[0].sig.shape != x.samples[1].sig.shape and 0 not in x.samples[0].sig.shape
+
+
+def _not_empty(*samples: Any) -> None:
+    """A size of 0 that comes of unknown ones is their difference, and unknown too."""
+    if isinstance(samples[0], Sample) and samples[0].items is None and 0 in samples[0].sig.shape:
+        empty = [all(n == 0 for n in sizes) for sizes in zip(*[s.sig.shape for s in samples], strict=True)]
+        for which, sample in enumerate(samples):
+            shape = [UNLIKE[which] if no else n for n, no in zip(sample.sig.shape, empty, strict=True)]
+            sample.sig, sample.array = sig_of(tuple(shape), sample.sig.dtype), None
 
 
 def _alike(one: Any, other: Any) -> None:
@@ -221,7 +327,8 @@ def _by_rule(made: Any, operation: Operation, which: int) -> Any:
     args, kwargs = _arguments(operation, which, lambda sample: sample.sig)
     given = {**made.signature.bind(args, kwargs), "unknown": UNLIKE[which]}
     wanted = inspect.signature(made.result_rule).parameters
-    return mapped(lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted}))
+    found = made.result_rule(**{n: given[n] for n in wanted})
+    return mapped(lambda x: Sample(x, sources=()) if isinstance(x, Sig) else x, found)
 
 
 class _Unreadable(Exception):

@@ -19,15 +19,29 @@ from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 
 # What unknown sizes are taken for: images can be halved five times, sequences are no longer than most tables of positions.
-# Where a call refuses both, the next are tried.
-SIZES = ((96, 192), (480, 960), (5040, 10080), (2, 4), (7, 14), (1, 2), (1, 1))
+# Where a call refuses both, the next are tried; the last ones, which take long, after those that fit one input alone.
+SIZES = ((96, 192), (480, 960), (2, 4), (7, 14), (1, 2), (1920, 3840), (5040, 10080))
+LONG = 5  # from which pair on
 FEW = 2  # and a size that is less than most: which dimension is the smaller one may depend on it
 
 
-def samples_of(shape: tuple[int, ...], dtype: Any, pair: int) -> tuple[Sample, ...]:
-    """Examples of an input of this shape, by which pair of `SIZES`."""
-    sizes = (*SIZES[pair], FEW) if UNKNOWN in shape else (1, 1, 1)
-    return tuple([Sample(sig_of(tuple([n if m == UNKNOWN else m for m in shape]), dtype)) for n in sizes])
+def samples_of(symbol: Symbol, pair: int) -> tuple[Sample, ...]:
+    """Examples of an input, by which pair of `SIZES`, or by its own sizes along some axes.
+
+    From the third axis on, the last example of each input has another size: a kernel is no image.
+    """
+    shape, kind = symbol.fixed, symbol.dtype
+    assert shape is not None
+
+    def size(which: int, axis: int) -> int:
+        if axis in symbol.sizes:
+            return symbol.sizes[axis][which]
+        return SIZES[pair][which] if which < 2 else FEW + (symbol.order if axis > 1 else 0)
+
+    return tuple([
+        Sample(sig_of(tuple([size(which, axis) if m == UNKNOWN else m for axis, m in enumerate(shape)]), kind))
+        for which in range(3)
+    ])  # fmt: skip
 
 
 KNOWN: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # parameters and buffers of all programs, by name
@@ -161,6 +175,7 @@ class Program:
         self.version = 0  # of its operations: what was prepared for a run holds for one
         self.pair = 0  # which sizes it is tried with, see `building.SIZES`
         self._serial = 0
+        self._declarations = 0  # of inputs with unknown sizes from the third axis on
         self._layers: dict[str, itertools.count] = {}
         self.guarded: set[int] = set()  # operations in `static.amp.fp16_guard`, by id
         self.ends: Any = None  # of a program from a file: its Model
@@ -183,8 +198,11 @@ class Program:
         """A new symbol of this shape, whose unknown sizes are -1 or None."""
         sizes = tuple([UNKNOWN if n is None or n < 0 else int(n) for n in shape])
         kind = dtypes.of(dtype, "Variable(dtype)")
-        symbol = Symbol(name or self._unused_name("variable"), samples_of(sizes, kind, self.pair))
+        symbol = Symbol(name or self._unused_name("variable"), (Sample(sig_of((), kind)),))
         symbol.fixed = sizes
+        symbol.order = self._declarations
+        symbol.samples = samples_of(symbol, self.pair)
+        self._declarations += UNKNOWN in sizes[2:]
         return self._add(symbol)
 
     def _add(self, symbol: Symbol) -> Symbol:
