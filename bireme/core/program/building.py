@@ -117,7 +117,8 @@ class Builder:
                 raise
             pairs = range(program.pair + 1, len(SIZES)) if all(o.renewable for o in program.operations) else ()
             found = (
-                _renewed(program, operation, [pair for pair in pairs if pair < LONG])
+                _matched(program, operation)
+                or _renewed(program, operation, [pair for pair in pairs if pair < LONG])
                 or _fitted(program, operation)
                 or _renewed(program, operation, [pair for pair in pairs if pair >= LONG])
             )
@@ -162,28 +163,54 @@ def _renewed(program: Program, operation: Operation, pairs: list[int]) -> list[A
     return None
 
 
+def _matched(program: Program, operation: Operation) -> list[Any] | None:
+    """What a call gives of an input whose unknown sizes are those of another operand; None: it refuses that too."""
+    operands = [x for x in operation.reads if isinstance(x, Symbol) and x.samples[0].items is None]
+    for symbol in [x for x in operands if x.fixed and UNKNOWN in x.fixed and not x.sizes]:
+        for other in [x for x in operands if x is not symbol and len(x.shape) == len(symbol.shape)]:
+            sizes = zip(*[sample.sig.shape for sample in other.samples], strict=True)
+            found = _tried(program, operation, symbol, [dict(enumerate(sizes))])
+            if found is not None:
+                return found
+    return None
+
+
 def _fitted(program: Program, operation: Operation) -> list[Any] | None:
     """What a call gives whose unknown sizes are not all alike: one more than another, a multiple, or a size that another
     operand has. An axis of an input is tried after the other; None: nothing fits.
     """
     inputs, sizes = _inputs(program, operation)
     for symbol in inputs:
-        after = _depending(program, symbol)
-        if len(after) > REACH or not all(o.renewable for o in after):
-            continue
-        made = [symbol, *[s for o in after for s in o.makes]]
-        kept = [s.samples for s in made]
-        for axis in [axis for axis, n in enumerate(symbol.fixed or ()) if n == UNKNOWN and axis not in symbol.sizes]:
-            for each in _related([sample.sig.shape[axis] for sample in kept[0]], sizes):
-                symbol.sizes[axis] = each
-                symbol.samples = samples_of(symbol, program.pair)
-                with contextlib.suppress(*errors.TELLING):
-                    for o in after:
-                        _sample_anew(o)
-                    return examples(operation)
-            del symbol.sizes[axis]
-        for s, samples in zip(made, kept, strict=True):
-            s.samples = samples
+        tries = [
+            {axis: each}
+            for axis, n in enumerate(symbol.fixed or ())
+            if n == UNKNOWN and axis not in symbol.sizes
+            for each in _related([sample.sig.shape[axis] for sample in symbol.samples], sizes)
+        ]
+        found = _tried(program, operation, symbol, tries)
+        if found is not None:
+            return found
+    return None
+
+
+def _tried(program: Program, operation: Operation, symbol: Symbol, tries: list[dict[int, Any]]) -> list[Any] | None:
+    """What a call gives for the first of several sets of sizes of an input that it takes, and all that depends on it."""
+    after = _depending(program, symbol)
+    if len(after) > REACH or not all(o.renewable for o in after):
+        return None
+    made = [symbol, *[s for o in after for s in o.makes]]
+    kept, before = [s.samples for s in made], dict(symbol.sizes)
+    for sizes in tries:
+        symbol.sizes.update(sizes)
+        symbol.samples = samples_of(symbol, program.pair)
+        with contextlib.suppress(*errors.TELLING):
+            for o in after:
+                _sample_anew(o)
+            return examples(operation)
+        symbol.sizes.clear()
+        symbol.sizes.update(before)
+    for s, samples in zip(made, kept, strict=True):
+        s.samples = samples
     return None
 
 

@@ -20,8 +20,8 @@ from bireme.core.tensor.tensor import Tensor
 
 # What unknown sizes are taken for: images can be halved five times, sequences are no longer than most tables of positions.
 # Where a call refuses both, the next are tried; the last ones, which take long, after those that fit one input alone.
-SIZES = ((96, 192), (480, 960), (2, 4), (7, 14), (1, 2), (1920, 3840), (5040, 10080))
-LONG = 5  # from which pair on
+SIZES = ((96, 192), (480, 960), (2, 4), (7, 14), (1920, 3840), (5040, 10080))
+LONG = 4  # from which pair on
 FEW = 2  # and a size that is less than most: which dimension is the smaller one may depend on it
 
 
