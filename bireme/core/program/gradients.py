@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.program.building import Builder
-from bireme.core.program.program import Operation, Program
+from bireme.core.program.program import STARTED, Operation, Program
 from bireme.core.program.variable import Sample, Symbol, Variable, symbol_of
 from bireme.core.tensor import backward
 from bireme.core.tensor.parameter import Parameter
@@ -95,3 +95,4 @@ def call_at_start(startup: Program, call: Callable, type: str, params: tuple[Ten
     operation = Operation(call, type, params, {}, errors.position())
     operation.role = "update"
     startup._append(operation)
+    STARTED.update({param.name: param for param in params})

@@ -45,6 +45,7 @@ def samples_of(symbol: Symbol, pair: int) -> tuple[Sample, ...]:
 
 
 KNOWN: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # parameters and buffers of all programs, by name
+STARTED: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # those of them that startup programs give values
 
 
 class Operation:
