@@ -56,7 +56,7 @@ def rows(array, *lengths):
 # ---------------------------------------------------------------- as Paddle
 
 
-@pytest.mark.parametrize("name", ["static_training", "static_inference"])
+@pytest.mark.parametrize("name", ["static_training", "static_inference", "static_images"])
 def test_a_script_prints_what_it_prints_under_paddle(name, capsys):
     """The expected text is what PaddlePaddle 3.2.2 printed for the same file."""
     text = (ROOT / "examples" / f"{name}.py").read_text().replace("import paddle\n", "import bireme as paddle\n")

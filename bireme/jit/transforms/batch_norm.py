@@ -78,6 +78,7 @@ def _folded(operation: Operation, own: dict[str, Any], norm: dict[str, Any]) -> 
     changed = weight.numpy() * scale.reshape(shape)
     moved = shift if bias is None else bias.numpy() * scale + shift
     new = operation.copy()
+    new.sources = []
     given = dict(own)
     given["weight"] = _parameter(changed, weight, "folded")
     given["bias"] = _parameter(moved, weight if bias is None else bias, "folded_bias")
