@@ -33,7 +33,7 @@ PARTS = {
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi "
     "incubate.optimizer incubate.optimizer.functional incubate quantization quantization.observers quantization.quanters "
     "incubate.asp",
-    "Programs": "jit jit.drawing jit.transforms static static.nn onnx",
+    "Programs": "jit jit.drawing jit.transforms static static.nn onnx inference",
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
     "distributed.fleet.utils incubate.distributed.fleet",
     "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision audio audio.functional "
