@@ -171,3 +171,20 @@ def test_frozen_parameters_are_computed_with():
     before = made(*x)[1].numpy()
     net.offset.set_value(np.ones((4, 1, 1), "float32"))
     assert np.array_equal(made(*x)[1].numpy(), before)
+
+
+def test_kernels_are_packed():
+    bireme.seed(2)
+    net = Blocks()
+    net.eval()
+    spec = [InputSpec([None, 3, None, None], "float32", "x"), InputSpec([1], "float32", "flat")]
+    made = transform(net, ["freeze", "fold_batch_norm", "channels_last", "pack_weights"], spec)
+    told = [line for line in made.report if line.startswith("pack_weights")]
+    assert len(told) == 4
+    assert told[0].endswith("= conv2d of first is stored as [3, 3, 3, 4]")
+    given = bireme.randn([2, 3, 8, 12]), bireme.to_tensor([0.5])
+    for found, wanted in zip(made(*given), net(*given), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+    assert not [
+        line for line in transform(net, ["channels_last", "pack_weights"], spec).report if "pack_weights" in line
+    ]

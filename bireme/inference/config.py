@@ -7,7 +7,7 @@ since what they ask for would be missing in silence. `switches` has the second a
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from bireme.core.base import errors
 from bireme.inference import switches
@@ -109,16 +109,16 @@ class XpuConfig:
         (0, 0)
     """
 
-    def __init__(self) -> None:
-        self.device_id = 0
-        self.l3_size, self.l3_ptr, self.l3_autotune_size = 0, None, 0
-        self.context, self.stream, self.context_gm_size = None, None, -1
-        self.conv_autotune_level, self.conv_autotune_file, self.conv_autotune_file_writeback = 0, "", False
-        self.fc_autotune_level, self.fc_autotune_file, self.fc_autotune_file_writeback = 0, "", False
-        self.gemm_compute_precision, self.transformer_softmax_optimize_level = 1, 0
-        self.transformer_encoder_adaptive_seqlen = True
-        self.quant_post_static_gelu_out_threshold, self.quant_post_dynamic_activation_method = 10.0, 0
-        self.quant_post_dynamic_weight_precision, self.quant_post_dynamic_op_types = 1, []
+    device_id = 0
+    l3_size, l3_autotune_size, l3_ptr = 0, 0, None
+    context, stream, context_gm_size = None, None, -1
+    conv_autotune_level, conv_autotune_file, conv_autotune_file_writeback = 0, "", False
+    fc_autotune_level, fc_autotune_file, fc_autotune_file_writeback = 0, "", False
+    gemm_compute_precision, transformer_softmax_optimize_level = 1, 0
+    transformer_encoder_adaptive_seqlen = True
+    quant_post_static_gelu_out_threshold, quant_post_dynamic_activation_method = 10.0, 0
+    quant_post_dynamic_weight_precision = 1
+    quant_post_dynamic_op_types: ClassVar[list[str]] = []
 
 
 class Config:

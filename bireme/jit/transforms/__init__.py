@@ -16,6 +16,7 @@ from bireme.jit.transforms.constants import constant_folding
 from bireme.jit.transforms.dead_code import dead_code
 from bireme.jit.transforms.freezing import freeze
 from bireme.jit.transforms.mixed_precision import mixed_precision
+from bireme.jit.transforms.packing import pack_weights
 from bireme.jit.transforms.recomputation import recomputation
 
 __all__ = ["transform"]
@@ -27,12 +28,13 @@ TRANSFORMS: dict[str, Callable[..., list[str]]] = {
     "fold_batch_norm": fold_batch_norm,
     "freeze": freeze,
     "channels_last": channels_last,
+    "pack_weights": pack_weights,
     "mixed_precision": mixed_precision,
     "recomputation": recomputation,
 }
 FOR_INFERENCE = (
     *("freeze", "dead_code", "constant_folding", "common_subexpressions", "fold_batch_norm", "channels_last"),
-    *("constant_folding", "dead_code"),
+    *("constant_folding", "dead_code", "pack_weights"),
 )
 USUAL = ("dead_code", "constant_folding", "common_subexpressions", "fold_batch_norm")
 
@@ -48,7 +50,7 @@ def transform(
             ``"fold_batch_norm"`` (into the convolution or linear layer before it), ``"mixed_precision"`` (bfloat16, as
             under ``amp.auto_cast``), ``"recomputation"`` (of each layer, in the backward pass), ``"freeze"`` (parameters
             become constants), ``"channels_last"`` (of images, between convolutions: compiled programs on a CPU are faster
-            then). Default: the first four, which leave results as they are, but for rounding.
+            then), ``"pack_weights"`` (constant kernels as such programs read them). Default: the first four, which leave results as they are, but for rounding.
         input_spec: List of ``InputSpec``, as for ``jit.save``. Default: None.
 
     Returns:

@@ -81,6 +81,9 @@ def _folded(operation: Operation, own: dict[str, Any], norm: dict[str, Any]) -> 
     return rebuilt(operation, {"weight": _parameter(changed, weight, "folded"), "bias": moved_bias})
 
 
-def _parameter(array: np.ndarray, like: Tensor, suffix: str) -> Parameter:
-    made = Parameter(Tensor(array, like.dtype), name=f"{like.name}.{suffix}", trainable=not like.stop_gradient)
-    return made
+def _parameter(array: np.ndarray, like: Tensor, suffix: str) -> Tensor:
+    """A parameter in the place of another, or a constant in the place of one that is frozen."""
+    made = Tensor(array, like.dtype)
+    if not isinstance(like, Parameter):
+        return made
+    return Parameter(made, name=f"{like.name}.{suffix}", trainable=not like.stop_gradient)
