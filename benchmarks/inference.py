@@ -43,7 +43,7 @@ TOLERANCE = 1e-4  # of the largest magnitude of an output
 
 def given(name, shape, names):
     """The inputs of a model, the same for every peer."""
-    rng = np.random.RandomState(0)  # noqa: NPY002 - the stream that the reference results were made with
+    rng = np.random.RandomState(0)
     if name.startswith("LAC"):
         return [rng.randint(0, 20000, shape).astype("int64")]
     made = [rng.standard_normal(shape).astype("float32")]

@@ -50,7 +50,8 @@ def transform(
             ``"fold_batch_norm"`` (into the convolution or linear layer before it), ``"mixed_precision"`` (bfloat16, as
             under ``amp.auto_cast``), ``"recomputation"`` (of each layer, in the backward pass), ``"freeze"`` (parameters
             become constants), ``"channels_last"`` (of images, between convolutions: compiled programs on a CPU are faster
-            then), ``"pack_weights"`` (constant kernels as such programs read them). Default: the first four, which leave results as they are, but for rounding.
+            then), ``"pack_weights"`` (constant kernels as such programs read them). Default: the first four, which leave
+            results as they are, but for rounding.
         input_spec: List of ``InputSpec``, as for ``jit.save``. Default: None.
 
     Returns:

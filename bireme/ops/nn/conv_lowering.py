@@ -106,6 +106,16 @@ def _product(x, w, stride, pads, dilation, groups, last):
     return jnp.moveaxis(made.reshape(w.shape[0], batch, *out), 0, -1 if last else 1)
 
 
+def _product_last(x, w, stride, pads, dilation):
+    """The windows side by side times the kernel, all with the channels last."""
+    out = _count(x, w, stride, pads, dilation, True)
+    grown = _padded(x, pads, 1)
+    seen = [grown[:, *at] for at in taps(w.shape[2:], stride, dilation, out)]
+    rows = seen[0] if len(seen) == 1 else jnp.concatenate(seen, -1)
+    kernel = w.transpose(*range(2, w.ndim), 1, 0).reshape(-1, w.shape[0])
+    return (rows.reshape(-1, rows.shape[-1]) @ kernel).reshape(x.shape[0], *out, w.shape[0])
+
+
 def _pointwise(x, w, stride, pads, dilation, groups, last):
     """A window of one element without padding: a product in the layout of the others."""
     seen = move(x, last)[:, *[slice(None, None, s) for s in stride]]
@@ -190,7 +200,10 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
         or (of == "x" and count <= 256 <= w.shape[0])
         or (of == "w" and not _WIDE and channels >= 16)
     )
-    if max(w.shape[2:]) == 1 and not any(a or b for a, b in pads) and count > _FEW and groups == 1:
+    single = max(w.shape[2:]) == 1 and not any(a or b for a, b in pads)
+    if of == "out" and last and groups == 1 and (few or single):
+        return _product_last(x, w, stride, pads, dilation)
+    if single and count > _FEW and groups == 1:
         form = _pointwise
     else:
         form = _product if few else _operator
