@@ -33,6 +33,7 @@ SCRIPTS = {
     "loader": ("--images 32 --batch 16 --workers 1 --rounds 1 --peers bireme", r"Bireme +[\d,]+ "),
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
     "quantization": ("--what products --rounds 1 --tiny", r"\[1, 64\] by \[64, 64\] +[\d.]+ "),
+    "inference": ("--rounds 1 --seconds 0.01 --peers bireme --models /nowhere", r"a small network +[\d.]+ "),
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),

@@ -251,7 +251,14 @@ class _Writer:
         raise errors.failure(f"an argument that is a {type(x).__name__} cannot be saved with a program")
 
 
-def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
+Files = tuple[str, str]  # of a graph and of its weights
+
+
+def _files(path: str | Files) -> Files:
+    return (path + GRAPH, path + WEIGHTS) if isinstance(path, str) else path
+
+
+def write(path: str | Files, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
     """Write models to `path`.json, their tensors to `path`.safetensors; both or, where it fails, neither is new."""
     writer = _Writer()
     made = {name: writer.model(model) for name, model in functions.items()}
@@ -261,7 +268,7 @@ def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None =
     graph |= extra or {}
     text = _text(graph).encode("utf-8", "surrogatepass")
     arrays = {name: host_of(t) for name, t in writer.tensors.items()}
-    with replacing_all(path + WEIGHTS, path + GRAPH) as (weights, file):
+    with replacing_all(*_files(path)[::-1]) as (weights, file):
         safetensors.write(weights, arrays, {DIGEST: hashlib.sha256(text).hexdigest()})
         file.write(text)
 
@@ -498,7 +505,7 @@ def is_ours(path: str) -> bool:
         return False
 
 
-def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
+def read(path: str | Files, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
     """Models by name, the tensors that they read, and the whole graph."""
     try:
         graph, arrays, together = _both(path)
@@ -518,12 +525,13 @@ def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[s
         raise errors.bad(where, "a program that jit.save wrote", described=told, kind=FileFormatError) from None
 
 
-def _both(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:
+def _both(path: str | Files) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:
     """The graph, the weights, and whether they are of one save: they may be replaced between reading one and the other."""
+    program, weights = _files(path)
     for last in (*[False] * TRIES, True):  # the last one: they do not belong together
-        text = _bytes(path + GRAPH)
+        text = _bytes(program)
         graph = _graph(text)
-        arrays, digest = _arrays(path + WEIGHTS)
+        arrays, digest = _arrays(weights)
         if digest is None or digest == hashlib.sha256(text).hexdigest():
             break
         if not last:

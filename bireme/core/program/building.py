@@ -21,7 +21,7 @@ from bireme.core.graph import segment
 from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.program.program import LONG, SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
-from bireme.core.record.capture import capture
+from bireme.core.record.capture import capture, needs_value
 from bireme.core.tensor import tape
 from bireme.core.tensor.grad_mode import GradMode
 from bireme.core.tensor.grad_mode import state as grad_state
@@ -420,7 +420,7 @@ def _without_values(operation: Operation, which: int) -> Any:
         try:
             made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except RuntimeError as e:
-            if "graph being captured" in str(e):
+            if needs_value(e):
                 raise _Unreadable from None
             raise
         return mapped(_sampled, made)
