@@ -12,7 +12,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.declare import precision
-from bireme.core.program.building import suspended, together
+from bireme.core.program.building import together
 from bireme.core.program.program import Operation, Program, leaves
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.grad_mode import no_grad
@@ -108,8 +108,11 @@ class Step:
 
 def run(plan: Plan, env: dict[Symbol, Any], find: Find) -> dict[Symbol, Any]:
     """Make the calls of a plan, given its inputs; `find` says what a parameter or buffer is in this run."""
-    with suspended(), contextlib.nullcontext() if plan.needs_grad else no_grad():
+    if plan.needs_grad:
         make(plan.steps, env, find)
+    else:
+        with no_grad():
+            make(plan.steps, env, find)
     return env
 
 
