@@ -5,8 +5,9 @@ import pytest
 
 import bireme
 from bireme import jit, nn
-from bireme.jit.transforms import transform
+from bireme.jit.transforms import TRANSFORMS, USUAL, transform
 from bireme.static import InputSpec
+from tools import exports_table
 
 
 def images(layer=None):
@@ -117,3 +118,30 @@ def test_recomputation():
 def test_unknown_name():
     with pytest.raises(ValueError, match=r"transform\(transforms\): expected some of dead_code, .*, got 'faster'"):
         transform(nn.Linear(2, 2), ["faster"], [InputSpec([2])])
+
+
+SAMPLE = ("LeNet", "shufflenet_v2_x0_25", "lstm", "seq2seq_beam")
+TOLERANCE = {"mixed_precision": 0.2, "fold_batch_norm": 1e-5}  # relative to the largest value; others change nothing
+
+
+@pytest.mark.parametrize("name", exports_table.networks())
+def test_networks_compute_the_same_after_each_transform(name, full):
+    if not full and name not in SAMPLE:
+        pytest.skip("one of the networks that make test-all transforms")
+    bireme.seed(0)
+    network = exports_table.networks()[name]()
+    network.layer.eval()
+    rng = np.random.default_rng(1)
+    for key, buffer in network.layer.named_buffers():  # statistics that do something
+        if key.endswith(("_mean", "_variance")):
+            buffer.set_value(rng.uniform(0.5, 1.5, buffer.shape).astype("float32"))
+    given = exports_table._tensors(network.inputs[-1])
+    with bireme.no_grad():
+        wanted = network.layer(*given)
+        count = len(transform(network.layer, [], network.specs).program().ops)
+        for each in TRANSFORMS:
+            made = transform(network.layer, [each], network.specs)
+            assert exports_table.difference(made(*given), wanted) <= TOLERANCE.get(each, 0.0), each
+            assert all(line.startswith(f"{each}: ") for line in made.report)
+            if each in USUAL:  # each line is an operation that is gone
+                assert len(made.program().ops) == count - len(made.report), each

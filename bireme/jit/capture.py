@@ -82,9 +82,9 @@ def _told_of_source(fn: Any) -> Iterator[None]:
         yield
     except errors.TELLING as e:
         for frame, _ in traceback.walk_tb(e.__traceback__):
-            code = frame.f_code
-            if code.co_flags & inspect.CO_GENERATOR and conversion.belongs_to_user(frame.f_globals.get("__name__")):
-                e.add_note(f"  {code.co_qualname} is a generator, so its statements are not captured")
+            own = conversion.belongs_to_user(frame.f_globals.get("__name__"))
+            if own and frame.f_code.co_flags & inspect.CO_GENERATOR:
+                e.add_note(f"  {frame.f_code.co_qualname} is a generator, so its statements are not captured")
         plain = getattr(fn.forward if isinstance(fn, Layer) else fn, "__func__", fn)
         code = getattr(plain, "__code__", None)
         if code is not None and conversion.node_of(code) is None and not (plain.__module__ or "").startswith("bireme"):
