@@ -446,7 +446,7 @@ class Rewriter(ast.NodeTransformer):
         if node.handlers:
             node = copy.copy(node)
             kinds = [name("BaseException") if h.type is None else copy.deepcopy(h.type) for h in node.handlers]
-            told = ast.withitem(helper("catching", *[self.visit(kind) for kind in kinds]), None)
+            told = ast.withitem(helper("catching", *[delayed(self.visit(kind)) for kind in kinds]), None)
             node.body = [at(ast.With([told], node.body), node)]
         return self.generic_visit(node)
 

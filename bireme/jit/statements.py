@@ -191,20 +191,24 @@ class catching:
     the code cannot be captured, or not for the sizes that it is tried with. It is told once the capture has ended.
     """
 
-    def __init__(self, *kinds: Any):
-        self.kinds = tuple([kind for each in kinds for kind in (each if isinstance(each, tuple) else (each,))])
+    def __init__(self, *kinds: Callable[[], Any]):
+        self._kinds = kinds  # asked for where something is raised only, as Python does
+
+    def catches(self, kind: type) -> bool:
+        """Whether a handler is for exceptions of a kind."""
+        return any(issubclass(kind, each()) for each in self._kinds)
 
     def __enter__(self) -> None:
         builder = current()
         if builder is not None:
-            builder.caught.append(self.kinds)
+            builder.caught.append(self)
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         builder = current()
         if builder is None:
             return
         builder.caught.pop()
-        if kind is not None and getattr(error, "_told", False) and issubclass(kind, self.kinds):
+        if kind is not None and getattr(error, "_told", False) and self.catches(kind):
             builder.refused = builder.refused or error
 
 
@@ -214,7 +218,7 @@ def raise_if(test: Any, error: Callable[[], Any]) -> None:
         made = error()
         kind = made if isinstance(made, type) else type(made)
         told = "" if made is kind else str(made)
-        if any(issubclass(kind, kinds) for kinds in _builder().caught):
+        if any(each.catches(kind) for each in _builder().caught):
             raise errors.failure(
                 f"{kind.__name__}, raised where a tensor says so, is caught by an except: a graph cannot do that",
                 hint="write what the except does into the branch",

@@ -44,7 +44,7 @@ class Builder:
         self.scope = ""  # of the layer that is being called
         self.paths: dict[int, str] = {}  # of layers, by their ids
         self.forward_of: Callable[[Any], Callable] | None = None  # what a layer calls in the place of its `forward`
-        self.caught: list[tuple[type, ...]] = []  # by the try statements of captured code that are being run
+        self.caught: list[Any] = []  # what says which exceptions the try statements that are being captured catch
         self.refused: Exception | None = None  # an error that captured code has caught though no graph can do that
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
