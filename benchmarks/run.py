@@ -28,6 +28,7 @@ BENCHMARKS = (
     "lengths",
     "micro",
     "training",
+    "programs",
     "curves",
     "jobs",
     "loader",
