@@ -34,6 +34,7 @@ BENCHMARKS = (
     "recompute",
     "quantization",
     "sparse",
+    "graph_networks",
 )
 
 
