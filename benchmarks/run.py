@@ -36,6 +36,7 @@ BENCHMARKS = (
     "quantization",
     "sparse",
     "inference",
+    "graph_networks",
 )
 
 
