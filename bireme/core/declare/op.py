@@ -134,7 +134,10 @@ class Op:
         )
         self._all_given = (1,) * len(self.operand_names)
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
-        self.bilinear = bool(options.get("bilinear"))
+        self.bilinear, self.linear = bool(options.get("bilinear")), bool(options.get("linear"))
+        # bilinear in two operands, also where `bilinear` is not said for what Paddle makes of their second derivative
+        self.is_product = self.bilinear or self.scales == (0, 1)
+        self.by_operators = False
         self.constants = tuple([self.operand_names.index(n) for n in options.get("constants", "").split()])
         self.carries = bool(options.get("carries"))
         self.each: tuple[str, ...] | None = options.get("each")
@@ -143,16 +146,25 @@ class Op:
 
     # ------------------------------------------------------------ rules
 
-    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False, on: str | None = None) -> Any:
-        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for."""
+    def grad(
+        self,
+        rule: Callable | None = None,
+        *,
+        numpy: bool | Callable = False,
+        on: str | None = None,
+        operators: bool = False,
+    ) -> Any:
+        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for;
+        `operators` says that it can be recorded as operators where it will be differentiated, see `higher_order`.
+        """
         if rule is None:
-            return functools.partial(self.grad, numpy=numpy, on=on)
+            return functools.partial(self.grad, numpy=numpy, on=on, operators=operators)
         names = tuple(inspect.signature(rule).parameters)
         if on is not None:
             assert set(names) == set(self.grad_names), f"{self.name}.grad on {on} reads other operands than the rule"
             self.grad_lowerings[on] = rule
             return rule
-        self.grad_rule, self.grad_names = rule, names
+        self.grad_rule, self.grad_names, self.by_operators = rule, names, operators
         known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs"}
         assert known.issuperset(self.grad_names), f"{self.name}.grad reads {set(self.grad_names) - known}"
         self.grad_numpy = on_numpy(rule) if numpy is True else numpy or None
@@ -464,8 +476,8 @@ class Op:
 _OPTIONS = frozenset((
     "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg",
     "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view",
-    "passes", "scales", "bilinear", "carries", "of_the_past", "selects", "constants", "differentiable", "numpy", "by_numpy",
-    "plain", "amp", "each", "hands",
+    "passes", "scales", "linear", "bilinear", "carries", "of_the_past", "selects", "constants", "differentiable", "numpy",
+    "by_numpy", "plain", "amp", "each", "hands",
 ))  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from bireme.core.graph import segment
 from bireme.core.graph.graph import Node, Value, scalar_sig
 from bireme.core.record import flush
 from bireme.core.tensor.grad_mode import state
+from bireme.core.tensor.higher_order import by_operators, of_gradient
 from bireme.core.tensor.tensor import Tensor, read, wrap
 
 _order = itertools.count(1)
@@ -73,9 +74,14 @@ class Edge(_Seldom):
                 rest.append(i)
         if not rest:
             return found
+        made = of_gradient(self, gs, rest, create_graph, apply)
+        if made is not None:
+            return found + list(zip(rest, made))
         grad = bound.grad_bound(tuple(g is not None for g in gs), tuple(rest), self.sigs, self.out_sigs)
-        operands = [g for g in gs if g is not None]
-        return found + list(zip(rest, apply(grad, operands + self._saved_for(grad, create_graph))))
+        operands = [g for g in gs if g is not None] + self._saved_for(grad, create_graph)
+        if create_graph and bound.op.by_operators:
+            made = by_operators(grad, operands, apply)
+        return found + list(zip(rest, apply(grad, operands) if made is None else made))
 
     def push(self, vs: list) -> list[Tensor | None]:
         """Tangents of the outputs, given those of the operands that move.
@@ -109,6 +115,10 @@ class Edge(_Seldom):
         if not scales or len(grad.needs) != 1 or grad.needs[0] not in scales:
             return False
         return all(s.__class__ is tuple for i, s in enumerate(self.saved) if i != grad.needs[0])
+
+    def restore(self, i: int, create_graph: bool, unread: bool = False) -> Any:
+        """A saved operand as it was, see `_restore`."""
+        return self._restore(self.saved[i], self.inputs[i], create_graph, unread)
 
     def _restore(self, saved: Any, source: Any, create_graph: bool, unread: bool = False) -> Any:
         """A saved value as an operand of the gradient node, with its place on the tape if that is wanted."""

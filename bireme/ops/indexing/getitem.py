@@ -62,7 +62,7 @@ def slices(starts, spec):
     return tuple(found)
 
 
-@op(internal=True, view=True, numpy=lambda x, starts, spec: x[slices(starts, spec)].reshape(kept(spec)))
+@op(internal=True, view=True, linear=True, numpy=lambda x, starts, spec: x[slices(starts, spec)].reshape(kept(spec)))
 def slice_view(x: Tensor, starts: list[Tensor], spec: Attr) -> Tensor:
     """Part of a tensor by a basic index; use `x[...]`.
 
