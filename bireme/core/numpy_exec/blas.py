@@ -44,7 +44,7 @@ class _OneThread:
     """
 
     def __init__(self) -> None:
-        self.limit: Any = None
+        self.limited: list[tuple[Any, int]] = []  # libraries that had more, and how many
         self.forked()
 
     def forked(self) -> None:
@@ -54,14 +54,19 @@ class _OneThread:
         with self.lock:
             if not self.inside:
                 cores()  # asked before the limit is there
-                self.limit = _controller().limit(limits=1)
+                # not by `limit`, which asks everything about each library first: 20 us for every run of a small graph
+                libraries = _controller().lib_controllers
+                self.limited = [(library, n) for library in libraries if (n := library.num_threads) not in (None, 1)]
+                for library, _ in self.limited:
+                    library.set_num_threads(1)
             self.inside += 1
 
     def __exit__(self, *exc: Any) -> None:
         with self.lock:
             self.inside -= 1
             if not self.inside:
-                self.limit.restore_original_limits()
+                for library, n in self.limited:
+                    library.set_num_threads(n)
 
 
 one_thread = _OneThread()
