@@ -20,9 +20,7 @@ Record = Callable[[Any, list], list]  # `tape.apply`
 
 def of_gradient(edge: Any, gs: list, needs: list[int], create_graph: bool, record: Record) -> list | None:
     """Gradients of a gradient node's operands in `needs`, by its base operator; None where that is not what it takes."""
-    grad = edge.bound
-    if not isinstance(grad, GradBound) or isinstance(grad.base, GradBound):
-        return None
+    grad: GradBound = edge.bound
     op = grad.base.op
     if not (op.linear or op.is_product) or any(grad.sigs[i].dtype.kind not in "fc" for i in grad.needs):
         return None
