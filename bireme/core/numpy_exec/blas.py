@@ -28,7 +28,8 @@ class _OfBlas(threadpoolctl.ThreadpoolController):
     """Looks at libraries of BLAS alone: to find out what each of a hundred others is takes 20 ms."""
 
     def _make_controller_from_path(self, filepath: str) -> None:
-        if any(name in os.path.basename(filepath).lower() for name in ("blas", "blis", "mkl", "armpl")):
+        file = os.path.basename(filepath).lower()
+        if "blas" in file or "blis" in file or "mkl" in file or "armpl" in file:
             super()._make_controller_from_path(filepath)
 
 
