@@ -103,7 +103,7 @@ class Op:
         self.shares_cores = True
         self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
-        self.looks_at_values = False
+        self.looks_at_values = self.looks_at_sizes = False
         # given one of these, `prepare` may change numbers; None: it always may
         self.changes_numbers: tuple[str, ...] | None = ()
         self.put_rule: Callable | None = None
@@ -190,17 +190,25 @@ class Op:
         return rule
 
     def prepare(
-        self, rule: Callable | None = None, *, values: bool = False, keeps_numbers_unless: str | None = None
+        self,
+        rule: Callable | None = None,
+        *,
+        values: bool = False,
+        sizes: bool = True,
+        keeps_numbers_unless: str | None = None,
     ) -> Any:
         """Declare how a call's arguments are completed before anything is recorded: a dict in, the same dict changed.
 
-        `values=True` says that the rule looks at the numbers in tensors: then no call is remembered. Nor is one with a
+        `values=True` says that the rule looks at the numbers in tensors: then no call is remembered. `sizes=False` says
+        that it does not look at sizes either: what a call came to is then remembered for all of them. Nor is one with a
         Python number for an operand, which the rule may change, but for `keeps_numbers_unless`, which names the
         arguments without which it never does.
         """
         if rule is None:
-            return functools.partial(self.prepare, values=values, keeps_numbers_unless=keeps_numbers_unless)
-        self.prepare_rule, self.looks_at_values = rule, values
+            return functools.partial(
+                self.prepare, values=values, sizes=sizes, keeps_numbers_unless=keeps_numbers_unless
+            )
+        self.prepare_rule, self.looks_at_values, self.looks_at_sizes = rule, values, sizes
         self.changes_numbers = None if keeps_numbers_unless is None else tuple(keeps_numbers_unless.split())
         return rule
 

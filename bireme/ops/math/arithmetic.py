@@ -120,7 +120,7 @@ def _scaled(arguments):
         arguments["y"] = arguments["y"] * alpha
 
 
-add.prepare(_scaled, keeps_numbers_unless="alpha")
+add.prepare(_scaled, sizes=False, keeps_numbers_unless="alpha")
 add.infer(elementwise("add"))
 
 
