@@ -34,6 +34,7 @@ SCRIPTS = {
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
     "quantization": ("--what products --rounds 1 --tiny", r"\[1, 64\] by \[64, 64\] +[\d.]+ "),
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),
+    "detection": ("--boxes 50 --rounds 1 --repeats 1 --peers bireme --only nms roi_align", r"roi_align +[\d.]+ "),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),
     "first_minute": ("--tiny --peers bireme --only llama --filled", r"llama +bireme, second process +[\d.]+ "),
