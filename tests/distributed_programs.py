@@ -315,6 +315,7 @@ def losses(steps, path):
             found[name].append(total.item())
     if size == 2:
         gradients(me)
+        statistics(me)
     if me == 0:
         with open(path, "w") as file:
             json.dump(found, file)
@@ -348,6 +349,28 @@ def gradients(me):
     assert held.item() == 3.5  # the mean of 3 and 4
     with bireme.no_grad():
         model(tensor([[1.0]]), 0)
+
+
+def statistics(me):
+    """SyncBatchNorm on parts of a batch is BatchNorm2D on the batch."""
+    rng = np.random.default_rng(3)
+    whole, weights = (rng.standard_normal((5, 3, 2, 2)).astype("float32") + mean for mean in (5, 0))
+    part = slice(0, 2) if me == 0 else slice(2, 5)
+    found = []
+    for layer, rows in ((nn.BatchNorm2D(3), slice(None)), (nn.SyncBatchNorm(3), part)):
+        x = bireme.to_tensor(whole[rows], stop_gradient=False)
+        y = layer(x)
+        (y * bireme.to_tensor(weights[rows]) * y).sum().backward()
+        if rows == part:
+            for p in layer.parameters():
+                if p.grad is not None:
+                    dist.all_reduce(p.grad)
+        mine = [y, x.grad] if rows == part else [y[part], x.grad[part]]
+        found.append([*mine, layer.weight.grad, layer.bias.grad, layer._mean, layer._variance])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-4)
+    layer.eval()
+    assert layer(x).shape == [part.stop - part.start, 3, 2, 2]
 
 
 # ------------------------------------------------------------ a program for the launcher

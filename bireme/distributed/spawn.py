@@ -152,7 +152,7 @@ def spawn(
     endpoints = [f"127.0.0.1:{port}" for port in world.free_ports(count)]
     more = context.serve() if count > 1 else {}
     for rank, queue in enumerate(context.error_queues):
-        place = world.environment(rank, endpoints, rank, count, **more)
+        place = world.environment(rank, endpoints, rank, count, 1, **more)
         process = start.Process(target=_run, args=(func, tuple(args), queue, place), daemon=daemon)
         process.start()
         context.processes.append(process)

@@ -254,8 +254,9 @@ def _body(kind: str, x: Any, size: int, root: int) -> Any:
 def reduced(rows: Sequence[np.ndarray], op: str) -> np.ndarray:
     """The reduction of arrays in the order of ranks, in their own dtype."""
     total = np.array(rows[0])
-    for row in rows[1:]:
-        total = np.asarray(REDUCE[op](total, row)).astype(total.dtype, copy=False)
+    with np.errstate(all="ignore"):  # as in a program, an overflow is infinite and no warning
+        for row in rows[1:]:
+            total = np.asarray(REDUCE[op](total, row)).astype(total.dtype, copy=False)
     return _averaged(total, op, len(rows)).astype(total.dtype, copy=False)
 
 

@@ -113,7 +113,7 @@ class Connection(Service):
         self.join()
         self.tell(f"host/{rank}", socket.gethostname())
         gloo = _jax.make_gloo_tcp_collectives(distributed_client=self.client, hostname=host)
-        backend = xla_client.make_cpu_client(
+        backend: Any = xla_client.make_cpu_client(
             distributed_client=self.client, node_id=rank, num_nodes=size, collectives=gloo, num_devices=1
         )
         self.devices = sorted(backend.devices(), key=lambda device: device.process_index)
