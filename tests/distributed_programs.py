@@ -265,6 +265,22 @@ def _receive(me, x):
     dist.recv(x, 1 - me)
 
 
+def by_hand(rank, address):
+    """Without a launcher the first process runs the service, and is the last to go."""
+    os.environ.update(PADDLE_TRAINER_ID=str(rank), PADDLE_TRAINERS_NUM="2", PADDLE_MASTER=address)
+    dist.init_parallel_env()
+    x = tensor([1 + rank])
+    dist.all_reduce(x)
+    assert x.tolist() == [3]
+    if rank == 1:
+        while 0 not in connection.current().told("ended/"):
+            pass
+        assert connection.current().hosts == {0: _host(), 1: _host()}  # and the service is still there
+        assert set(connection.current().told("host/")) == {0, 1}
+    connection.close()
+    assert rank == 1 or connection.current()._left.is_set()
+
+
 # ------------------------------------------------------------ training
 
 

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import distributed_programs as programs
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from bireme import distributed as dist
 from bireme.core.processes import connection
+from bireme.distributed import world
 from bireme.distributed.launch import job, main
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -82,6 +84,17 @@ def test_who_waits_in_vain_says_for_whom(start, tmp_path, how, lines):
         assert any(all(word in text for word in words) for text in told.splitlines()), (line, told)
 
 
+def test_processes_that_were_started_by_other_means(start):
+    context = multiprocessing.get_context("forkserver")
+    address = f"127.0.0.1:{world.free_ports(1)[0]}"
+    processes = [context.Process(target=programs.by_hand, args=(rank, address)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
 def test_deadlocks():
     """A process waits forever if one of those it waits for does so in another call."""
     calls = {0: ["a", "", [0, 1]], 1: ["b", "", [1, 2]], 2: ["c", "", [0, 2]]}
@@ -138,6 +151,34 @@ def test_exit_codes_and_restarts(handlers, monkeypatch, tmp_path, capfd, text, r
     if "in vain" in text:
         last = f"rank 1 on {HOST} has failed: exit code 1; the last lines of {tmp_path}/workerlog.1:\n  in vain\n"
         assert f"launch: {last}" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"), [("print(rank)", [0, 0]), ("sys.exit(7) if rank == 2 else time.sleep(60)", [1, 7])]
+)
+def test_two_machines(handlers, monkeypatch, tmp_path, text, codes):
+    """Two launchers, with one and with two processes: their ranks follow each other, and the failure of one ends both."""
+    monkeypatch.setattr(job, "GRACE", 0.2)
+    master = f"127.0.0.1:{world.free_ports(1)[0]}"
+
+    def launcher(node):
+        nodes = job.Nodes(master, node, 2)
+        return job.run(
+            command(f"print(os.environ['PADDLE_TRAINER_ENDPOINTS']); {text}"),
+            node + 1,
+            nodes,
+            str(tmp_path / str(node)),
+            0,
+            False,
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(launcher, range(2))) == codes
+    if codes == [0, 0]:
+        logs = [tmp_path / "0" / "workerlog.0", *[tmp_path / "1" / f"workerlog.{i}" for i in range(2)]]
+        found = [log.read_text().split() for log in logs]
+        assert [ranks for _, ranks in found] == ["0", "1", "2"]
+        assert len({places for places, _ in found}) == 1 and len(found[0][0].split(",")) == 3
 
 
 def test_the_command_line_of_the_launcher(capfd):

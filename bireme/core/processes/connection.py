@@ -25,6 +25,7 @@ PATIENCE = 2.0  # seconds in a call after which a process says where it waits
 LOOK = 1.0  # seconds between two looks at where the others wait
 CERTAIN = 3  # looks in a row that have to show the same before a process is ended
 CONNECTED = "BIREME_CONNECTED"  # a file that tells who started the processes that they have all connected
+LINGER = 300.0  # seconds that the process which runs the service waits at its end for the others
 GRACE = 5.0  # seconds to find out who was lost, and for gloo to report it
 
 
@@ -137,14 +138,15 @@ class Connection(Service):
         try:
             self.ended(self.rank, how, not isinstance(error, errors.ProcessLostError))
             if self._served is not None:
-                self._wait_for_all()
+                self._wait_for_all(LINGER if error is None else GRACE)
             self.leave()
         except jax.errors.JaxRuntimeError:  # the service has gone before
             return
 
-    def _wait_for_all(self) -> None:
+    def _wait_for_all(self, seconds: float) -> None:
         """The others lose the service with the process that runs it, so it is the last to go."""
-        while set(self.client.get_live_nodes(list(range(self.size)))) - set(self.told("ended/")):
+        until = time.monotonic() + seconds
+        while len(self.told("ended/")) < self.size and time.monotonic() < until:
             time.sleep(0.05)
 
     # ------------------------------------------------------------ waiting for others
