@@ -26,6 +26,7 @@ LOOK = 1.0  # seconds between two looks at where the others wait
 CERTAIN = 3  # looks in a row that have to show the same before a process is ended
 CONNECTED = "BIREME_CONNECTED"  # a file that tells who started the processes that they have all connected
 LINGER = 300.0  # seconds that the process which runs the service waits at its end for the others
+SETTLE = 0.5  # seconds that it takes to leave, at most
 GRACE = 5.0  # seconds to find out who was lost, and for gloo to report it
 
 
@@ -88,6 +89,13 @@ class Service:
         """Tell the others that a process has ended, and whether by itself or because of another one."""
         self.tell(f"ended/{rank}", [how, cause])
 
+    def outlast(self, count: int, seconds: float) -> None:
+        """Wait until this many have told that they end: losing the service would abort them."""
+        until = time.monotonic() + seconds
+        while len(self.told("ended/")) < count and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(SETTLE)  # between what they tell and their leaving there is no more to hear
+
     def leave(self) -> None:
         self.client.shutdown()
 
@@ -138,16 +146,10 @@ class Connection(Service):
         try:
             self.ended(self.rank, how, not isinstance(error, errors.ProcessLostError))
             if self._served is not None:
-                self._wait_for_all(LINGER if error is None else GRACE)
+                self.outlast(self.size, LINGER if error is None else GRACE)
             self.leave()
         except jax.errors.JaxRuntimeError:  # the service has gone before
             return
-
-    def _wait_for_all(self, seconds: float) -> None:
-        """The others lose the service with the process that runs it, so it is the last to go."""
-        until = time.monotonic() + seconds
-        while len(self.told("ended/")) < self.size and time.monotonic() < until:
-            time.sleep(0.05)
 
     # ------------------------------------------------------------ waiting for others
 

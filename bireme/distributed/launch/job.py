@@ -62,7 +62,9 @@ class Nodes:
     def finish(self) -> None:
         """Leave the others; the one that all others ask goes last."""
         if self._service is not None:
-            self._service.meet("finish", 60.0)
+            self._service.ended(self.node, "ended")
+            if self._served is not None:
+                self._service.outlast(self.count, 60.0)
             self._service.leave()
 
 
