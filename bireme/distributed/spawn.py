@@ -154,8 +154,8 @@ def spawn(
     for rank, queue in enumerate(context.error_queues):
         place = world.environment(rank, endpoints, rank, count, 1, **more)
         process = start.Process(target=_run, args=(func, tuple(args), queue, place), daemon=daemon)
-        process.context = context  # the service that it needs lives as long as itself, also if nobody joins it
         process.start()
+        process.context = context  # the service that it needs lives as long as itself, also if nobody joins it
         context.processes.append(process)
     if join:
         context.join()
