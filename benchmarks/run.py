@@ -31,6 +31,7 @@ BENCHMARKS = (
     "curves",
     "jobs",
     "loader",
+    "processes",
     "recompute",
     "quantization",
     "sparse",
