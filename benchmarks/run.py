@@ -32,6 +32,7 @@ BENCHMARKS = (
     "curves",
     "jobs",
     "loader",
+    "processes",
     "recompute",
     "quantization",
     "sparse",

@@ -15,6 +15,7 @@ CORE = (
     "graph",
     "numpy_exec",
     "xla_exec",
+    "processes",
     "run",
     "record",
     "tensor",
