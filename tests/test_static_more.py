@@ -57,7 +57,7 @@ def rows(array, *lengths):
 # ---------------------------------------------------------------- as Paddle
 
 
-@pytest.mark.parametrize("name", ["static_training", "static_inference", "static_export"])
+@pytest.mark.parametrize("name", ["static_training", "static_inference", "static_images", "static_export"])
 def test_a_script_prints_what_it_prints_under_paddle(name, capsys, tmp_path):
     """The expected text is what PaddlePaddle 3.2.2 printed for the same file."""
     text = (ROOT / "examples" / f"{name}.py").read_text().replace("import paddle\n", "import bireme as paddle\n")

@@ -252,7 +252,14 @@ class _Writer:
         raise errors.failure(f"an argument that is a {type(x).__name__} cannot be saved with a program")
 
 
-def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
+Files = tuple[str, str]  # of a graph and of its weights
+
+
+def _files(path: str | Files) -> Files:
+    return (path + GRAPH, path + WEIGHTS) if isinstance(path, str) else path
+
+
+def write(path: str | Files, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
     """Write models to `path`.json, their tensors to `path`.safetensors. A reader finds both old or both new at any time."""
     writer = _Writer()
     made = {name: writer.model(model) for name, model in functions.items()}
@@ -263,7 +270,8 @@ def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None =
     text = _text(graph).encode("utf-8", "surrogatepass")
     arrays = {name: host_of(t) for name, t in writer.tensors.items()}
     digest = hashlib.sha256(text).hexdigest()
-    with replacing_pair(path + WEIGHTS, path + GRAPH, digest) as (weights, file):
+    program, tensors = _files(path)
+    with replacing_pair(tensors, program, digest) as (weights, file):
         safetensors.write(weights, arrays, {DIGEST: digest})
         file.write(text)
 
@@ -500,7 +508,7 @@ def is_ours(path: str) -> bool:
         return False
 
 
-def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
+def read(path: str | Files, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
     """Models by name, the tensors that they read, and the whole graph."""
     try:
         graph, arrays, together = _both(path)
@@ -520,16 +528,17 @@ def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[s
         raise errors.bad(where, "a program that jit.save wrote", described=told, kind=FileFormatError) from None
 
 
-def _both(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:
+def _both(path: str | Files) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:
     """The graph, the weights, and whether they are of one save: they may be replaced between reading one and the other."""
+    program, weights = _files(path)
     for last in (*[False] * TRIES, True):  # the last one: they do not belong together
-        text = _bytes(path + GRAPH)
+        text = _bytes(program)
         graph, wanted = _graph(text), hashlib.sha256(text).hexdigest()
-        arrays, digest = _arrays(path + WEIGHTS)
+        arrays, digest = _arrays(weights)
         if digest in (None, wanted):
             return graph, arrays, True
         with contextlib.suppress(FileNotFoundError):  # in the midst of a save, or one that was killed
-            return graph, _arrays(waiting(path + WEIGHTS, wanted))[0], True
+            return graph, _arrays(waiting(weights, wanted))[0], True
         if not last:
             time.sleep(0.001)
     return graph, arrays, False
