@@ -10,6 +10,7 @@ import pytest
 
 import bireme
 from bireme import nn, static
+from bireme.core.numpy_exec.interpreter import INTERPRETER
 from bireme.core.tensor.tensor import Tensor
 from tests.table import test_layer_table, test_table
 
@@ -179,6 +180,56 @@ def test_the_same_sizes_are_never_compiled_again(built):
         for _ in range(3):
             exe.run(main, {"x": x, "label": label}, [loss])
             rate.step()
+
+
+class Counting:
+    """The interpreter, which notes how many values each program returns."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.returned = []
+
+    def prepare(self, graph, live, donate, device):
+        self.returned.append(len(live))
+        return INTERPRETER.prepare(graph, live, (), device)
+
+
+def test_a_training_step_returns_what_dynamic_code_returns():
+    """Nothing that the gradients were made from is kept: a compiled program would return it, and be another one."""
+    ((x, label),) = batches(6)
+    counting = bireme.device.register_executor(Counting())
+
+    def trained(step, n=4):
+        bireme.debug.flush()
+        repeated = bireme.debug.stats()["repeated_backwards"]
+        losses = [step() for _ in range(n)]
+        return losses, counting.returned[-1], bireme.debug.stats()["repeated_backwards"] - repeated >= n - 1
+
+    with bireme.debug.use_executor("counting"):
+        bireme.seed(3)
+        net = network()
+        opt = bireme.optimizer.Adam(0.1, parameters=net.parameters())
+
+        def step():
+            loss = nn.functional.cross_entropy(net(bireme.to_tensor(x)), bireme.to_tensor(label))
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+            return loss.item()
+
+        wanted = trained(step)
+        bireme.enable_static()
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            given = static.data("x", [None, 4]), static.data("label", [None, 1], "int64")
+            loss = nn.functional.cross_entropy(network()(given[0]), given[1])
+            bireme.optimizer.Adam(0.1).minimize(loss)
+        exe = static.Executor()
+        bireme.seed(3)
+        exe.run(startup)
+        found = trained(lambda: exe.run(main, {"x": x, "label": label}, [loss])[0].item())
+    assert found == wanted
 
 
 def test_a_fetch_runs_only_what_it_needs(built):

@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn import functional
+from bireme.nn import functional, process_statistics
 from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
@@ -229,9 +229,9 @@ class BatchNorm3D(_BatchNormBase):
 
 
 class SyncBatchNorm(_BatchNormBase):
-    """Batch normalization over the batches of all devices, for inputs with any number of axes.
+    """Batch normalization over the batches of all processes that train together, for inputs with any number of axes.
 
-    Bireme runs on one device, where this is the same as ``BatchNorm2D``.
+    In one process this is the same as ``BatchNorm2D``; so it is in evaluation.
 
     Args:
         num_features: Number of channels.
@@ -279,7 +279,18 @@ class SyncBatchNorm(_BatchNormBase):
         Returns:
             Tensor of the shape of ``x``.
         """
-        return super().forward(x)
+        if not (self.training and process_statistics.several()):
+            return super().forward(x)
+        return process_statistics.batch_norm(
+            x,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            self._momentum,
+            self._epsilon,
+            self._data_format.endswith("C") and self._data_format != "NC",
+        )
 
     @classmethod
     def convert_sync_batchnorm(cls, layer: Layer) -> Layer:

@@ -7,6 +7,7 @@ unknown. Nothing is computed. A size that differs between both is unknown in the
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import itertools
@@ -21,7 +22,7 @@ from bireme.core.graph import segment
 from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.program.program import LONG, SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
-from bireme.core.record.capture import capture
+from bireme.core.record.capture import capture, needs_value
 from bireme.core.tensor import tape
 from bireme.core.tensor.grad_mode import GradMode
 from bireme.core.tensor.grad_mode import state as grad_state
@@ -46,6 +47,8 @@ class Builder:
         self.scope = ""  # of the layer that is being called
         self.paths: dict[int, str] = {}  # of layers, by their ids
         self.forward_of: Callable[[Any], Callable] | None = None  # what a layer calls in the place of its `forward`
+        self.caught: list[Any] = []  # what says which exceptions the try statements that are being captured catch
+        self.refused: Exception | None = None  # an error that captured code has caught though no graph can do that
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
     @property
@@ -331,6 +334,34 @@ def together(fn: Any, trees: list[Any]) -> Any:
 
 def example(operation: Operation, which: int) -> Any:
     """What a call gives for one set of sizes: Samples in the structure of its result."""
+    try:
+        return _example(operation, which)
+    except errors.TELLING:
+        # in a branch that these sizes would not take: what is left of them is negative
+        possible = _without_negative_sizes(operation, which)
+        if possible is None:
+            raise
+        return _example(possible, which)
+
+
+def _without_negative_sizes(operation: Operation, which: int) -> Operation | None:
+    """The call with zero for each size that is computed and negative; None where there is none."""
+    negative = False
+
+    def size(x: Any) -> Any:
+        nonlocal negative
+        if not isinstance(x, Dim):
+            return x
+        n = x.find(lambda s, axis: s.samples[which].sig.shape[axis])
+        negative = negative or n < 0
+        return max(n, 0)
+
+    made = copy.copy(operation)
+    made.args, made.kwargs = mapped(size, (operation.args, operation.kwargs))
+    return made if negative else None
+
+
+def _example(operation: Operation, which: int) -> Any:
     if getattr(operation.call, "acts", False):
         return None
     with (
@@ -421,7 +452,7 @@ def _without_values(operation: Operation, which: int) -> Any:
         try:
             made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except RuntimeError as e:
-            if "graph being captured" in str(e):
+            if needs_value(e):
                 raise _Unreadable from None
             raise
         return mapped(_sampled, made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -102,14 +101,18 @@ class Operation:
         return made
 
 
-@contextlib.contextmanager
-def suspended() -> Iterator[None]:
-    """Make public calls, as ever, though a program is being built."""
-    before, segment.local.trace = segment.local.trace, None
-    try:
-        yield
-    finally:
-        segment.local.trace = before
+class suspended:
+    """Context manager that makes public calls, as ever, though a program is being built; a class, since each run of a
+    program enters it.
+    """
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before, segment.local.trace = segment.local.trace, None
+
+    def __exit__(self, *exc: Any) -> None:
+        segment.local.trace = self._before
 
 
 class Items(list):

@@ -419,5 +419,7 @@ def symbol_of(x: Any) -> Any:
     return x.symbol if isinstance(x, (Variable, VariableList)) else x
 
 
-def _no_values(what: str, hint: str = "fetch it: Executor.run(program, feed, fetch_list=[x])") -> Exception:
+def _no_values(
+    what: str, hint: str = "compute with x itself, or fetch it: Executor.run(program, feed, fetch_list=[x])"
+) -> Exception:
     return errors.failure(f"{what} is not known while a program is built", hint=hint)

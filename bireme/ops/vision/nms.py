@@ -12,7 +12,7 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Attr, Tensor, composite
 from bireme.core.graph.graph import sig_of
 from bireme.ops.vision.arguments import boxes_on_host, made, shaped, wide
-from bireme.ops.vision.suppression import Overlap, areas, suppressed
+from bireme.ops.vision.suppression import Overlap, areas, suppressed, suppressed_in_groups
 
 
 @composite(public="vision.ops.nms", name_arg=False)
@@ -70,10 +70,8 @@ def nms(
     if not isinstance(categories, (list, tuple)):
         raise errors.bad("nms(categories)", "a list of integers", categories, kind=errors.ArgumentTypeError)
     own = category_idxs._host()[order]
-    kept = np.zeros(n, bool)
-    for category in categories:
-        places = np.flatnonzero(own == category)
-        kept[places[suppressed(host[order[places]], overlap)]] = True
+    order = order[np.isin(own, list(categories))]
+    kept = suppressed_in_groups(host[order], category_idxs._host()[order], overlap)
     return made(order[kept][:top_k], dtypes.int64, boxes)
 
 
