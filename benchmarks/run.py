@@ -35,6 +35,7 @@ BENCHMARKS = (
     "quantization",
     "sparse",
     "detection",
+    "data_pipeline",
 )
 
 
