@@ -109,6 +109,14 @@ def _best_of_image(boxes: np.ndarray, scores: np.ndarray, background: int, optio
     return labels[order], best[order], index[order]
 
 
+def _numbers(where: str, bboxes: Any, scores: Any) -> tuple[int, int]:
+    """The numbers of images and boxes."""
+    shaped(f"{where}(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
+    n, m = bboxes.shape[:2]
+    shaped(f"{where}(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    return n, m
+
+
 @composite(public="vision.ops.matrix_nms")
 def matrix_nms(
     bboxes: Tensor,
@@ -155,9 +163,7 @@ def matrix_nms(
         >>> found[:, 1].tolist(), number.tolist(), index.tolist()
         ([0.75, 0.25], [2], [[0], [1]])
     """
-    shaped("matrix_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
-    n, m = bboxes.shape[:2]
-    shaped("matrix_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    n, m = _numbers("matrix_nms", bboxes, scores)
     boxes, host = wide("matrix_nms(bboxes)", bboxes), wide("matrix_nms(scores)", scores)
     host = host.astype(boxes.dtype, copy=False)
     options = {
@@ -175,6 +181,16 @@ def matrix_nms(
     number = made(np.array([len(part) for part in index]), dtypes.int32, bboxes) if return_rois_num else None
     place = made(np.concatenate([np.zeros(0), *index])[:, None], dtypes.int32, bboxes) if return_index else None
     return out, number, place
+
+
+@matrix_nms.results
+def _(bboxes, scores, return_index, return_rois_num, unknown):
+    n, _ = _numbers("matrix_nms", bboxes, scores)
+    return (
+        sig_of((unknown, 6), bboxes.dtype),
+        sig_of((n,), dtypes.int32) if return_rois_num else None,
+        sig_of((unknown, 1), dtypes.int32) if return_index else None,
+    )
 
 
 def _kept_of_image(boxes: np.ndarray, scores: np.ndarray, background: int, options: dict[str, Any]) -> tuple:
@@ -261,9 +277,7 @@ def multiclass_nms(
         >>> found[:, 1].tolist(), index.tolist(), number.tolist()
         ([0.75, 0.25], [[0], [2]], [2])
     """
-    shaped("multiclass_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
-    n, m = bboxes.shape[:2]
-    shaped("multiclass_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    n, m = _numbers("multiclass_nms", bboxes, scores)
     boxes, host = wide("multiclass_nms(bboxes)", bboxes), wide("multiclass_nms(scores)", scores)
     host = host.astype(boxes.dtype, copy=False)
     options = {
@@ -284,9 +298,7 @@ def multiclass_nms(
 
 @multiclass_nms.results
 def _(bboxes, scores, unknown):
-    shaped("multiclass_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
-    n, m = bboxes.shape[:2]
-    shaped("multiclass_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    n, _ = _numbers("multiclass_nms", bboxes, scores)
     return (
         sig_of((unknown, 6), bboxes.dtype),
         sig_of((unknown, 1), dtypes.int32),
