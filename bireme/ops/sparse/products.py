@@ -232,5 +232,4 @@ def _(values, rows):
 @row_softmax.grad(numpy=True)
 def _(g, out, rows, n):
     wide, shares = widen(g), widen(out)
-    part = wide * shares
-    return (part - shares * _sums(part, rows, n)).astype(g.dtype), None
+    return (shares * (wide - _sums(wide * shares, rows, n))).astype(g.dtype), None
