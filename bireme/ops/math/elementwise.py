@@ -79,7 +79,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 exp.infer(same)
-exp.grad(lambda g, out: g * conj_of(out), numpy=True)
+exp.grad(lambda g, out: g * conj_of(out), numpy=True, operators=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.log, torch=True, out=True, amp="high")
@@ -325,7 +325,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 sigmoid.infer(same)
-sigmoid.grad(lambda g, out: g * conj_of(out * (1 - out)), numpy=True)
+sigmoid.grad(lambda g, out: g * conj_of(out * (1 - out)), numpy=True, operators=True)
 
 
 def _logit_numpy(x, eps):
