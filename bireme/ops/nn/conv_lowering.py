@@ -26,6 +26,7 @@ from bireme.core.numpy_exec.convolution import places, taps
 from bireme.core.xla_exec.barrier import once
 
 _FEW = 49  # positions of the window
+_FEWER = 12  # and where the kernel need not be turned
 _SMALL = 9  # elements of a window that is read as fast from an image that is padded on the way
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
 # measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it
@@ -201,12 +202,11 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
         or (of == "w" and not _WIDE and channels >= 16)
     )
     single = max(w.shape[2:]) == 1 and not any(a or b for a, b in pads)
-    if of == "out" and last and groups == 1 and (few or single):
-        return _product_last(x, w, stride, pads, dilation)
-    if single and count > _FEW and groups == 1:
-        form = _pointwise
-    else:
-        form = _product if few else _operator
+    if of == "out" and last and groups == 1:
+        if single or count <= _FEWER:
+            return _product_last(x, w, stride, pads, dilation)
+        few = False
+    form = _pointwise if single and count > _FEW and groups == 1 else _product if few else _operator
     return form(x, w, stride, pads, dilation, groups, last)
 
 
