@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 from bireme.core.numpy_exec.convolution import places, taps
-from bireme.core.xla_exec.barrier import once
+from bireme.core.xla_exec.barrier import holding
 
 _FEW = 49  # positions of the window
 _FEWER = 12  # and where the kernel need not be turned
@@ -59,18 +59,8 @@ def _padded(x, pads, first):
     return lax.pad(x, np.zeros((), x.dtype), [*[(0, 0, 0)] * first, *[(a, b, 0) for a, b in pads], *[(0, 0, 0)] * rest])
 
 
-def _holding(platform):
-    """What puts an array into memory: XLA would add up a sum of many shifted images in each kernel that reads it."""
-
-    @jax.custom_jvp
-    def held(x):
-        return once(x, platform)
-
-    held.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
-    return held
-
-
-_held, _held_on_device = _holding("cpu"), _holding("cuda")
+# what puts an array into memory: XLA would add up a sum of many shifted images in each kernel that reads it
+_held, _held_on_device = holding("cpu"), holding("cuda")
 
 
 # ---------------------------------------------------------------- the forms
