@@ -2,12 +2,14 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 import scipy.special
 
 import bireme
 import bireme.nn.functional as F
+from bireme.core.numpy_exec import planning
 from bireme.incubate import autograd as functional
 
 RNG = np.random.RandomState(3)
@@ -473,3 +475,52 @@ def test_second_derivatives_of_bessel_functions_near_zero(dtype):
     for name, wanted in (("i1", second), ("i1e", scaled)):
         slope = bireme.grad(getattr(bireme, name)(x).sum(), x, create_graph=True)[0]
         np.testing.assert_allclose(bireme.grad(slope.sum(), x)[0].numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_nothing_is_traced_for_second_derivatives_of_common_operators(monkeypatch):
+    """A first step would wait for it: some 10 ms for each operator and shape, as in a network whose loss has
+    derivatives by its inputs.
+    """
+
+    def trace(*args):
+        raise AssertionError("traced")
+
+    monkeypatch.setattr(planning, "traced", trace)
+    monkeypatch.setattr(jax, "make_jaxpr", trace)
+    x, t = float64(RNG.randn(5, 1), stop_gradient=False), float64(RNG.randn(5, 1), stop_gradient=False)
+    weight, bias = float64(RNG.randn(2, 7), stop_gradient=False), float64(RNG.randn(7), stop_gradient=False)
+    activations = (bireme.tanh, F.sigmoid, bireme.sin, F.relu, lambda y: F.leaky_relu(y, 0.3), bireme.exp)
+
+    def loss(weight):
+        total = 0.0
+        for activation in activations:
+            u = activation(bireme.matmul(bireme.concat([x, t], axis=1), weight) + bias).sum(axis=1)
+            u_x, u_t = bireme.grad(u.sum(), [x, t], create_graph=True)
+            (u_xx,) = bireme.grad(u_x.sum(), x, create_graph=True, allow_unused=True)
+            u_xx = u_x if u_xx is None else u_xx  # of what is linear by parts
+            total = total + (bireme.reshape(u_t, [5])[1:] * u[1:]).sum() + (u_xx * u_x).sum()
+        return total
+
+    with bireme.debug.use_executor("interpreter"):
+        loss(weight).backward()
+        step, found = 1e-6, weight.grad.numpy()
+        for at in ((0, 0), (1, 3)):
+            sides = []
+            for sign in (1, -1):
+                moved = weight.detach().clone()
+                moved[at] += sign * step
+                moved.stop_gradient = False
+                sides.append(loss(moved).item())
+            np.testing.assert_allclose(found[at], (sides[0] - sides[1]) / (2 * step), rtol=1e-5)
+
+
+def test_second_derivatives_that_are_not_asked_for_of_a_product():
+    """Of a product of tensors they are zeros, of a matrix product there are none, as in Paddle."""
+    x, y = float64([2.0, 3.0], stop_gradient=False), float64([5.0, 7.0], stop_gradient=False)
+    (g,) = bireme.grad((x * y).sum(), x, create_graph=True)
+    assert [t.tolist() for t in bireme.grad((g * g).sum(), [x, y])] == [[0.0, 0.0], [10.0, 14.0]]
+    (g,) = bireme.grad(bireme.matmul(x, y), x, create_graph=True)
+    assert [t if t is None else t.tolist() for t in bireme.grad((g * g).sum(), [x, y], allow_unused=True)] == [
+        None,
+        [10.0, 14.0],
+    ]

@@ -5,9 +5,10 @@ import pytest
 
 import bireme
 from bireme import jit, nn
-from bireme.jit.transforms import transform
+from bireme.jit.transforms import TRANSFORMS, USUAL, transform
 from bireme.jit.transforms.editing import arguments
 from bireme.static import InputSpec
+from tools import exports_table
 
 
 def images(layer=None):
@@ -188,3 +189,30 @@ def test_kernels_are_packed():
     assert not [
         line for line in transform(net, ["channels_last", "pack_weights"], spec).report if "pack_weights" in line
     ]
+
+
+SAMPLE = ("LeNet", "shufflenet_v2_x0_25", "lstm", "seq2seq_beam")
+TOLERANCE = {"mixed_precision": 0.2, "fold_batch_norm": 1e-5, "channels_last": 1e-5}  # relative to the largest value; others change nothing
+
+
+@pytest.mark.parametrize("name", exports_table.networks())
+def test_networks_compute_the_same_after_each_transform(name, full):
+    if not full and name not in SAMPLE:
+        pytest.skip("one of the networks that make test-all transforms")
+    bireme.seed(0)
+    network = exports_table.networks()[name]()
+    network.layer.eval()
+    rng = np.random.default_rng(1)
+    for key, buffer in network.layer.named_buffers():  # statistics that do something
+        if key.endswith(("_mean", "_variance")):
+            buffer.set_value(rng.uniform(0.5, 1.5, buffer.shape).astype("float32"))
+    given = exports_table._tensors(network.inputs[-1])
+    with bireme.no_grad():
+        wanted = network.layer(*given)
+        count = len(transform(network.layer, [], network.specs).program().ops)
+        for each in TRANSFORMS:
+            made = transform(network.layer, [each], network.specs)
+            assert exports_table.difference(made(*given), wanted) <= TOLERANCE.get(each, 0.0), each
+            assert all(line.startswith(f"{each}: ") for line in made.report)
+            if each in USUAL:  # each line is an operation that is gone
+                assert len(made.program().ops) == count - len(made.report), each

@@ -6,6 +6,7 @@ the same calls possible, and nothing else; every name, index and type in it is c
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -34,7 +35,7 @@ from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.files import safetensors
-from bireme.files.atomic import replacing_all
+from bireme.files.atomic import replacing_pair, waiting
 from bireme.files.pickler import host_of
 from bireme.files.source import Source
 from bireme.version import full_version
@@ -259,7 +260,7 @@ def _files(path: str | Files) -> Files:
 
 
 def write(path: str | Files, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
-    """Write models to `path`.json, their tensors to `path`.safetensors; both or, where it fails, neither is new."""
+    """Write models to `path`.json, their tensors to `path`.safetensors. A reader finds both old or both new at any time."""
     writer = _Writer()
     made = {name: writer.model(model) for name, model in functions.items()}
     graph: dict[str, Any] = {"format": FORMAT, "version": VERSION, "made_by": f"bireme {full_version}"}
@@ -268,8 +269,10 @@ def write(path: str | Files, functions: dict[str, Model], extra: dict[str, Any] 
     graph |= extra or {}
     text = _text(graph).encode("utf-8", "surrogatepass")
     arrays = {name: host_of(t) for name, t in writer.tensors.items()}
-    with replacing_all(*_files(path)[::-1]) as (weights, file):
-        safetensors.write(weights, arrays, {DIGEST: hashlib.sha256(text).hexdigest()})
+    digest = hashlib.sha256(text).hexdigest()
+    program, tensors = _files(path)
+    with replacing_pair(tensors, program, digest) as (weights, file):
+        safetensors.write(weights, arrays, {DIGEST: digest})
         file.write(text)
 
 
@@ -530,13 +533,15 @@ def _both(path: str | Files) -> tuple[dict[str, Any], dict[str, np.ndarray], boo
     program, weights = _files(path)
     for last in (*[False] * TRIES, True):  # the last one: they do not belong together
         text = _bytes(program)
-        graph = _graph(text)
+        graph, wanted = _graph(text), hashlib.sha256(text).hexdigest()
         arrays, digest = _arrays(weights)
-        if digest is None or digest == hashlib.sha256(text).hexdigest():
-            break
+        if digest in (None, wanted):
+            return graph, arrays, True
+        with contextlib.suppress(FileNotFoundError):  # in the midst of a save, or one that was killed
+            return graph, _arrays(waiting(weights, wanted))[0], True
         if not last:
             time.sleep(0.001)
-    return graph, arrays, not last
+    return graph, arrays, False
 
 
 def _bytes(path: str) -> bytes:

@@ -31,8 +31,11 @@ def travels(x: Any) -> bool:
     return x.__class__ is float or (x.__class__ is int and -_EXACT <= x <= _EXACT)
 
 
-def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
-    """What a call's memory is keyed by: what calls mean now, Sigs of operands, types of numbers that travel, values.
+def kinds_of(
+    args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int], sizes: bool = True
+) -> tuple | None:
+    """What a call's memory is keyed by: what calls mean now, Sigs of operands or only their dtypes and numbers of axes,
+    types of numbers that travel, values.
 
     One part for each argument, so that no two calls have one key. None where something is in it that a key cannot stand
     for: a tensor as an attribute, a list with tensors.
@@ -45,13 +48,13 @@ def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names
         if isinstance(x, Tensor):
             if takes is ATTRIBUTE:
                 return None
-            key.append(x._value.sig)
+            key.append(x._value.sig if sizes else x._value.sig.kind)
         elif takes is NUMBER and travels(x):
             key.append(kind)
         elif takes is not ATTRIBUTE and (kind is list or kind is tuple) and x and isinstance(x[0], Tensor):
             if not all(isinstance(t, Tensor) for t in x):
                 return None
-            key.append((kind, *[t._value.sig for t in x]))
+            key.append((kind, *[t._value.sig if sizes else t._value.sig.kind for t in x]))
         elif not _add_value(key, x):
             return None
     return tuple(key)
@@ -135,9 +138,10 @@ def remembered(op: Any) -> Callable:
     """The public call of an operator, by the shortest way that is open.
 
     First: from this very state of the segment, the call was made before as it is written now; then the tree of segments
-    knows where it led, and nothing is looked at but where the operands lie. Second: the kinds of arguments (Sigs of
-    tensors, values of attributes) were met before; they always come to the same Bound on the same operands. Last: the
-    arguments are checked, completed, promoted and converted.
+    knows where it led, and nothing is looked at but where the operands lie. Second: the kinds of arguments (dtypes and
+    numbers of axes of tensors, their sizes where arguments are completed by them, values of attributes) were met before;
+    they always come to the same Bound on the same operands. Last: the arguments are checked, completed, promoted and
+    converted.
     """
     sign, takes = op.signature, op.signature.takes
     memo: dict[tuple, Any] = {}
@@ -175,7 +179,7 @@ def remembered(op: Any) -> Callable:
                                     tape.paired(node, operands)[1:] if len(operands) > 1 else [],
                                 )
                             return one
-            key = kinds_of(args, places, kwargs, takes)
+            key = kinds_of(args, places, kwargs, takes, op.looks_at_sizes)
             found = memo.get(key) if key is not None else None
             if call is not None and key is not None and line[1] != key[0]:
                 state = None  # what calls mean was changed in between

@@ -103,7 +103,7 @@ class Op:
         self.shares_cores = True
         self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
-        self.looks_at_values = False
+        self.looks_at_values = self.looks_at_sizes = False
         # given one of these, `prepare` may change numbers; None: it always may
         self.changes_numbers: tuple[str, ...] | None = ()
         self.put_rule: Callable | None = None
@@ -134,7 +134,10 @@ class Op:
         )
         self._all_given = (1,) * len(self.operand_names)
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
-        self.bilinear = bool(options.get("bilinear"))
+        self.bilinear, self.linear = bool(options.get("bilinear")), bool(options.get("linear"))
+        # bilinear in two operands, also where `bilinear` is not said for what Paddle makes of their second derivative
+        self.is_product = self.bilinear or self.scales == (0, 1)
+        self.by_operators = False
         self.constants = tuple([self.operand_names.index(n) for n in options.get("constants", "").split()])
         self.carries = bool(options.get("carries"))
         self.each: tuple[str, ...] | None = options.get("each")
@@ -143,16 +146,25 @@ class Op:
 
     # ------------------------------------------------------------ rules
 
-    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False, on: str | None = None) -> Any:
-        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for."""
+    def grad(
+        self,
+        rule: Callable | None = None,
+        *,
+        numpy: bool | Callable = False,
+        on: str | None = None,
+        operators: bool = False,
+    ) -> Any:
+        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for;
+        `operators` says that it can be recorded as operators where it will be differentiated, see `higher_order`.
+        """
         if rule is None:
-            return functools.partial(self.grad, numpy=numpy, on=on)
+            return functools.partial(self.grad, numpy=numpy, on=on, operators=operators)
         names = tuple(inspect.signature(rule).parameters)
         if on is not None:
             assert set(names) == set(self.grad_names), f"{self.name}.grad on {on} reads other operands than the rule"
             self.grad_lowerings[on] = rule
             return rule
-        self.grad_rule, self.grad_names = rule, names
+        self.grad_rule, self.grad_names, self.by_operators = rule, names, operators
         known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs"}
         assert known.issuperset(self.grad_names), f"{self.name}.grad reads {set(self.grad_names) - known}"
         self.grad_numpy = on_numpy(rule) if numpy is True else numpy or None
@@ -178,17 +190,25 @@ class Op:
         return rule
 
     def prepare(
-        self, rule: Callable | None = None, *, values: bool = False, keeps_numbers_unless: str | None = None
+        self,
+        rule: Callable | None = None,
+        *,
+        values: bool = False,
+        sizes: bool = True,
+        keeps_numbers_unless: str | None = None,
     ) -> Any:
         """Declare how a call's arguments are completed before anything is recorded: a dict in, the same dict changed.
 
-        `values=True` says that the rule looks at the numbers in tensors: then no call is remembered. Nor is one with a
+        `values=True` says that the rule looks at the numbers in tensors: then no call is remembered. `sizes=False` says
+        that it does not look at sizes either: what a call came to is then remembered for all of them. Nor is one with a
         Python number for an operand, which the rule may change, but for `keeps_numbers_unless`, which names the
         arguments without which it never does.
         """
         if rule is None:
-            return functools.partial(self.prepare, values=values, keeps_numbers_unless=keeps_numbers_unless)
-        self.prepare_rule, self.looks_at_values = rule, values
+            return functools.partial(
+                self.prepare, values=values, sizes=sizes, keeps_numbers_unless=keeps_numbers_unless
+            )
+        self.prepare_rule, self.looks_at_values, self.looks_at_sizes = rule, values, sizes
         self.changes_numbers = None if keeps_numbers_unless is None else tuple(keeps_numbers_unless.split())
         return rule
 
@@ -464,8 +484,8 @@ class Op:
 _OPTIONS = frozenset((
     "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg",
     "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view",
-    "passes", "scales", "bilinear", "carries", "of_the_past", "selects", "constants", "differentiable", "numpy", "by_numpy",
-    "plain", "amp", "each", "hands",
+    "passes", "scales", "linear", "bilinear", "carries", "of_the_past", "selects", "constants", "differentiable", "numpy",
+    "by_numpy", "plain", "amp", "each", "hands",
 ))  # fmt: skip
 
 

@@ -331,9 +331,10 @@ class GradBound:
         return self._constants
 
     def _find_constants(self) -> frozenset[int]:
-        if self.base.op.bilinear:  # what it reads are factors
-            return frozenset()
         n = sum(self.given)
+        if self.base.op.is_product:  # what it reads are factors, each for the other's gradient
+            places = [(n + k, i) for k, i in enumerate(self.operand_places) if self.sigs[i].dtype.kind in "fc"]
+            return frozenset([at for at, i in places if 1 - i not in self.needs])
         read = [self.sigs[i] for i in self.operand_places] + (list(self.outs) if self.takes_outs else [])
         sigs = tuple([s for s, g in zip(self.outs, self.given) if g] + read)
         asked = tuple([i for i in range(n, len(sigs)) if sigs[i].dtype.kind in "fc"])
@@ -367,7 +368,8 @@ class GradBound:
         elements, more, flops = self.base.amounts(self.sigs, self.outs)
         return 2 * elements, 2 * more, 2 * flops
 
-    def _split(self, arrays: Sequence[Any]) -> tuple[list, list, Any]:
+    def split(self, arrays: Sequence[Any]) -> tuple[list, list, Any]:
+        """Its operands as gradients of the outputs, operands of the base, and outputs of the base."""
         n = sum(self.given)
         present = iter(arrays[:n])
         gs = [next(present) if g else None for g in self.given]
@@ -385,7 +387,7 @@ class GradBound:
     def by_rule(self, platform: str, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
         """The declared rule, with what it names."""
         base = self.base
-        gs, saved, outs = self._split(upcast(arrays) if base.op.grad_upcast else arrays)
+        gs, saved, outs = self.split(upcast(arrays) if base.op.grad_upcast else arrays)
         named = base.arguments([s if s is not None else spec(sig) for s, sig in zip(saved, self.sigs)])
         full = [g if g is not None else xp.zeros(s.shape, s.dtype.np) for g, s in zip(gs, self.outs)]
         named["g"] = full if base.many else full[0]
@@ -400,7 +402,7 @@ class GradBound:
     def _derived(self, platform: str, *arrays: Any) -> list:
         """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
         base = self.base
-        gs, saved, _ = self._split(upcast(arrays) if base.op.grad_upcast else arrays)
+        gs, saved, _ = self.split(upcast(arrays) if base.op.grad_upcast else arrays)
         # the gradient of a gradient goes through the reference: a platform's own kernel may have no second derivative
         fn = base.lower("reference" if isinstance(base, GradBound) else platform)
 
@@ -447,7 +449,7 @@ class GradOp:
         self.grad_rule = self.grad_numpy = None
         self.grad_upcast = False
         self.scales: tuple[int, ...] = ()
-        self.carries = self.of_the_past = self.bilinear = False
+        self.carries = self.of_the_past = self.bilinear = self.is_product = self.linear = self.by_operators = False
         self.lowerings: dict = {}
         self.grad_lowerings: dict = {}
         self._next: GradOp | None = None

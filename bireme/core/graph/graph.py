@@ -17,11 +17,12 @@ from bireme.core.base.dtype import DType
 class Sig:
     """Shape and dtype of a value, interned: equal ones are the same object, so caches compare by identity."""
 
-    __slots__ = ("shape", "dtype", "ndim", "size", "nbytes", "__weakref__")
+    __slots__ = ("shape", "dtype", "ndim", "kind", "size", "nbytes", "__weakref__")
 
     shape: tuple[int, ...]
     dtype: DType
     ndim: int
+    kind: tuple[DType, int]  # dtype and number of axes, one object for all sizes
     size: int
     nbytes: int
 
@@ -34,6 +35,7 @@ _OLD_SIGS: WeakValueDictionary[tuple, Sig] = (
     WeakValueDictionary()
 )  # those that are still in use when the dict above was full
 MAX_SIGS = 16_384
+_KINDS: dict[tuple[DType, int], tuple[DType, int]] = {}
 
 
 def sig_of(shape: tuple[int, ...], dtype: DType) -> Sig:
@@ -53,6 +55,7 @@ def _new_sig(key: tuple) -> Sig:
     shape, dtype = key
     found = Sig()
     found.shape, found.dtype, found.ndim = shape, dtype, len(shape)
+    found.kind = _KINDS.setdefault((dtype, found.ndim), (dtype, found.ndim))
     found.size = math.prod(shape)
     found.nbytes = found.size * dtype.itemsize
     return _SIGS.setdefault(key, found)

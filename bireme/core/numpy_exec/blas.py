@@ -28,7 +28,8 @@ class _OfBlas(threadpoolctl.ThreadpoolController):
     """Looks at libraries of BLAS alone: to find out what each of a hundred others is takes 20 ms."""
 
     def _make_controller_from_path(self, filepath: str) -> None:
-        if any(name in os.path.basename(filepath).lower() for name in ("blas", "blis", "mkl", "armpl")):
+        file = os.path.basename(filepath).lower()
+        if "blas" in file or "blis" in file or "mkl" in file or "armpl" in file:
             super()._make_controller_from_path(filepath)
 
 
@@ -44,7 +45,7 @@ class _OneThread:
     """
 
     def __init__(self) -> None:
-        self.limit: Any = None
+        self.limited: list[tuple[Any, int]] = []  # libraries that had more, and how many
         self.forked()
 
     def forked(self) -> None:
@@ -54,14 +55,19 @@ class _OneThread:
         with self.lock:
             if not self.inside:
                 cores()  # asked before the limit is there
-                self.limit = _controller().limit(limits=1)
+                # not by `limit`, which asks everything about each library first: 20 us for every run of a small graph
+                libraries = _controller().lib_controllers
+                self.limited = [(library, n) for library in libraries if (n := library.num_threads) not in (None, 1)]
+                for library, _ in self.limited:
+                    library.set_num_threads(1)
             self.inside += 1
 
     def __exit__(self, *exc: Any) -> None:
         with self.lock:
             self.inside -= 1
             if not self.inside:
-                self.limit.restore_original_limits()
+                for library, n in self.limited:
+                    library.set_num_threads(n)
 
 
 one_thread = _OneThread()

@@ -104,15 +104,29 @@ def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
     names = base.op.grad_names
     if not all(name in places or name in known for name in names):
         return functools.partial(grad.by_rule, "numpy", rule=form, xp=np)
+    form = form.resolved() if isinstance(form, on_numpy) else form
+    order = _positional(form)[: len(names)]  # it may have more, with defaults
+    if set(order) != set(names):
+        form, order = functools.partial(_by_keyword, form, names), list(names)
     return NumpyRule(
-        form.resolved() if isinstance(form, on_numpy) else form,
-        {n: known[n] for n in names if n in known},
-        shared(tuple([shared((n, places[n])) for n in names if n not in known])),
+        form,
+        [known.get(n) for n in order],
+        shared(tuple([shared((k, places[n])) for k, n in enumerate(order) if n not in known])),
+        order.index("g") if zeros else 0,
         grad.needs,
         shared(tuple([grad.sigs[i] for i in grad.needs])),
         widen,
         zeros,
     )
+
+
+@functools.cache
+def _positional(form: Callable) -> list[str]:
+    return [n for n, p in inspect.signature(form).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def _by_keyword(form: Callable, names: tuple[str, ...], *taken: Any) -> Any:
+    return form(**dict(zip(names, taken)))
 
 
 class _Typed:
@@ -155,34 +169,38 @@ def typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ..
 
 
 class NumpyRule:
-    """A gradient rule on NumPy arrays: what it names is either known or at a place among the arrays."""
+    """A gradient rule on NumPy arrays: what it takes is either known or at a place among the arrays."""
 
-    __slots__ = ("form", "known", "needs", "places", "sigs", "widen", "zeros")
+    __slots__ = ("form", "g", "known", "needs", "places", "sigs", "widen", "zeros")
 
     def __init__(
         self,
         form: Callable,
-        known: dict[str, Any],
+        known: list[Any],
         places: tuple,
+        g: int,
         needs: tuple[int, ...],
         sigs: tuple[Sig, ...],
         widen: bool,
         zeros: tuple[tuple[int, np.ndarray], ...],
     ):
         self.form, self.known, self.places, self.needs, self.sigs = form, known, places, needs, sigs
-        self.widen, self.zeros = widen, zeros
+        self.g, self.widen, self.zeros = g, widen, zeros
 
     def __call__(self, *arrays: Any) -> list:
         if self.widen:  # half precision is computed in float32
             arrays = tuple([x.astype(np.float32) if x.dtype in NARROW else x for x in map(np.asarray, arrays)])
-        named = self.known.copy()
-        for name, place in self.places:
-            named[name] = arrays[place] if place.__class__ is int else list(arrays[place[0] : place[1]])
+        taken = self.known.copy()
+        for k, place in self.places:
+            taken[k] = arrays[place] if place.__class__ is int else list(arrays[place[0] : place[1]])
         for i, zero in self.zeros:
-            named["g"].insert(i, zero)
-        found = self.form(**named)
-        flat = flatten(found) if found.__class__ is tuple else flatten((found,))
-        fitting = [flat[i] for i in self.needs]
+            taken[self.g].insert(i, zero)
+        found = self.form(*taken)
+        if found.__class__ is np.ndarray:
+            fitting = [found]
+        else:
+            flat = flatten(found) if found.__class__ is tuple else flatten((found,))
+            fitting = [flat[i] for i in self.needs]
         for i, (x, sig) in enumerate(zip(fitting, self.sigs)):
             if x.__class__ is not np.ndarray or x.dtype is not sig.dtype.np or x.shape != sig.shape:
                 fitting[i] = fit(x, sig, np)

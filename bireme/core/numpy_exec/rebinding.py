@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -59,19 +60,24 @@ class on_numpy:
 
     def resolved(self) -> Callable:
         if self._made is None:
-            self._made = _rebound(self._fn, {})
+            self._made = rebound(self._fn, numerics)
         return self._made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.resolved()(*args, **kwargs)
 
 
-def _rebound(fn: Any, seen: dict) -> Callable:
-    """The same function with `jnp` meaning NumPy, in the functions of its module that it calls as well."""
+@functools.lru_cache(maxsize=4096)
+def rebound(fn: Any, namespace: Any) -> Callable:
+    """The same function with `jnp` meaning another namespace, in the functions of its module that it calls as well."""
+    return _rebound(fn, namespace, {})
+
+
+def _rebound(fn: Any, namespace: Any, seen: dict) -> Callable:
     if fn in seen:
         return seen[fn]
     scope = dict(fn.__globals__)
-    scope["jnp"] = numerics
+    scope["jnp"] = namespace
     new = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
     new.__kwdefaults__ = fn.__kwdefaults__
     seen[fn] = new
@@ -81,7 +87,7 @@ def _rebound(fn: Any, seen: dict) -> Callable:
             other.rule if isinstance(other, traced_once) else other.fun if isinstance(other, jax.custom_jvp) else other
         )
         if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
-            scope[name] = _rebound(other, seen)
+            scope[name] = _rebound(other, namespace, seen)
     return new
 
 

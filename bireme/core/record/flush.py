@@ -60,7 +60,7 @@ def record(bound: Any, operands: list) -> list[Value]:
         found = tuple(key)
         node = None if debug_mode.at_once else state.get(found)  # a known one has the line where it was met first
         if node is None:
-            node = _extend(seg, state, found, bound, operands)
+            node = extend(state, found, bound, operands)
         if seg.device is None:
             seg.device = devices.current()
         outs = follow(seg, node, (), ())  # its leaves and numbers are there already
@@ -164,7 +164,7 @@ def roll_back(seg: Segment) -> None:
     del seg.leaves[state.leaves :], seg.arrays[state.leaves :], seg.numbers[state.numbers :], seg.values[state.end :]
 
 
-def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -> Node:
+def extend(state: Node, key: tuple, bound: Any, operands: list) -> Node:
     """A sequence met for the first time: infer, check, and add a Node to the tree."""
     sigs = shared(tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands]))
     use = bound.use(sigs)

@@ -76,11 +76,14 @@ class BackwardPass:
                 continue
             if edge.inputs is None:
                 raise freed(edge)
-            needs = [
-                i
-                for i, t in enumerate(edge.inputs)
-                if t is not None and key_of(t) not in blocked and leads(t, useful, wanted)
-            ]
+            if useful is None and not blocked:
+                needs = [i for i, t in enumerate(edge.inputs) if t is not None]
+            else:
+                needs = [
+                    i
+                    for i, t in enumerate(edge.inputs)
+                    if t is not None and key_of(t) not in blocked and leads(t, useful, wanted)
+                ]
             if not needs:
                 continue
             inputs, users = edge.inputs, edge.users

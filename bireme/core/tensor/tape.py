@@ -10,9 +10,11 @@ from weakref import ref
 from bireme.core.base import errors, registry
 from bireme.core.base.dtype import DType
 from bireme.core.graph import segment
+from bireme.core.graph.bound import GradBound
 from bireme.core.graph.graph import Node, Value, scalar_sig
 from bireme.core.record import flush
 from bireme.core.tensor.grad_mode import state
+from bireme.core.tensor.higher_order import by_operators, of_gradient
 from bireme.core.tensor.tensor import Tensor, read, wrap
 
 _order = itertools.count(1)
@@ -73,9 +75,18 @@ class Edge(_Seldom):
                 rest.append(i)
         if not rest:
             return found
-        grad = bound.grad_bound(tuple(g is not None for g in gs), tuple(rest), self.sigs, self.out_sigs)
-        operands = [g for g in gs if g is not None]
-        return found + list(zip(rest, apply(grad, operands + self._saved_for(grad, create_graph))))
+        if bound.__class__ is GradBound:
+            made = of_gradient(self, gs, rest, create_graph, apply)
+            if made is not None:
+                return found + list(zip(rest, made))
+        given = (True,) if len(gs) == 1 else tuple([g is not None for g in gs])  # an edge that is walked has a gradient
+        grad = bound.grad_bound(given, tuple(rest), self.sigs, self.out_sigs)
+        if not create_graph and self.unpack is None:
+            coming = [g._value if g._view is None else read(g) for g in gs if g is not None]
+            return found + list(zip(rest, _recorded(grad, coming + self._values_for(grad))))
+        operands = [g for g in gs if g is not None] + self._saved_for(grad, create_graph)
+        made = by_operators(grad, operands, apply) if create_graph and bound.op.by_operators else None
+        return found + list(zip(rest, apply(grad, operands) if made is None else made))
 
     def push(self, vs: list) -> list[Tensor | None]:
         """Tangents of the outputs, given those of the operands that move.
@@ -103,12 +114,26 @@ class Edge(_Seldom):
             operands += [self._restore(o, (self, i), create_graph, unread) for i, o in enumerate(self.outs)]
         return operands
 
+    def _values_for(self, grad: Any) -> list:
+        """The same as values: where no graph is created, nobody asks for their places on the tape."""
+        values = [self.saved[i] for i in grad.operand_places]
+        if grad.takes_outs:
+            values += self.outs
+        for v in values:
+            if v.__class__ is not tuple and v.marks > self.order:  # perhaps not read after all
+                return [t if t.__class__ is tuple else t._value for t in self._saved_for(grad, False)]
+        return values
+
     def _by_numbers(self, grad: Any) -> bool:
         """Whether the call only scales the operand in question by a number: its gradient reads no tensor."""
         scales = self.bound.op.scales
         if not scales or len(grad.needs) != 1 or grad.needs[0] not in scales:
             return False
         return all(s.__class__ is tuple for i, s in enumerate(self.saved) if i != grad.needs[0])
+
+    def restore(self, i: int, create_graph: bool, unread: bool = False) -> Any:
+        """A saved operand as it was, see `_restore`."""
+        return self._restore(self.saved[i], self.inputs[i], create_graph, unread)
 
     def _restore(self, saved: Any, source: Any, create_graph: bool, unread: bool = False) -> Any:
         """A saved value as an operand of the gradient node, with its place on the tape if that is wanted."""
@@ -201,9 +226,12 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
             else:
                 key.append(r)
     # made of nothing, it belongs on the current device, which `record` looks at
-    if key is not None and len(numbers) < len(operands):
-        node = seg.state.get(tuple(key))
-        if node is not None and not node.over and not segment.debug_mode.at_once:
+    if key is not None and len(numbers) < len(operands) and not segment.debug_mode.at_once:
+        found = tuple(key)
+        node = seg.state.get(found)
+        if node is None:
+            node = flush.extend(seg.state, found, bound, [t if t.__class__ is tuple else t._value for t in operands])
+        if not node.over:
             outs = step(seg, node, operands, numbers, leaves, needs)
             if outs is not None:
                 return outs
@@ -215,6 +243,33 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     # recording it may have cut the segment
     first = made[0].index if made and made[0].segment is segment.local.segment else -1
     return _tracked(bound, operands, sigs, made, tuple([v.sig for v in made]), first)
+
+
+def _recorded(bound: Any, values: list) -> list[Tensor]:
+    """As `apply` for values, where nobody wants gradients: most of what a backward pass records."""
+    seg = segment.local.segment
+    device, numbers = seg.device, []
+    key: Any = [bound]
+    leaves: dict[Value, None] = {}
+    for v in values:
+        if v.__class__ is tuple:
+            key.append(v[0])
+            numbers.append(v[1])
+        elif v.segment is seg:
+            key.append(v.index)
+        else:
+            r = segment.reference(seg, v, device, leaves)
+            if r is None:
+                return [wrap(v) for v in flush.record(bound, values)]
+            key.append(r)
+    if segment.debug_mode.at_once or len(numbers) == len(values):
+        return [wrap(v) for v in flush.record(bound, values)]
+    key = tuple(key)
+    node = seg.state.get(key)
+    if node is None:
+        node = flush.extend(seg.state, key, bound, values)
+    made = None if node.over else flush.follow(seg, node, numbers, leaves)
+    return [wrap(v) for v in (flush.record(bound, values) if made is None else made)]
 
 
 def step(

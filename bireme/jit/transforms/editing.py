@@ -29,6 +29,7 @@ def rebuilt(operation: Operation, changes: dict[str, Any]) -> Operation:
     given |= changes
     sign = operation.call.op.signature  # type: ignore[attr-defined]
     made = operation.copy()
+    made.sources = []  # places among the operands, which are others now
     made.args = tuple([given[name] for name in sign.positional if name in given])
     made.kwargs = {key: x for key, x in operation.kwargs.items() if sign.aliases.get(key, key) not in sign.positional}
     made.kwargs |= {key: x for key, x in changes.items() if key not in sign.positional}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -68,6 +69,8 @@ def sum_to_shape(g, shape: tuple[int, ...]):
     """The same for a shape; on NumPy and jax arrays alike."""
     if tuple(g.shape) == tuple(shape):
         return g
+    if g.size == math.prod(shape):  # axes of size 1
+        return g.reshape(shape)
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
     return g.sum(axis=axes).reshape(shape)

@@ -62,7 +62,7 @@ def slices(starts, spec):
     return tuple(found)
 
 
-@op(internal=True, view=True, numpy=lambda x, starts, spec: x[slices(starts, spec)].reshape(kept(spec)))
+@op(internal=True, view=True, linear=True, numpy=lambda x, starts, spec: x[_index(starts, spec)])
 def slice_view(x: Tensor, starts: list[Tensor], spec: Attr) -> Tensor:
     """Part of a tensor by a basic index; use `x[...]`.
 
@@ -81,7 +81,22 @@ def _(g, starts, spec, sigs):
 
 
 def _into_numpy(g, starts, spec, sigs):
-    return (put_slice_numpy(np.zeros(sigs[0].shape, sigs[0].dtype.np), g, starts, spec), *[None] * len(starts))
+    out = np.zeros(sigs[0].shape, sigs[0].dtype.np)
+    out[_index(starts, spec)] = g
+    return (out, *[None] * len(starts))
+
+
+def _index(starts, spec):
+    """The same index as Python's slices, and integers for the axes that are left out."""
+    found = []
+    for s, (n, step, drop) in zip(starts, spec):
+        s = int(s)
+        if drop:
+            found.append(s)
+        else:
+            stop = s + n * step
+            found.append(slice(s, stop if stop >= 0 else None, step) if n else slice(0, 0))
+    return tuple(found)
 
 
 @slice_view.layout

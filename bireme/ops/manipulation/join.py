@@ -34,6 +34,7 @@ _TORCH = {"x": "tensors", "axis": "dim"}
     mix="same",
     alias=_TORCH,
     out=True,
+    linear=True,
     numpy=lambda x, axis: np.concatenate(x, axis),
 )
 def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
@@ -102,7 +103,7 @@ def _stack_numpy(x, axis):
     return np.concatenate([a[new] for a in x], axis)
 
 
-@op(method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=_stack_numpy)
+@op(method=True, promote="x", mix="same", alias=_TORCH, out=True, linear=True, numpy=_stack_numpy)
 def stack(x: list[Tensor], axis: int = 0) -> Tensor:
     """Join tensors of one shape along a new axis.
 

@@ -18,7 +18,8 @@ from bireme.core.tensor.view import in_a_row
 from bireme.ops._shared.broadcast import sum_to
 
 
-@op(method=True, inplace=True, view=True, varargs="shape", alias={"x": "input"}, numpy=np.reshape, kernels="reshape2")
+@op(method=True, inplace=True, view=True, linear=True, varargs="shape", alias={"x": "input"}, numpy=np.reshape,
+    kernels="reshape2")  # fmt: skip
 def reshape(x: Tensor, shape: Shape) -> Tensor:
     """Return the elements of a tensor in another shape, in the same row-major order.
 
@@ -126,8 +127,8 @@ class Swap(list):
 _SWAPS = "transpose swapaxes swapdims"
 
 
-@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", alias={"x": "input"}, numpy=np.transpose,
-    kernels="transpose2")  # fmt: skip
+@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, linear=True, varargs="perm", alias={"x": "input"},
+    numpy=np.transpose, kernels="transpose2")  # fmt: skip
 def transpose(x: Tensor, perm: Ints) -> Tensor:
     """Permute the axes of a tensor, or swap two of them.
 

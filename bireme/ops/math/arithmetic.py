@@ -84,7 +84,7 @@ def _(g, sigs):
 # ---------------------------------------------------------------- two operands
 
 
-@op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True,
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x y", linear=True, numpy=np.add, torch=True, out=True,
     kernels="elementwise_add")  # fmt: skip
 def add(x: Tensor, y: Tensor | float, *, alpha: Extra[float] = 1) -> Tensor:
     """Elementwise sum ``x + alpha * y`` with broadcasting.
@@ -120,7 +120,7 @@ def _scaled(arguments):
         arguments["y"] = arguments["y"] * alpha
 
 
-add.prepare(_scaled, keeps_numbers_unless="alpha")
+add.prepare(_scaled, sizes=False, keeps_numbers_unless="alpha")
 add.infer(elementwise("add"))
 
 
@@ -129,7 +129,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", wide=True, passes="x", dtypes=NUMBER, numpy=np.subtract,
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x", linear=True, dtypes=NUMBER, numpy=np.subtract,
     kernels="elementwise_sub")  # fmt: skip
 def subtract(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise difference ``x - y`` with broadcasting.

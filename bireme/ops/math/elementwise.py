@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from scipy import special
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
+from bireme.core.base.later import special
 from bireme.core.declare.op import Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import broadcast_shape, conj_of, elementwise, same, sum_to
@@ -79,7 +79,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 exp.infer(same)
-exp.grad(lambda g, out: g * conj_of(out), numpy=True)
+exp.grad(lambda g, out: g * conj_of(out), numpy=True, operators=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.log, torch=True, out=True, amp="high")
@@ -325,7 +325,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 sigmoid.infer(same)
-sigmoid.grad(lambda g, out: g * conj_of(out * (1 - out)), numpy=True)
+sigmoid.grad(lambda g, out: g * conj_of(out * (1 - out)), numpy=True, operators=True)
 
 
 def _logit_numpy(x, eps):

@@ -41,7 +41,7 @@ def sin(x: Tensor) -> Tensor:
 
 
 sin.infer(same)
-sin.grad(lambda g, x: g * conj_of(jnp.cos(x)), numpy=True)
+sin.grad(lambda g, x: g * conj_of(jnp.cos(x)), numpy=True, operators=True)
 sin.grad(lambda g, x: g * conj_of(_cos_cpu(x)), on="cpu")
 
 
@@ -63,7 +63,7 @@ def cos(x: Tensor) -> Tensor:
 
 
 cos.infer(same)
-cos.grad(lambda g, x: -g * conj_of(jnp.sin(x)), numpy=True)
+cos.grad(lambda g, x: -g * conj_of(jnp.sin(x)), numpy=True, operators=True)
 cos.grad(lambda g, x: -g * conj_of(_sin_cpu(x)), on="cpu")
 
 
@@ -231,7 +231,7 @@ def sinh(x: Tensor) -> Tensor:
 
 
 sinh.infer(same)
-sinh.grad(lambda g, x: g * conj_of(jnp.cosh(x)), numpy=True)
+sinh.grad(lambda g, x: g * conj_of(jnp.cosh(x)), numpy=True, operators=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.cosh, amp="high")
@@ -252,7 +252,7 @@ def cosh(x: Tensor) -> Tensor:
 
 
 cosh.infer(same)
-cosh.grad(lambda g, x: g * conj_of(jnp.sinh(x)), numpy=True)
+cosh.grad(lambda g, x: g * conj_of(jnp.sinh(x)), numpy=True, operators=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.tanh)
@@ -274,7 +274,7 @@ def tanh(x: Tensor) -> Tensor:
 
 tanh.infer(same)
 # reads `out` alone: the tape keeps no operand, and nothing is computed twice across a cut
-tanh.grad(lambda g, out: g * conj_of(1 - out * out), numpy=True)
+tanh.grad(lambda g, out: g * conj_of(1 - out * out), numpy=True, operators=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.arcsinh)

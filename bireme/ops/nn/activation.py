@@ -7,10 +7,10 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from scipy import special
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
+from bireme.core.base.later import special
 from bireme.core.declare.op import Axis, DTypeArg, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import masks
@@ -50,7 +50,11 @@ def relu(x: Tensor) -> Tensor:
 
 
 relu.infer(same)
-relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=lambda g, out: masks.kept(g, out > 0))
+relu.grad(
+    lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)),
+    numpy=lambda g, out: masks.kept(g, out > 0),
+    operators=True,
+)
 
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
@@ -75,12 +79,12 @@ def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
 leaky_relu.infer(lambda x: x)
 
 
-@leaky_relu.grad(numpy=True)
-def _(g, x, negative_slope):
-    slope = negative_slope.astype(x.dtype)
-    return jnp.where(x >= 0, g, g * slope), jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(
-        negative_slope.dtype
-    )
+@leaky_relu.grad(numpy=True, operators=True)
+def _(g, x, negative_slope, needs):
+    of_x = jnp.where(x >= 0, g, g * negative_slope.astype(x.dtype)) if needs[0] else None
+    if not needs[1]:
+        return of_x, None
+    return of_x, jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(negative_slope.dtype)
 
 
 @leaky_relu.check
@@ -293,7 +297,7 @@ def _logistic(x):
     return _real_logistic(x)
 
 
-_real_logistic = dual(special.expit)(lax.logistic)
+_real_logistic = dual(special.function("expit"))(lax.logistic)
 
 
 @softplus.grad(numpy=True)

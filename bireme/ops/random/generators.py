@@ -41,6 +41,8 @@ def between(key, shape, low, high, dtype):
     wide = jnp.float64 if dtype == np.float64 else jnp.float32
     # by halves: the distance of the two may be more than the largest number
     start, reach = (low * 0.5).astype(wide), (high * 0.5 - low * 0.5).astype(wide)
+    if dtype == np.float32 and philox.on_host(key):
+        return _between_numpy(key, shape, start, reach, low, high)
     drawn = unit(key, shape, wide)
     drawn *= reach
     drawn += start
@@ -49,6 +51,23 @@ def between(key, shape, low, high, dtype):
     least, most = low.astype(dtype), high.astype(dtype)
     most = jnp.nextafter(most, np.asarray(-np.inf, dtype)).astype(wide)
     return jnp.maximum(jnp.minimum(drawn, most), least.astype(wide)).astype(dtype)
+
+
+def _between_numpy(key, shape, start, reach, low, high):
+    """The same numbers of float32 by NumPy, part by part in the cache: they are the first weights of a model."""
+    most = np.nextafter(np.asarray(high, np.float32), np.float32(-np.inf))
+    least = np.asarray(low, np.float32)
+    out = np.empty(shape, np.float32)
+    flat, drawn = out.reshape(-1), philox.words(key, out.size)
+    for at in range(0, out.size, philox.BLOCK):
+        part, words = flat[at : at + philox.BLOCK], drawn[at : at + philox.BLOCK]
+        part[...] = words >> np.uint32(8)
+        part *= np.float32(2.0**-24)
+        part *= reach
+        part += start
+        part *= np.float32(2)
+        np.maximum(np.minimum(part, most, out=part), least, out=part)
+    return out
 
 
 def chance(key, shape, p):

@@ -40,13 +40,14 @@ def _counted(n: int, key: Any, step: int) -> tuple:
     return place, scrambled(at.astype(jnp.uint32), high, key[0])
 
 
-def _on_host(key: Any) -> bool:
+def on_host(key: Any) -> bool:
+    """Whether a key is one of NumPy's, so that its words are made at once."""
     return isinstance(key[0], (np.generic, np.ndarray)) and isinstance(key[1], (np.generic, np.ndarray))
 
 
 def words(key: Any, n: int) -> Any:
     """n words of 32 bits: two of each counter, one after the other."""
-    if _on_host(key):
+    if on_host(key):
         return longs(key, (n + 1) // 2).view(np.uint32)[:n]
     place, (first, second) = _counted(n, key, 2)
     return jnp.where(place & 1 == 0, first, second)
@@ -54,7 +55,7 @@ def words(key: Any, n: int) -> Any:
 
 def longs(key: Any, n: int) -> Any:
     """n words of 64 bits: `words` taken by twos, the first one below."""
-    if _on_host(key):
+    if on_host(key):
         return _few(int(key[0]), int(key[1]), n) if n <= FEW else _many(int(key[0]), int(key[1]), n)
     first, second = pairs(key, n)
     return first.astype(jnp.uint64) | second.astype(jnp.uint64) << np.uint64(32)
@@ -62,7 +63,7 @@ def longs(key: Any, n: int) -> Any:
 
 def pairs(key: Any, n: int) -> tuple[Any, Any]:
     """The first and the second word of n counters."""
-    if _on_host(key):
+    if on_host(key):
         both = longs(key, n).view(np.uint32).reshape(n, 2)
         return both[:, 0], both[:, 1]
     return _counted(n, key, 1)[1]

@@ -60,7 +60,7 @@ def _sum_numpy(x, axis, dtype, keepdim):
     return np.add.reduce(x.astype(dtype.np, copy=False), _axes(axis, x.ndim), dtype.np, None, keepdim)
 
 
-@op(method="sum", torch=True, numpy=_sum_numpy, amp="high", kernels="reduce_sum")
+@op(method="sum", torch=True, linear=True, numpy=_sum_numpy, amp="high", kernels="reduce_sum")
 def sum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
     """Sum of elements over the given axes.
 
