@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-bench"
 # torch is the one peer whose version the floors name
-PACKAGES = ("torch==2.13.0", "paddlepaddle", "jax", "onnxruntime")
+PACKAGES = ("torch==2.13.0", "torchvision==0.28.0", "paddlepaddle", "jax", "onnxruntime")
 BENCHMARKS = (
     "chain",
     "operators",
@@ -28,12 +28,17 @@ BENCHMARKS = (
     "lengths",
     "micro",
     "training",
+    "programs",
     "curves",
     "jobs",
     "loader",
+    "processes",
     "recompute",
     "quantization",
     "sparse",
+    "inference",
+    "graph_networks",
+    "detection",
 )
 
 

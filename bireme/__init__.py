@@ -3,8 +3,13 @@
 Importing this computes nothing and starts no device.
 """
 
+import gc
 import sys
 from math import e, inf, nan, pi
+
+# a fifth of the time of this import went to looking for garbage among modules, which stay; see the end of this file
+_threshold = gc.get_threshold()
+gc.set_threshold(1_000_000, *_threshold[1:])
 
 from bireme import _C_ops as _C_ops
 from bireme import _legacy_C_ops as _legacy_C_ops
@@ -32,11 +37,13 @@ from bireme import (
     hapi,
     hub,
     incubate,
+    inference,
     io,
     jit,
     linalg,
     metric,
     nn,
+    ocr,
     onnx,
     ops,
     optimizer,
@@ -271,6 +278,7 @@ __all__ = [
     "iinfo",
     "in_dynamic_mode",
     "incubate",
+    "inference",
     "inf",
     "int16",
     "int32",
@@ -295,6 +303,7 @@ __all__ = [
     "newaxis",
     "nn",
     "no_grad",
+    "ocr",
     "onnx",
     "ops",
     "optimizer",
@@ -379,3 +388,5 @@ locate([sys.modules[__name__], nn.functional, linalg, fft, signal, special, geom
         nn.quant, compat, text, vision.ops])  # fmt: skip
 compat.absent.explain()
 host_memory.freeze_imports()
+gc.set_threshold(*_threshold)
+del gc, _threshold

@@ -52,6 +52,21 @@ def test_a_loop_repeats_its_pass(repeated):
         np.testing.assert_allclose(g, v.grad.numpy(), rtol=1e-4)
 
 
+def test_grad_repeats_the_pass_where_all_leaves_are_asked_for(repeated):
+    w, v, x = leaf(0.5, 0.7), leaf(0.25, 0.5), bireme.to_tensor([1.0, 2.0])
+    walked = [g.numpy() for g in bireme.grad(chain(x.exp().log(), w) * v.sum(), [w, v])]
+    assert repeated() == 0
+    for _ in range(4):
+        found = bireme.grad(chain(x, w) * v.sum(), [w, v])
+        for g, wanted in zip(found, walked, strict=True):
+            np.testing.assert_allclose(g.numpy(), wanted, rtol=1e-4)
+    assert repeated() >= 2 and w.grad is None
+    for _ in range(4):  # what is not asked for is left out
+        (g,) = bireme.grad(chain(x, w) * v.sum(), [w])
+    np.testing.assert_allclose(g.numpy(), walked[0], rtol=1e-4)
+    assert repeated() == 0
+
+
 def test_the_leaf_that_wants_a_gradient_may_change(repeated):
     """The steps of the forward pass are the same each time; what is differentiated is not."""
     a, b = leaf(0.5), leaf(0.25)

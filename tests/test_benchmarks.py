@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import bireme
-from benchmarks import networks, run
+from benchmarks import networks, programs, run
 from benchmarks.first_minute import NETWORKS, TOLERANCE, paddle_step
 from benchmarks.jobs import CHAOTIC, FIRST
 
@@ -28,12 +28,20 @@ SCRIPTS = {
     "lengths": ("--tiny --steps 6 --peer-steps 2", r"bireme +6 +[\d.]+ "),
     "micro": ("--rounds 1", r"cache miss.* [\d.]+ "),
     "training": (f"--tiny {ONCE} --peers bireme --only lstm", r"bireme dynamic +[\d.]+ "),
+    "programs": (
+        "--tiny --rounds 1 --steps 1 --trained 3 --only lstm --forms dynamic static",
+        r"static +[\d.]+ (.*\n)*lstm: static, losses of 3 steps +0.00e-5 .*PASS",
+    ),
     "curves": ("--only lstm --steps 2", r"lstm float32, bireme +[\d.]+ +[\d.]+"),
     "jobs": ("--tiny --networks mlp policy_gradient", r"mlp +7 +[\d.]+ "),
     "loader": ("--images 32 --batch 16 --workers 1 --rounds 1 --peers bireme", r"Bireme +[\d,]+ "),
+    "processes": ("--tiny --processes 1 --rounds 1 --repeats 1 --peers bireme", r"step, width 64 +[\d.]+ "),
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
     "quantization": ("--what products --rounds 1 --tiny", r"\[1, 64\] by \[64, 64\] +[\d.]+ "),
+    "inference": ("--rounds 1 --seconds 0.01 --peers bireme --models /nowhere", r"a small network +[\d.]+ "),
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),
+    "graph_networks": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"gat +[\d.]+ "),
+    "detection": ("--boxes 50 --rounds 1 --repeats 1 --peers bireme --only nms roi_align", r"roi_align +[\d.]+ "),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),
     "first_minute": ("--tiny --peers bireme --only llama --filled", r"llama +bireme, second process +[\d.]+ "),
@@ -101,6 +109,14 @@ def run_to_its_end(name, arguments, row, tmp_path):
     assert done.returncode in (0, 1) and "Traceback" not in said, said  # a floor may be missed at such sizes
     assert re.search(rf"^{row}", done.stdout, re.MULTILINE), said
     assert not re.search(r"^(bireme|jax).*: (failed|No module)", done.stdout, re.MULTILINE), said
+
+
+@pytest.mark.parametrize("form", [form for form in programs.CALLS if not form.startswith("paddle")])
+def test_a_call_of_a_tiny_program_is_measured(form):
+    try:
+        assert programs.make_call(form, alone=False)(2) > 0
+    finally:
+        bireme.disable_static()
 
 
 def test_every_network_of_jobs_has_its_sizes():

@@ -40,6 +40,11 @@ def test_operator_alone(form):
     _compare(*FORMS[form], conv_cudnn, last=len(form) % 2)
 
 
+@pytest.mark.parametrize("window", [(3, 3), (5, 4), (5, 5)])
+def test_one_channel_a_group_and_the_channels_last(window):
+    _compare((9, 8), 6, 6, window, (2, 1), (1, 1), (1, 2), 6, conv_lowering, last=True)
+
+
 def test_without_wide_vectors(monkeypatch):
     monkeypatch.setattr(conv_lowering, "_WIDE", False)
     _compare((9, 8), 16, 2, (3, 3), (1, 1), (1, 1), (1, 1), 1, conv_lowering, last=False)

@@ -109,7 +109,7 @@ def test_more_groups():
     assert dist.is_initialized()
     with pytest.raises(ValueError, match="a group that exists"):
         dist.destroy_process_group(group)
-    with pytest.raises(ValueError, match="the rank of this process, 0"):
+    with pytest.raises(ValueError, match="different ranks of the world of 1"):
         dist.new_group([1])
 
 
@@ -229,28 +229,26 @@ def test_there_is_nobody_to_talk_to(call, where):
         dist.P2POp(dist.send, tensor(1), 1)
 
 
-def test_several_processes_are_not_there_yet(monkeypatch):
+def test_what_is_not_there_for_several_processes_yet(monkeypatch):
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     monkeypatch.setenv("PADDLE_TRAINER_ID", "1")
     net = nn.Linear(2, 2)
     assert (dist.get_rank(), dist.get_world_size()) == (1, 2)
+    with pytest.raises(RuntimeError, match="the default group is not initialized"):
+        bireme.DataParallel(net)
     for call in (
-        dist.init_parallel_env,
-        lambda: bireme.DataParallel(net),
         lambda: fleet.init(is_collective=True),
         lambda: dist.sharding.group_sharded_parallel(net, bireme.optimizer.SGD(0.1, parameters=net.parameters()), "os"),
     ):
-        with pytest.raises(NotImplementedError, match="training on several processes is not there yet"):
+        with pytest.raises(NotImplementedError, match="this is not there for several processes yet"):
             call()
     monkeypatch.undo()
     for call in (
-        lambda: dist.new_group([0, 1]),
-        lambda: dist.spawn(print, nprocs=2),
         lambda: fleet.HybridCommunicateGroup(fleet.CommunicateTopology(["data", "model"], [1, 2])),
         lambda: fleet.UserDefinedRoleMaker(worker_num=2),
         lambda: meta_parallel.PipelineLayer([nn.Linear(2, 2)], num_stages=2),
     ):
-        with pytest.raises(NotImplementedError, match="training on several processes is not there yet"):
+        with pytest.raises(NotImplementedError, match="this is not there for several processes yet"):
             call()
 
 
@@ -637,7 +635,7 @@ def test_meshes_of_one_process():
         with pytest.raises(AssertionError):
             bad()
     for many in (lambda: dist.ProcessMesh([0, 1]), lambda: fleet.auto.create_mesh([("dp", 2)])):
-        with pytest.raises(NotImplementedError, match="not there yet"):
+        with pytest.raises(NotImplementedError, match="not there for several processes yet"):
             many()
 
 
@@ -733,13 +731,12 @@ def test_launch_and_spawn(script):
 def test_joining_what_was_spawned():
     class Process:
         def __init__(self, exitcode):
-            self.exitcode = exitcode
-
-        def join(self, timeout=None):
-            assert timeout == 5
+            self.exitcode, (self.sentinel, self.other) = exitcode, os.pipe()
+            if exitcode is not None:
+                os.close(self.other)  # as the end of a process does
 
     def join(exitcode):
-        return sys.modules["bireme.distributed.spawn"].MultiprocessContext([Process(exitcode)], [None]).join(5)
+        return sys.modules["bireme.distributed.spawn"].MultiprocessContext([Process(exitcode)], [None]).join(0.01)
 
     assert (join(0), join(None)) == (True, False)
 
@@ -763,6 +760,5 @@ def test_the_launcher_checks_its_command_line(script):
     assert main.parse([str(script), "--nproc_per_node", "2"]) == ({}, [str(script), "--nproc_per_node", "2"])
     assert main.parse(["--gpus", "0", "--rank=0", "-m", "x"]) == ({"devices": "0", "rank": "0"}, ["-m", "x"])
     assert [code(), code("nosuch.py"), code("--nosuch", "1"), code("--rank"), code("--nnodes", "a", "x")] == [2] * 5
-    for arguments in (["--nproc_per_node", "2"], ["--devices", "0,1"], ["--nnodes=2"], ["--run_mode", "ps"]):
-        with pytest.raises(NotImplementedError, match="not there yet"):
-            main.parse([*arguments, str(script)])
+    with pytest.raises(NotImplementedError, match="not there yet"):
+        main.parse(["--run_mode", "ps", str(script)])

@@ -10,6 +10,7 @@ import pytest
 
 import bireme
 from bireme import geometric
+from bireme.core.numpy_exec import grouping, row_sums
 
 X = [[0.0, 2.0, 3.0], [1.0, 4.0, 5.0], [2.0, 6.0, 7.0]]
 EDGES = [[1.0], [2.0], [3.0], [4.0]]
@@ -129,3 +130,116 @@ def test_a_graph_network_learns():
         optimizer.clear_grad()
         losses.append(loss.item())
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
+
+
+def edges(n, m, seed=0):
+    """Edges that repeat, in no order, with nodes that none of them reaches."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, n, m), rng.integers(0, n // 2, m)
+
+
+def test_the_edges_of_a_graph_are_grouped_once(monkeypatch):
+    made, real = [], grouping._grouped
+    monkeypatch.setattr(grouping, "_grouped", lambda *given: made.append(given[1]) or real(*given))
+    src, dst = map(bireme.to_tensor, edges(40, 600))
+    x = bireme.to_tensor(np.ones((40, 8), "float32"), stop_gradient=False)
+    for _ in range(4):
+        loss = geometric.send_u_recv(x, src, dst, "mean").sum()
+        loss.backward()
+        assert loss.item() > 0 and x.grad.numpy().any()
+    assert len(made) == 3, "by destination with and without sources, and by source"
+    kept = len(grouping._kept)
+    other = bireme.to_tensor(dst.numpy()[::-1].copy())
+    found = geometric.send_u_recv(x, src, other).numpy()
+    np.testing.assert_allclose(found, geometric.send_u_recv(x, src, bireme.to_tensor(other.numpy())).numpy())
+    del src, dst, other, found
+    assert len(grouping._kept) < kept, "those of a graph that is gone are forgotten"
+
+
+@pytest.mark.parametrize("reduce_op", ["sum", "mean", "max", "min"])
+def test_messages_of_a_larger_graph(reduce_op, monkeypatch):
+    monkeypatch.setattr(row_sums, "PART", 100)
+    monkeypatch.setattr(row_sums, "SHARED", 1)
+    rng = np.random.default_rng(1)
+    src, dst = edges(60, 900)
+    ways = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
+    for dtype, dims in (("float32", (8,)), ("float64", (3, 4)), ("int32", (2,)), ("int64", ())):
+        values = rng.integers(-9, 9, (60, *dims)).astype(dtype)
+        with bireme.debug.use_executor("interpreter"):
+            found = geometric.send_u_recv(*map(bireme.to_tensor, (values, src, dst)), reduce_op).numpy()
+        for node in range(60):
+            met = values[src[dst == node]]
+            want = np.trunc(ways[reduce_op](met, axis=0)) if dtype.startswith("int") and len(met) else None
+            want = np.zeros(dims) if not len(met) else ways[reduce_op](met, axis=0) if want is None else want
+            np.testing.assert_allclose(found[node], want, rtol=1e-5, err_msg=f"{dtype}, node {node}")
+
+
+@pytest.mark.parametrize("shapes", [((6,), ()), ((6,), (1,)), ((2, 3), (2, 1)), ((2, 3), (1, 1)), ((2, 3), (1, 3)),
+                                    ((2, 3), (2, 3)), ((), ()), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 2, 3), (2, 2, 1))])  # fmt: skip
+def test_numbers_of_edges_times_rows_of_nodes(shapes, monkeypatch):
+    monkeypatch.setattr(row_sums, "PART", 50)
+    monkeypatch.setattr(row_sums, "SHARED", 1)
+    rng = np.random.default_rng(2)
+    src, dst = edges(20, 150)
+    x, y = rng.standard_normal((20, *shapes[0])), rng.standard_normal((150, *shapes[1]))
+    rank = max(x.ndim, y.ndim, 2)
+    wide = [t.reshape(len(t), *[1] * (rank - t.ndim), *t.shape[1:]) for t in (x, y)]
+    want = np.zeros((20, *np.broadcast_shapes(wide[0].shape[1:], wide[1].shape[1:])))
+    np.add.at(want, dst, wide[0][src] * wide[1])
+    with bireme.debug.use_executor("xla" if shapes[1] == (2, 1) else "interpreter"):
+        tx, ty = (bireme.to_tensor(t, stop_gradient=False) for t in (x, y))
+        found = geometric.send_ue_recv(tx, ty, bireme.to_tensor(src), bireme.to_tensor(dst), "mul", "sum")
+        weight = rng.standard_normal(want.shape)
+        (found * bireme.to_tensor(weight)).sum().backward()
+        np.testing.assert_allclose(found.numpy(), want, rtol=1e-9, atol=1e-12)
+        moved = 1e-6 * rng.standard_normal(x.shape), 1e-6 * rng.standard_normal(y.shape)
+        after = np.zeros_like(want)
+        np.add.at(after, dst, wide[0][src] * (wide[1] + moved[1].reshape(wide[1].shape)))
+        np.testing.assert_allclose((ty.grad.numpy() * moved[1]).sum(), ((after - want) * weight).sum(), rtol=1e-5)
+        after[:] = 0
+        np.add.at(after, dst, (wide[0] + moved[0].reshape(wide[0].shape))[src] * wide[1])
+        np.testing.assert_allclose((tx.grad.numpy() * moved[0]).sum(), ((after - want) * weight).sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, i, j: geometric.send_u_recv(x, i, j), lambda x, i, j: geometric.send_u_recv(x, i, j, "max"),
+    lambda x, i, j: geometric.send_ue_recv(x, bireme.ones([2]), i, j, "mul", "sum"),
+    lambda x, i, j: geometric.send_ue_recv(x, bireme.ones([2]), i, j, "add", "min"),
+    lambda x, i, j: geometric.send_uv(x, x, i, j),
+])  # fmt: skip
+def test_nodes_are_counted_from_zero_alone(call):
+    x, good = bireme.ones([3, 2]), bireme.to_tensor([0, 1])
+    for wrong in (-1, 3):
+        bad = bireme.to_tensor([1, wrong])
+        with pytest.raises(IndexError, match=rf"\(src_index\): expected indices in \[0, 2\], got {wrong}"):
+            call(x, bad, good).numpy()
+        with pytest.raises(IndexError, match=rf"\(dst_index\): expected indices in \[0, 2\], got {wrong}"):
+            call(x, good, bad).numpy()
+        with pytest.raises(IndexError):  # known when it runs
+            call(x, bad + 0 * good, good).numpy()
+
+
+def test_neighbours_are_drawn_without_replacement_and_with_equal_chance():
+    row, colptr = bireme.arange(9), bireme.to_tensor([0, 6, 6, 9])
+    nodes = bireme.to_tensor([0, 1, 2] * 2000)
+    found, count = (t.numpy() for t in geometric.sample_neighbors(row, colptr, nodes, 4))
+    assert count.tolist() == [4, 0, 3] * 2000
+    parts = np.split(found, np.cumsum(count)[:-1])
+    assert all(part.tolist() == [6, 7, 8] for part in parts[2::3])
+    drawn = np.stack(parts[::3])
+    assert (drawn[:, 1:] > drawn[:, :-1]).all() and drawn.min() >= 0 and drawn.max() <= 5
+    chosen = collections.Counter(map(tuple, drawn.tolist()))
+    assert len(chosen) == 15 and max(chosen.values()) < 1.6 * min(chosen.values())
+    assert geometric.sample_neighbors(row, colptr, nodes, 0)[0].shape == [0]
+
+
+@pytest.mark.parametrize("spread", [1, 10**12], ids=["a table of IDs", "IDs that are far apart"])
+def test_new_ids_are_in_order_of_appearance(spread):
+    rng = np.random.default_rng(3)
+    x, near = rng.permutation(50)[:20] * spread, rng.integers(0, 50, 300) * spread
+    count = bireme.to_tensor(np.full(20, 15, "int32"))
+    src, dst, nodes = geometric.reindex_graph(bireme.to_tensor(x), bireme.to_tensor(near), count)
+    want = list(dict.fromkeys([*x.tolist(), *near.tolist()]))
+    assert nodes.tolist() == want
+    assert src.tolist() == [want.index(v) for v in near.tolist()]
+    assert dst.tolist() == np.repeat(np.arange(20), 15).tolist()

@@ -15,6 +15,7 @@ CORE = (
     "graph",
     "numpy_exec",
     "xla_exec",
+    "processes",
     "run",
     "record",
     "tensor",
@@ -45,7 +46,9 @@ LAYERS = [
         "reader",
         "dataset",
     ],
-    ["bireme"],
+    ["export", "ocr", "serve"],
+    ["command"],
+    ["bireme", "__main__"],
 ]
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 MAY_IMPORT_JAX = {*[f"core.{package}" for package in CORE], "ops"}

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -12,8 +13,18 @@ import bireme
 from tools import packages
 from tools.networks import PACKAGES, Network, networks, step
 
-# written by: python -m tools.packages --oracle PYTHON --write tests/expected/packages.json PATHS
+# Paddle's numbers; written by: python -m tools.packages --record FOLDER --write tests/expected/packages.json
 RECORDED = json.loads(Path(__file__).with_name("expected").joinpath("packages.json").read_text())
+SAMPLE = [
+    "clas/mobilenet_v1/MobileNetV1_x0_25",
+    "det/mobilenet_v3/MobileNetV3",
+    "nlp/bert/BertForSequenceClassification",
+    "nlp/llama/LlamaForCausalLM",
+    "rl/dqn/DQN",
+    "sci/fno/TFNO2dNet",
+    "seg/pp_humanseg/PPHumanSegLite",
+    "ts/lstnet/LSTNetModule",
+]
 
 
 def missing(package: str) -> str:
@@ -26,23 +37,39 @@ def missing(package: str) -> str:
     return "" if found == version else f"the numbers are those of {name} {version}, and {found} is installed"
 
 
-@pytest.mark.parametrize("package", sorted({path.partition("/")[0] for path in RECORDED}))
+def strayed(paths: list[str]) -> dict[str, str]:
+    """Networks that do not give Paddle's numbers, each with what differs."""
+    found = {}
+    for dtype, tolerance in (("float32", packages.CLOSE), ("float64", packages.CLOSE_DOUBLE)):
+        chosen = [path for path in paths if RECORDED[path]["dtype"] == dtype]
+        for ours in packages.run(sys.executable, "bireme", dtype, chosen, 600):
+            path = ours["path"]
+            off = [] if "error" in ours else packages.strayed(packages.digest(ours), RECORDED[path], tolerance)
+            found[path] = ours.get("error") or "; ".join(off)
+    assert set(found) == set(paths)
+    return {path: said for path, said in found.items() if said}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_sample(package):
     if why := missing(package):
         pytest.skip(why)
-    paths = [path for path in RECORDED if path.startswith(f"{package}/")]
-    found = {ours["path"]: ours for ours in packages.run(sys.executable, "bireme", "float32", paths, 120)}
-    verdicts = {path: packages.verdict(found[path], RECORDED[path], packages.CLOSE) for path in paths}
-    assert {path: said for path, said in verdicts.items() if said[0] != "equal"} == {}
+    assert strayed([path for path in SAMPLE if path.startswith(f"{package}/")]) == {}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all(package):
+    if why := missing(package):
+        pytest.skip(why)
+    assert strayed([path for path in RECORDED if path.startswith(f"{package}/")]) == {}
 
 
 def test_lists():
-    counts: dict[str, set[str]] = {}
-    for each in networks().values():
-        counts.setdefault(each.package, set()).add(each.family)
-    assert set(RECORDED) <= set(networks())
-    assert sum(map(len, counts.values())) >= 60 and len(networks()) >= 200
-    assert all(len(networks([p])) >= 20 for p in ("nlp", "clas", "seg", "det"))
+    families = {path.rpartition("/")[0] for path in RECORDED}
+    assert set(SAMPLE) <= set(RECORDED) <= set(networks())
+    assert len(RECORDED) >= 200 and len(families) >= 60
+    assert all(sum(path.startswith(p) for path in RECORDED) >= 20 for p in ("nlp/", "clas/", "seg/", "det/"))
 
 
 def network(scale=1.0, **options):
@@ -91,3 +118,53 @@ def test_networks_that_paddle_cannot_run_do_not_count():
     found = step.numbers(bireme, network(), "float32")
     assert packages.verdict(found, {"error": "ValueError: no"}, 1.0) == ("Paddle fails", "ValueError: no")
     assert packages.verdict(found, {**found, "loss": float("inf")}, 1.0)[0] == "Paddle fails"
+
+
+def test_what_is_kept_of_the_numbers():
+    theirs = step.numbers(bireme, network(), "float32")
+    kept = json.loads(json.dumps(packages.digest(theirs)))
+    assert packages.strayed(packages.digest(theirs), kept, 1e-7) == []
+    shape = {**theirs, "parameters": {**theirs["parameters"], "linear.bias": [3]}}
+    one = {**theirs, "grads": {**theirs["grads"], "linear.bias": [1.01 * x for x in theirs["grads"]["linear.bias"]]}}
+    for changed, said in [(shape, "names and shapes"), (one, "picked"), ({**theirs, "after": math.nan}, "losses")]:
+        off = packages.strayed(packages.digest(changed), kept, packages.CLOSE)
+        assert said in [each.partition(", by")[0] for each in off]
+
+
+def test_the_page_counts_what_was_found(tmp_path):
+    oracle = packages.Oracle(tmp_path, None, 1, False)
+    chosen = dict(list(networks(["sci"]).items())[:5])
+    first, second, third, fourth, fifth = chosen
+    oracle.keep(first, "equal", "1e-7 loss")
+    oracle.keep(second, "Paddle fails", "ValueError: a | b")
+    oracle.keep(third, "differs", "loss, by 1.0e+00")
+    oracle.keep(fourth, "equal, rounding", "loss, by 1.0e-02")
+    said = packages.table(chosen, oracle)
+    assert (
+        "| paddlesci 1.4.0 | 4 | 1 | 0 | 1 | 1 | 1 | 1 |" in said and "| together | 4 | 1 | 0 | 1 | 1 | 1 | 1 |" in said
+    )
+    assert f"- `{second}`: `ValueError: a / b`" in said and f"- `{third}`: `differs: loss, by 1.0e+00`" in said
+    assert "- mlp: MLP\n" in said and f"## Those that were not tried\n\n`{fifth}`\n" in said
+
+
+def test_what_has_an_optimizer_of_its_own():
+    class Learner(bireme.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.linear = bireme.nn.Linear(3, 2)
+            self.optimizer = bireme.optimizer.SGD(0.5, parameters=self.linear.parameters())
+
+        def forward(self, x):
+            loss = self.linear(x).sum()
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.clear_grad()
+            return loss, 2.0
+
+    x = np.ones((4, 3), "float32")
+    found = step.numbers(
+        bireme, Network("own", "linear", "Learner", Learner, lambda: ((x,), {}), learns=True), "float32"
+    )
+    # the gradient is 4 everywhere: each of 8 weights moves by -2, and the sum of 4 rows of 2 outputs by 4 * 8 * -2
+    assert found["grads"]["linear.weight"][0] == pytest.approx(2.0) and [o[0] for o in found["outputs"]] == [[], []]
+    assert found["after"] == pytest.approx(found["loss"] - 64)

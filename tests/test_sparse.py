@@ -357,7 +357,7 @@ def test_products_are_shared_among_cores_and_do_without_scipy(monkeypatch):
     rng = np.random.default_rng(0)
     x, y = some((700, 300), 0.4), rng.standard_normal((300, 16))
     c, d = bireme.to_tensor(x).to_sparse_csr(), bireme.to_tensor(y)
-    monkeypatch.setattr("bireme.ops.sparse.products.PART", 1000)
+    monkeypatch.setattr("bireme.core.numpy_exec.row_sums.PART", 1000)
     np.testing.assert_allclose(sparse.matmul(c, d).numpy(), x @ y, rtol=1e-10)
     mask = bireme.to_tensor(x).to_sparse_coo(2)
     got = sparse.masked_matmul(

@@ -10,6 +10,7 @@ import pytest
 
 import bireme
 from bireme import nn, static
+from bireme.core.numpy_exec.interpreter import INTERPRETER
 from bireme.core.tensor.tensor import Tensor
 from tests.table import test_layer_table, test_table
 
@@ -39,14 +40,9 @@ def arrays_of(sample):
     return [np.asarray(a.astype("float32") if a.dtype == np.float64 else a) for a in sample.leaves()]
 
 
-def inputs_of(arrays, unknown):
-    """Variables for arrays; along the first axis of size like the first array's the size is unknown, on request."""
-    first = arrays[0].shape[0] if arrays and arrays[0].ndim else None
-
-    def sizes(a):
-        return [None if unknown and i == 0 and n == first else n for i, n in enumerate(a.shape)]
-
-    return [static.data(f"x{i}", sizes(a), str(a.dtype)) for i, a in enumerate(arrays)]
+def inputs_of(arrays):
+    """Variables for arrays, of their sizes; `tests/table/test_unknown_sizes.py` has those whose sizes are unknown."""
+    return [static.data(f"x{i}", list(a.shape), str(a.dtype)) for i, a in enumerate(arrays)]
 
 
 # ---------------------------------------------------------------- every operator, every layer
@@ -56,7 +52,7 @@ def in_the_sample(name):
     return zlib.crc32(name.encode()) % 4 == 0
 
 
-def as_program(row, sample, unknown):
+def as_program(row, sample):
     arrays = arrays_of(sample)
     bireme.seed(3)
     args, kwargs = sample.fill([bireme.to_tensor(a) for a in arrays])
@@ -64,7 +60,7 @@ def as_program(row, sample, unknown):
     program = static.Program()
     bireme.enable_static()
     with static.program_guard(program, static.Program()):
-        args, kwargs = sample.fill(inputs_of(arrays, unknown))
+        args, kwargs = sample.fill(inputs_of(arrays))
         outs = flat(row.fn(*args, **kwargs))
     bireme.seed(3)
     got = static.Executor().run(program, {f"x{i}": a for i, a in enumerate(arrays)}, outs)
@@ -83,50 +79,9 @@ def test_operators(part, full):
         if full or in_the_sample(row.name):
             for sample in row.plain(2 if full else 1):
                 try:
-                    as_program(row, sample, unknown=False)
+                    as_program(row, sample)
                 except AssertionError as e:
                     raise AssertionError(f"{row.name}({sample}): {e}") from e
-
-
-BATCHED = [
-    "add",
-    "exp",
-    "matmul",
-    "sum",
-    "mean",
-    "softmax",
-    "concat",
-    "stack",
-    "transpose",
-    "gather",
-    "where",
-    "cumsum",
-    "argmax",
-    "sort",
-    "topk",
-    "layer_norm",
-    "one_hot",
-    "pad",
-    "linear",
-    "conv2d",
-    "max_pool2d",
-    "batch_norm_of",
-    "embedding",
-    "cross_entropy",
-    "dropout",
-    "index_select",
-    "flip",
-    "roll",
-    "tile",
-    "nonzero",
-]
-
-
-@pytest.mark.parametrize("name", BATCHED)
-def test_operators_with_a_size_that_is_unknown(name):
-    rows = [row for row in test_table.TABLE if row.name == name]
-    for row in rows:
-        as_program(row, row.plain(1)[0], unknown=True)
 
 
 @pytest.mark.parametrize("row", test_layer_table.LAYERS, ids=lambda row: row.name)
@@ -143,7 +98,7 @@ def test_layers(row):
         program = static.Program()
         bireme.enable_static()
         with static.program_guard(program, static.Program()):
-            args, kwargs = sample.fill(inputs_of(arrays, unknown=False))
+            args, kwargs = sample.fill(inputs_of(arrays))
             outs = flat(layer(*args, **kwargs))
             variables, found = numbers_of(outs, layer, lambda ys, xs, **_: static.gradients(ys, xs))
         assert [g is None for g in found] == [g is None for g in wanted]
@@ -227,6 +182,56 @@ def test_the_same_sizes_are_never_compiled_again(built):
             rate.step()
 
 
+class Counting:
+    """The interpreter, which notes how many values each program returns."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.returned = []
+
+    def prepare(self, graph, live, donate, device):
+        self.returned.append(len(live))
+        return INTERPRETER.prepare(graph, live, (), device)
+
+
+def test_a_training_step_returns_what_dynamic_code_returns():
+    """Nothing that the gradients were made from is kept: a compiled program would return it, and be another one."""
+    ((x, label),) = batches(6)
+    counting = bireme.device.register_executor(Counting())
+
+    def trained(step, n=4):
+        bireme.debug.flush()
+        repeated = bireme.debug.stats()["repeated_backwards"]
+        losses = [step() for _ in range(n)]
+        return losses, counting.returned[-1], bireme.debug.stats()["repeated_backwards"] - repeated >= n - 1
+
+    with bireme.debug.use_executor("counting"):
+        bireme.seed(3)
+        net = network()
+        opt = bireme.optimizer.Adam(0.1, parameters=net.parameters())
+
+        def step():
+            loss = nn.functional.cross_entropy(net(bireme.to_tensor(x)), bireme.to_tensor(label))
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+            return loss.item()
+
+        wanted = trained(step)
+        bireme.enable_static()
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            given = static.data("x", [None, 4]), static.data("label", [None, 1], "int64")
+            loss = nn.functional.cross_entropy(network()(given[0]), given[1])
+            bireme.optimizer.Adam(0.1).minimize(loss)
+        exe = static.Executor()
+        bireme.seed(3)
+        exe.run(startup)
+        found = trained(lambda: exe.run(main, {"x": x, "label": label}, [loss])[0].item())
+    assert found == wanted
+
+
 def test_a_fetch_runs_only_what_it_needs(built):
     main, _ = built
     x, y = static.data("x", [2]), static.data("y", [2])
@@ -276,6 +281,19 @@ def test_gradients_of_gradients(built):
     got = static.Executor().run(main, {"x": np.array([1, 2, 3], "float32")}, [first, second])
     assert [g.tolist() for g in got] == [[3, 12, 27], [6, 12, 18]]
     assert static.gradients(x * 2, static.data("other", [3])) == [None]
+
+
+def test_what_no_gradient_reaches_says_so(built):
+    """As in dynamic mode: a result that does not depend on its operand, and an operand that is read for its shape."""
+    main, _ = built
+    x, y = static.data("x", [None, 1]), static.data("y", [None, 3])
+    x.stop_gradient = y.stop_gradient = False
+    assert bireme.zeros_like(x).stop_gradient and not bireme.exp(x).stop_gradient
+    out = bireme.expand_as(x, y)
+    to_x, to_y = static.gradients(out, [x, y])
+    assert to_y is None
+    feed = {"x": np.ones((2, 1), "float32"), "y": np.ones((2, 3), "float32")}
+    assert static.Executor().run(main, feed, [to_x])[0].tolist() == [[3], [3]]
 
 
 # ---------------------------------------------------------------- variables
@@ -329,6 +347,74 @@ def test_sizes_that_a_call_refuses_are_replaced_by_others(built):
     with pytest.raises(ValueError, match="matmul"):
         bireme.matmul(y, static.data("w", [3, 3]))
     assert static.Executor().run(main, {"x": np.ones((10, 4), "float32")}, [grouped])[0].shape == (2, 20)
+
+
+def test_unknown_sizes_that_are_not_all_alike(built):
+    """One more than another, a multiple, those of another operand, or the size that a parameter has."""
+    main, startup = built
+    x, pairs = static.data("x", [-1, 3]), static.data("pairs", [-1])
+    viewed = bireme.view_as(pairs, x)
+    image, weight = static.data("image", [-1, 2, -1, -1]), static.data("weight", [4, 2, -1, -1])
+    made = nn.functional.conv2d(image, weight)
+    weighed = made * static.data("w", [-1, 4, -1, -1])
+    features = static.data("features", [-1, -1])
+    out = nn.Linear(5, 2)(features)
+    assert [v.shape for v in (viewed, made, weighed, features, out)] == [
+        [-1, 3], [-1, 4, -1, -1], [-1, 4, -1, -1], [-1, -1], [-1, 2],
+    ]  # fmt: skip
+    exe = static.Executor()
+    exe.run(startup)
+    for n in (2, 3):
+        feed = {
+            "x": np.zeros((n, 3)), "pairs": np.arange(3.0 * n), "image": np.ones((n, 2, 6, 7)), "features": np.ones((n, 5)),
+            "weight": np.ones((4, 2, n, 2)), "w": np.ones((n, 4, 7 - n, 6)),
+        }  # fmt: skip
+        feed = {name: a.astype("float32") for name, a in feed.items()}
+        got = exe.run(main, feed, [viewed, weighed, out])
+        assert got[0].tolist() == np.arange(3 * n).reshape(n, 3).tolist() and got[2].shape == (n, 2)
+        assert got[1].shape == (n, 4, 7 - n, 6) and (got[1] == 4 * n).all()
+
+
+def test_a_difference_of_unknown_sizes_is_unknown(built):
+    """As the place of what is new behind a cache: both sizes are the same in examples."""
+    main, _ = built
+    keys, queries = static.data("keys", [None, 2]), static.data("queries", [None, 2])
+    past = keys[: keys.shape[0] - queries.shape[0]]
+    assert past.shape == [-1, 2]
+    feed = {"keys": np.arange(10, dtype="float32").reshape(5, 2), "queries": np.zeros((3, 2), "float32")}
+    assert static.Executor().run(main, feed, [past.sum(0)])[0].tolist() == [2, 4]
+
+
+def test_a_cell_runs_over_a_sequence_of_unknown_length(built):
+    """A cell of the user's, which is called for each step: forward and from the end, with lengths and gradients."""
+
+    class Sum(nn.RNNCellBase):
+        state_shape = property(lambda self: (3,))
+
+        def forward(self, x, state):
+            new = state + x * x
+            return (new, new * 2), new
+
+    main, _ = built
+    x, lengths = static.data("x", [None, None, 3]), static.data("lengths", [None], "int64")
+    x.stop_gradient = False
+    made = []
+    for is_reverse in (False, True):
+        (out, twice), last = nn.RNN(Sum(), is_reverse=is_reverse)(x, sequence_length=lengths)
+        made += [out, twice, last, *static.gradients(last.sum() + twice.sum(), x)]
+    for n, steps in ((2, 4), (3, 1)):
+        feed = {
+            "x": np.linspace(-1, 1, n * steps * 3, dtype="float32").reshape(n, steps, 3),
+            "lengths": np.arange(1, n + 1) % (steps + 1),
+        }
+        got = static.Executor().run(main, feed, made)
+        with bireme.core.program.building.suspended():
+            t, want = bireme.to_tensor(feed["x"], stop_gradient=False), []
+            for is_reverse in (False, True):
+                (out, twice), last = nn.RNN(Sum(), is_reverse=is_reverse)(t, None, bireme.to_tensor(feed["lengths"]))
+                want += [out, twice, last, *bireme.grad(last.sum() + twice.sum(), t)]
+            for g, w in zip(got, want, strict=True):
+                np.testing.assert_allclose(g, w.numpy(), rtol=1e-6)
 
 
 def test_a_wrong_call_after_gradients_says_what_is_wrong(built):

@@ -9,7 +9,9 @@ import bireme
 from bireme import jit, nn
 from bireme.core.program.program import leaves
 from bireme.static import InputSpec
-from tests.captured_functions import CASES
+from tests import captured_functions, captured_models
+
+CASES = captured_functions.CASES + captured_models.CASES
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +59,42 @@ def test_captured_whole(name, fn, calls, sizes, tmp_path, capsys):
         assert_same(loaded(*tensors), want)
     if isinstance(made, nn.Layer):
         target.rollback()
+
+
+@pytest.mark.parametrize(("name", "fn", "calls", "said"), captured_models.REFUSED, ids=lambda x: str(x)[:30])
+def test_what_no_graph_can_have_is_told(name, fn, calls, said):
+    with pytest.raises((RuntimeError, ValueError), match=said):
+        jit.to_static(fn, full_graph=True)(*given(calls[0]))
+    made = jit.to_static(fn)
+    with pytest.warns(UserWarning, match=f"{name} is called as dynamic code"):
+        first = made(*given(calls[0]))
+    assert_same([first, *[made(*given(args)) for args in calls[1:]]], [fn(*given(args)) for args in calls])
+
+
+def test_a_generator_is_told_of():
+    with pytest.raises(RuntimeError, match="a condition is not known") as told:
+        jit.to_static(captured_models.generator_with_branches, full_graph=True)(*given([captured_models.UP]))
+    assert told.value.__notes__ == ["  positive_only is a generator, so its statements are not captured"]
+
+
+def test_what_one_branch_gives_is_not_there_after_the_other(tmp_path):
+    def doubled(x):
+        if x.max() > 3.5:
+            y = x * 2
+        return y
+
+    def added(x):
+        if x.max() > 3.5:
+            y = x * 2
+        return nn.functional.linear(x, bireme.ones([3, 3]), y)  # where None would be no bias
+
+    for fn in (doubled, added):
+        made = jit.to_static(fn, full_graph=True, input_spec=[InputSpec([3])])
+        jit.save(made, str(tmp_path / "f"))
+        for run in (made.concrete_program.model.run, jit.load(str(tmp_path / "f"))):
+            assert_same(run(*given([captured_models.MIX])), fn(*given([captured_models.MIX])))
+            with pytest.raises(RuntimeError, match="is used but has no value: the branch that was taken gives it none"):
+                run(*given([captured_models.UP]))
 
 
 class Refused(Exception):
@@ -323,6 +361,7 @@ def test_graph_has_gradients():
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:the saved graph leaves the buffers")
 def test_saved_layer(tmp_path):
     """Dropout and normalization are saved as in evaluation, other functions with them; what is loaded can be trained."""
     net = Net()

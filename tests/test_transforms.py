@@ -5,8 +5,10 @@ import pytest
 
 import bireme
 from bireme import jit, nn
-from bireme.jit.transforms import transform
+from bireme.jit.transforms import TRANSFORMS, USUAL, transform
+from bireme.jit.transforms.editing import arguments
 from bireme.static import InputSpec
+from tools import exports_table
 
 
 def images(layer=None):
@@ -117,3 +119,100 @@ def test_recomputation():
 def test_unknown_name():
     with pytest.raises(ValueError, match=r"transform\(transforms\): expected some of dead_code, .*, got 'faster'"):
         transform(nn.Linear(2, 2), ["faster"], [InputSpec([2])])
+
+
+class Blocks(nn.Layer):
+    """What networks of images are made of, with sizes that are found when they run."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.deep = nn.Conv2D(3, 4, 3, stride=2, padding=1), nn.Conv2D(4, 4, 3, padding=1, groups=4)
+        self.norm, self.small, self.up = nn.BatchNorm2D(4), nn.Conv2D(4, 4, 1), nn.Conv2DTranspose(8, 2, 2, stride=2)
+        self.offset = self.create_parameter([4, 1, 1])
+        self.last = nn.Conv2D(4, 4, 3, padding=1, data_format="NHWC")
+
+    def forward(self, x, flat):
+        y = bireme.nn.functional.hardswish(self.norm(self.first(x)))
+        gate = bireme.nn.functional.hardsigmoid(self.small(bireme.nn.functional.adaptive_avg_pool2d(y, 1)))
+        z = self.deep(y) * gate + self.offset * 2
+        half = bireme.nn.functional.max_pool2d(z, 2, 2)
+        back = bireme.nn.functional.interpolate(half, size=z.shape[2:], mode="nearest")
+        joined = bireme.concat([back, z + flat], axis=1)
+        rows = joined.reshape([joined.shape[0], 8, -1]).sum(-1)
+        again = self.last(z.transpose([0, 2, 3, 1])).transpose([0, 3, 1, 2])
+        return self.up(joined), rows, again, z
+
+
+def test_channels_last():
+    bireme.seed(2)
+    net = Blocks()
+    net.eval()
+    spec = [InputSpec([None, 3, None, None], "float32", "x"), InputSpec([1], "float32", "flat")]
+    made = transform(net, ["freeze", "constant_folding", "fold_batch_norm", "channels_last", "dead_code"], spec)
+    formats = [arguments(o)["data_format"] for o in made.program().ops if o.type in ("conv2d", "conv2d_transpose")]
+    assert formats == ["NHWC"] * 5
+    assert types(made).count("transpose") == 1 + 3 + 2  # the input, three values that others read, and the code's own
+    assert "channels_last: conv2d_0.tmp_0 = conv2d of first has its channels last" in made.report
+    for shape in ((2, 3, 8, 12), (1, 3, 6, 10)):
+        given = bireme.randn(shape), bireme.to_tensor([0.5])
+        for found, wanted in zip(made(*given), net(*given), strict=True):
+            assert found.shape == wanted.shape
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_frozen_parameters_are_computed_with():
+    net = Blocks()
+    net.eval()
+    spec = [InputSpec([None, 3, 8, 8], "float32", "x"), InputSpec([1], "float32", "flat")]
+    kept = transform(net, ["constant_folding"], spec)
+    made = transform(net, ["freeze", "constant_folding"], spec)
+    assert made.report[0] == f"freeze: {len(net.state_dict())} parameters and buffers are constants"
+    assert types(kept).count("multiply") - types(made).count("multiply") == 1 and not made.parameters()
+    x = bireme.randn([1, 3, 8, 8]), bireme.to_tensor([0.5])
+    before = made(*x)[1].numpy()
+    net.offset.set_value(np.ones((4, 1, 1), "float32"))
+    assert np.array_equal(made(*x)[1].numpy(), before)
+
+
+def test_kernels_are_packed():
+    bireme.seed(2)
+    net = Blocks()
+    net.eval()
+    spec = [InputSpec([None, 3, None, None], "float32", "x"), InputSpec([1], "float32", "flat")]
+    made = transform(net, ["freeze", "fold_batch_norm", "channels_last", "pack_weights"], spec)
+    told = [line for line in made.report if line.startswith("pack_weights")]
+    assert len(told) == 4
+    assert told[0].endswith("= conv2d of first is stored as [3, 3, 3, 4]")
+    given = bireme.randn([2, 3, 8, 12]), bireme.to_tensor([0.5])
+    for found, wanted in zip(made(*given), net(*given), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+    assert not [
+        line for line in transform(net, ["channels_last", "pack_weights"], spec).report if "pack_weights" in line
+    ]
+
+
+SAMPLE = ("LeNet", "shufflenet_v2_x0_25", "lstm", "seq2seq_beam")
+TOLERANCE = {"mixed_precision": 0.2, "fold_batch_norm": 1e-5, "channels_last": 1e-5}  # relative to the largest value; others change nothing
+
+
+@pytest.mark.parametrize("name", exports_table.networks())
+def test_networks_compute_the_same_after_each_transform(name, full):
+    if not full and name not in SAMPLE:
+        pytest.skip("one of the networks that make test-all transforms")
+    bireme.seed(0)
+    network = exports_table.networks()[name]()
+    network.layer.eval()
+    rng = np.random.default_rng(1)
+    for key, buffer in network.layer.named_buffers():  # statistics that do something
+        if key.endswith(("_mean", "_variance")):
+            buffer.set_value(rng.uniform(0.5, 1.5, buffer.shape).astype("float32"))
+    given = exports_table._tensors(network.inputs[-1])
+    with bireme.no_grad():
+        wanted = network.layer(*given)
+        count = len(transform(network.layer, [], network.specs).program().ops)
+        for each in TRANSFORMS:
+            made = transform(network.layer, [each], network.specs)
+            assert exports_table.difference(made(*given), wanted) <= TOLERANCE.get(each, 0.0), each
+            assert all(line.startswith(f"{each}: ") for line in made.report)
+            if each in USUAL:  # each line is an operation that is gone
+                assert len(made.program().ops) == count - len(made.report), each

@@ -1,15 +1,19 @@
 """Damaged and hostile model files: mutates files of each format and loads them.
 
     python -m tools.fuzz_files                           # 2,000 files of each format
-    python -m tools.fuzz_files --only program --files 50000 --seed 7
+    python -m tools.fuzz_files program --files 50000 --seed 7
+    python -m tools.fuzz_files paddle onnx --seed 7 --start 1234 --files 1
 
-Each file either loads, or is refused with an error of Bireme's that is one sentence; nothing else may happen: no other error,
-no crash, no more than some seconds, no more memory than the file justifies.
+Bits flipped, bytes replaced, lengths and numbers made huge, parts cut out, doubled or moved, other values in JSON: what is
+done follows from the format, the seed and the number of the file, which each failure is printed with. A file either loads,
+or is refused with an error of Bireme's that is one sentence; nothing else may happen: no other error, no crash, no more than
+some seconds, no more memory than the file justifies.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import copy
 import importlib.util
 import json
@@ -20,6 +24,7 @@ import signal
 import sys
 import tempfile
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,20 +32,28 @@ from typing import Any
 import numpy as np
 
 import bireme
+from bireme.files import paddle_models
 
+EXPORTED = Path(__file__).resolve().parent.parent / "tests" / "data" / "paddle_models.json"
 SECONDS = 10  # that loading one file may take
 MEMORY = 2 << 30  # bytes that the process may grow by
+ADDRESSES = 8 << 30  # that it may have beyond those at the start, where it runs as a command
 VALUES: list[Any] = [
     None, True, -1, 0, 1, 2**31, -(2**63), 2**64, 1e308, "", "x", "../../etc/passwd", "__import__", "add", "Tensor.to",
     [], [[]], {}, {"tuple": []}, {"size": ["of", "x", 0]}, {"tensor": "x"}, {"dtype": "object"}, [2**40] * 4,
 ]  # fmt: skip
+HUGE = [b"\xff" * 9 + b"\x01", b"\xff\xff\xff\xff\x0f", b"\x80" * 12, b"\xff\xff\xff\x7f", bytes(8)]  # as a length
+NUMBERS = [
+    *(b"-1", b"0", b"1e999", b"99999999999999999999", b"-9223372036854775808", b"1099511627776"),
+    *(b"null", b"[]", b"{}", b'"x"'),
+]
 
 
 class Format:
-    """A kind of files: what valid ones are, and how they are loaded."""
+    """A kind of files: what valid ones are, how they are loaded, and the function that errors name."""
 
-    def __init__(self, seeds: Callable[[Path], list[Path]], load: Callable[[Path], Any]):
-        self.seeds, self.load = seeds, load
+    def __init__(self, seeds: Callable[[Path], list[Path]], load: Callable[[Path], Any], named: str):
+        self.seeds, self.load, self.named = seeds, load, named
 
 
 def _saved(folder: Path) -> list[Path]:
@@ -89,18 +102,32 @@ def _exported(folder: Path) -> list[Path]:
     return made
 
 
-FORMATS: dict[str, Format] = {"program": Format(_saved, _load_saved)}
+def _of_paddle(folder: Path) -> list[Path]:
+    """Models that paddlepaddle exported, each in a folder of its own."""
+    made = []
+    for name, entry in json.loads(EXPORTED.read_text())["models"].items():
+        (folder / name).mkdir()
+        made.append(folder / name / f"x.{name.partition('.')[2]}")
+        for path, part in ((made[-1], "program"), (folder / name / "x.pdiparams", "params")):
+            path.write_bytes(zlib.decompress(base64.b64decode(entry[part])))
+    return made
+
+
+FORMATS: dict[str, Format] = {
+    "program": Format(_saved, _load_saved, "load("),
+    "paddle": Format(_of_paddle, paddle_models.load, "load(path)"),
+}
 if importlib.util.find_spec("onnx") is not None:
-    FORMATS["onnx"] = Format(_exported, lambda path: bireme.onnx.load(str(path)))
+    FORMATS["onnx"] = Format(_exported, lambda path: bireme.onnx.load(str(path)), "load(")
 
 
 # ---------------------------------------------------------------- mutations
 
 
-def _bytes_changed(data: bytes, rng: random.Random) -> bytes:
+def _bytes_changed(data: bytes, rng: random.Random, text: bool) -> bytes:
     if not data:
         return rng.randbytes(rng.randrange(1, 40))
-    kind, at = rng.randrange(6), rng.randrange(len(data))
+    kind, at = rng.randrange(9), rng.randrange(len(data))
     if kind == 0:
         return data[:at]
     if kind == 1:
@@ -111,7 +138,15 @@ def _bytes_changed(data: bytes, rng: random.Random) -> bytes:
         return data[:at] + data[at + rng.randrange(1, 64) :]
     if kind == 4:  # lengths and counts
         return data[:at] + b"\xff" * rng.randrange(1, 9) + data[at + 8 :]
+    if kind == 5:
+        return data[:at] + rng.choice(NUMBERS if text else HUGE) + data[at + rng.choice((0, 1, 4)) :]
     other = rng.randrange(len(data))
+    if kind == 6:
+        return data[:at] + data[other : other + 8] + data[at + 8 :]
+    digits = [i for i, byte in enumerate(data) if 48 <= byte <= 57] if kind == 7 and text else []
+    if digits:
+        at = rng.choice(digits)
+        return data[:at] + rng.choice(NUMBERS) + data[at + 1 :]
     return data[:at] + data[other : other + 200] + data[at:]
 
 
@@ -132,7 +167,7 @@ def _json_changed(data: bytes, rng: random.Random) -> bytes:
         tree = json.loads(data)
         places = list(_places(tree))
     except (ValueError, RecursionError):
-        return _bytes_changed(data, rng)
+        return _bytes_changed(data, rng, text=True)
     for _ in range(rng.randrange(1, 4)):
         *above, last = rng.choice(places)
         inner = tree
@@ -155,18 +190,18 @@ def _json_changed(data: bytes, rng: random.Random) -> bytes:
 
 def mutated(path: Path, rng: random.Random) -> bytes:
     """A damaged version of a file."""
-    data = path.read_bytes()
-    if path.suffix == ".json" and rng.random() < 0.7:
+    data, text = path.read_bytes(), path.suffix == ".json"
+    if text and rng.random() < 0.7:
         return _json_changed(data, rng)
     for _ in range(rng.randrange(1, 4)):
-        data = _bytes_changed(data, rng)
+        data = _bytes_changed(data, rng, text)
     return data
 
 
 # ---------------------------------------------------------------- running
 
 
-def check(name: str, files: int, seed: int, told: Callable[[int], None] | None = None) -> list[str]:
+def check(name: str, files: int, seed: int, start: int = 0, told: Callable[[int], None] | None = None) -> list[str]:
     """Load mutated files of a format; what went wrong, in a line each."""
     kind, failures = FORMATS[name], []
     signal.signal(signal.SIGALRM, _too_long)
@@ -174,30 +209,40 @@ def check(name: str, files: int, seed: int, told: Callable[[int], None] | None =
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seeds = kind.seeds(Path(folder))
-        for n in range(files):
+        for n in range(start, start + files):
             rng = random.Random(f"{name} {seed} {n}")
             seed_file = rng.choice(seeds)
-            beside = [p for p in seed_file.parent.iterdir() if p.stem == seed_file.stem]
+            beside = sorted([p for p in seed_file.parent.iterdir() if p.stem == seed_file.stem])
             target = rng.choice(beside) if rng.random() < 0.3 else seed_file
             original = target.read_bytes()
             target.write_bytes(mutated(target, rng))
-            signal.alarm(SECONDS)
-            try:
-                kind.load(seed_file)
-            except (bireme.errors.FileFormatError, FileNotFoundError) as e:
-                if "\n\n" in str(e) or len(str(e)) > 2000:
-                    failures.append(f"{name} {seed} {n}: an error that is no sentence: {str(e)[:200]!r}")
-            except BaseException as e:  # noqa: BLE001  # whatever else it raises is a finding
-                failures.append(f"{name} {seed} {n}: {type(e).__name__}: {str(e)[:200]}")
-            finally:
-                signal.alarm(0)
-                target.write_bytes(original)
+            wrong = _wrong(kind, seed_file)
+            target.write_bytes(original)
+            if wrong is not None:
+                failures.append(f"{name} --seed {seed} --start {n} --files 1  # {wrong}")
             if told is not None and n % 100 == 0:
-                told(n)
+                told(n - start)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
     if grown > MEMORY:
-        failures.append(f"{name} {seed}: the process grew by {grown >> 20} MiB")
+        failures.append(f"{name} --seed {seed}  # the process grew by {grown >> 20} MiB")
     return failures
+
+
+def _wrong(kind: Format, path: Path) -> str | None:
+    """What is wrong with how a file was loaded; None: nothing is."""
+    signal.alarm(SECONDS)
+    try:
+        kind.load(path)
+    except (bireme.errors.FileFormatError, FileNotFoundError) as e:
+        if "\n\n" in str(e) or len(str(e)) > 2000:
+            return f"an error that is no sentence: {str(e)[:200]!r}"
+        if kind.named not in str(e) and not isinstance(e, FileNotFoundError):
+            return f"an error that does not name the function: {str(e)[:200]!r}"
+    except BaseException as e:  # noqa: BLE001  # whatever else it raises is a finding
+        return f"{type(e).__name__}: {str(e)[:200]}"
+    finally:
+        signal.alarm(0)
+    return None
 
 
 def _too_long(*_: Any) -> None:
@@ -206,18 +251,24 @@ def _too_long(*_: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=FORMATS, nargs="+", default=list(FORMATS), help="which formats (default all)")
-    parser.add_argument("--files", type=int, default=2000, help="files of each format (default 2000)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("formats", nargs="*", metavar="FORMAT", help=f"of {', '.join(FORMATS)} (default: all)")
+    parser.add_argument("--files", type=int, default=2000, metavar="N", help="files of each format (default: 2000)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="what is drawn follows from it (default: 0)")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first file (default: 0)")
     given = parser.parse_args()
+    unknown = [name for name in given.formats if name not in FORMATS]
+    if unknown:
+        parser.error(f"no format {unknown[0]!r}: there are {', '.join(FORMATS)}")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES, used + ADDRESSES))
     found = []
-    for name in given.only:
+    for name in given.formats or FORMATS:
 
         def told(n: int, name: str = name) -> None:
             if sys.stderr.isatty():
                 print(f"\r{name}: {n} of {given.files}", end="", file=sys.stderr)
 
-        failures = check(name, given.files, given.seed, told)
+        failures = check(name, given.files, given.seed, given.start, told)
         print(f"\r{name}: {given.files} files, {len(failures)} failures")
         found += failures
     print("\n".join(found[:50]))

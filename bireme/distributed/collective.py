@@ -44,20 +44,21 @@ def new_group(
     nccl_comm_init_option: int = 0,
     nccl_config: Any = None,
 ) -> Group:
-    """Make a group of processes.
+    """Make a group of processes. All processes make the same groups in the same order, also those of which they are no
+    members.
 
     Args:
         ranks: Ranks in the world of its members. Default: None, all processes.
         backend: Name of the library that is to move the data; the one that fits the device is used. Default: None.
-        timeout: How long a collective may take. It has no effect. Default: 30 minutes.
+        timeout: How long a process waits for the others in a collective before it ends. Default: 30 minutes.
         nccl_comm_init_option: An option of NCCL. It has no effect. Default: 0.
         nccl_config: Options of NCCL. They have no effect. Default: None.
 
     Returns:
-        The group.
+        The group; in a process that is no member its ``rank`` is -1.
 
     Raises:
-        NotImplementedError: If it has more than one member.
+        ValueError: If a rank is twice in it or is not one of the world.
 
     Examples:
         >>> bireme.distributed.new_group([0]).nranks
@@ -69,10 +70,11 @@ def new_group(
         ranks = range(world.size())
     if not isinstance(ranks, (list, tuple, range)) or not ranks or not all(isinstance(r, int) for r in ranks):
         raise errors.bad("new_group(ranks)", "a list of ranks", ranks, kind=errors.ArgumentTypeError)
-    world.only_one("new_group(ranks)", len(ranks), got=str(list(ranks)))
-    if ranks[0] != world.rank():
-        raise errors.bad("new_group(ranks)", f"the rank of this process, {world.rank()}", list(ranks))
-    return groups.add(ranks)
+    if len(set(ranks)) != len(ranks) or not all(0 <= r < world.size() for r in ranks):
+        raise errors.bad("new_group(ranks)", f"different ranks of the world of {world.size()}", list(ranks))
+    if not isinstance(timeout, datetime.timedelta):
+        raise errors.bad("new_group(timeout)", "a datetime.timedelta", timeout, kind=errors.ArgumentTypeError)
+    return groups.add(sorted(ranks), timeout.total_seconds())
 
 
 def shutdown_process_group(group: Group | None = None) -> None:

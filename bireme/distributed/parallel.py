@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from bireme.core.base import device, errors
+from bireme.core.tensor.grad_mode import is_grad_enabled
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed import parallel_helper as parallel_helper
 from bireme.distributed import world
-from bireme.distributed.communication.group import Group, member, start
+from bireme.distributed.communication.group import Group, check_rank, member, start
+from bireme.distributed.reducer import Reducer, broadcast_all
 from bireme.distributed.world import ParallelMode
 from bireme.nn.layer import Layer
 
@@ -85,7 +87,7 @@ class ParallelEnv:
 
 
 def init_parallel_env(nccl_config: Any = None) -> Group:
-    """Make the default group of all processes that were started together.
+    """Connect with the processes that were started together, and make the default group of all of them.
 
     Paddle does nothing here where there is only one process, and its collectives then raise an error. Here a single
     process has a default group too, so the same program runs on it.
@@ -97,14 +99,13 @@ def init_parallel_env(nccl_config: Any = None) -> Group:
         The default group.
 
     Raises:
-        NotImplementedError: If there is more than one process.
+        ValueError: If the environment does not say where the processes meet.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
         >>> group.nranks, bireme.distributed.is_initialized()
         (1, True)
     """
-    world.alone("init_parallel_env()")
     return start()
 
 
@@ -148,18 +149,28 @@ def sync_params_buffers(
     fuse_params: bool = True,
     is_moe_sharding_parallel: bool = False,
 ) -> None:
-    """Give all processes of a group the parameters and buffers of one; a group of one has them.
+    """Give all processes of a group the parameters and buffers of one of them.
 
     Args:
         model: The layer.
         comm_group: The group. Default: None, the default group.
         src_rank: Rank of the source. Default: 0.
         is_model_parallel: Leave out parameters that differ between processes. Default: False.
-        fuse_params: Send them together. Default: True.
-        is_moe_sharding_parallel: Send parameters of experts only. Default: False.
+        fuse_params: Send them together. They always are. Default: True.
+        is_moe_sharding_parallel: Leave out parameters of experts. Default: False.
     """
     _check_layer("sync_params_buffers(model)", model)
-    member("sync_params_buffers", comm_group)
+    group = member("sync_params_buffers", comm_group)
+    check_rank("sync_params_buffers(src_rank)", src_rank, group)
+    if group.nranks == 1:
+        return
+    parameters = [
+        p for p in model.parameters()
+        if not (is_model_parallel and getattr(p, "is_distributed", False))
+        and not (is_moe_sharding_parallel and getattr(p, "expert", False))
+    ]  # fmt: skip
+    what = "the exchange of parameters and buffers"
+    broadcast_all([*parameters, *model.buffers()], group, group.ranks.index(src_rank), what)
 
 
 def _check_layer(where: str, layer: Any) -> None:
@@ -170,18 +181,20 @@ def _check_layer(where: str, layer: Any) -> None:
 class DataParallel(Layer):
     """A layer that every process trains on its own data, with the mean of all processes' gradients.
 
+    All processes begin with the parameters and buffers of the first one. After each backward pass that reaches a
+    parameter, its gradient is the mean of all processes'; one that a process did not reach counts as zeros there.
     One process has all gradients itself, so this adds nothing but a name: ``state_dict`` has the inner names.
 
     Args:
         layers: The layer to train.
         strategy: Not used. Default: None.
         comm_buffer_size: Megabytes of gradients that are exchanged at once. Default: 25.
-        last_comm_buffer_size: The same for the last ones. Default: 1.
-        find_unused_parameters: Expect parameters that the loss does not depend on. Default: False.
+        last_comm_buffer_size: The same for those of the last parameters, which come first. Default: 1.
+        find_unused_parameters: Expect parameters that the loss does not depend on. They always are. Default: False.
         group: The group to exchange gradients with. Default: None, the default group.
 
     Raises:
-        NotImplementedError: If there is more than one process.
+        RuntimeError: If there are several processes and no default group, or they have different parameters.
 
     Examples:
         >>> model = bireme.DataParallel(bireme.nn.Linear(2, 3))
@@ -199,18 +212,26 @@ class DataParallel(Layer):
         group: Group | None = None,
     ) -> None:
         _check_layer("DataParallel(layers)", layers)
-        world.alone("DataParallel()")
-        if group is not None:
-            member("DataParallel", group)
+        if group is not None or world.size() > 1:
+            group = member("DataParallel", group)
         super().__init__(layers.full_name() + "_data_parallel")
         self._layers = layers
         self.find_unused_parameters = find_unused_parameters
         self.grad_need_sync = True
         self.group = group
         self.comm_buffer_size, self.last_comm_buffer_size = comm_buffer_size, last_comm_buffer_size
+        self._reducer: Reducer | None = None
+        if group is not None and group.nranks > 1 and group.is_member():
+            sync_params_buffers(layers, group, group.ranks[0])
+            self.init_reducer()
 
     def init_reducer(self) -> None:
-        """Prepare the exchange of gradients: one process has none to exchange."""
+        """Prepare the exchange of gradients; one process has none to exchange."""
+        if self.group is None or self.group.nranks == 1 or self._reducer is not None:
+            return
+        trained = {id(p): p for p in self._layers.parameters() if not p.stop_gradient}
+        sizes = [self.last_comm_buffer_size, self.comm_buffer_size]
+        self._reducer = Reducer(list(trained.values()), self.group, sizes)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -239,6 +260,8 @@ class DataParallel(Layer):
         Returns:
             What the layer returns.
         """
+        if self._reducer is not None and is_grad_enabled():
+            self._reducer.expected = self.grad_need_sync
         return self._layers(*inputs, **kwargs)
 
     def scale_loss(self, loss: Tensor) -> Tensor:

@@ -1,12 +1,14 @@
-"""The world as the environment describes it: how many processes there are, which one this is, and that more than one
-is not there yet.
-"""
+"""The world as the environment describes it: how many processes there are, which one this is, and where they meet."""
 
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Sequence
+from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.processes import connection
 
 
 class ParallelMode:
@@ -41,12 +43,51 @@ def _integer(name: str, default: int) -> int:
     return int(text)
 
 
+def connect() -> None:
+    """Connect this process with the others that were started together; a process alone has none."""
+    if size() == 1 or connection.current() is not None:
+        return
+    if rank() >= size():
+        raise errors.bad("environment variable PADDLE_TRAINER_ID", f"a rank below PADDLE_TRAINERS_NUM={size()}", rank())
+    address = os.environ.get("BIREME_COORDINATOR")
+    served = None
+    if address is None:  # no launcher of ours: the first process is the one that all can find
+        address = os.environ.get("PADDLE_MASTER") or os.environ.get("PADDLE_TRAINER_ENDPOINTS", "").split(",")[0]
+        if ":" not in address:
+            raise errors.bad(
+                "environment variable PADDLE_MASTER",
+                f"the address of the first of {size()} processes, as 127.0.0.1:6170",
+                described="none",
+                hint="start the processes by python -m bireme.distributed.launch",
+            )
+        served = connection.serve(address, size()) if rank() == 0 else None
+    connection.connect(rank(), size(), address, host(address), served)
+
+
+def host(address: str) -> str:
+    """The name under which others reach this process."""
+    own = os.environ.get("PADDLE_CURRENT_ENDPOINT", "").rpartition(":")[0]
+    return own or ("127.0.0.1" if address.startswith(("127.", "localhost")) else socket.gethostname())
+
+
+def free_ports(count: int, at: str = "127.0.0.1") -> list[int]:
+    """Ports that nobody uses now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind((at, 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
 def only_one(where: str, count: int, what: str = "process", got: str = "") -> None:
     """Raise an error unless the count of processes, stages or parts is one."""
     if count != 1:
         raise errors.bad(
             where,
-            f"one {what}, since training on several processes is not there yet",
+            f"one {what}, since this is not there for several processes yet",
             described=got or str(count),
             kind=NotImplementedError,
         )
@@ -57,17 +98,21 @@ def alone(where: str) -> None:
     only_one(where, size(), got=f"PADDLE_TRAINERS_NUM={size()}")
 
 
-def environment() -> dict[str, str]:
-    """The environment variables by which a process of a world of one knows its place."""
+def environment(
+    rank: int = 0, endpoints: Sequence[str] = ("127.0.0.1:6170",), local_rank: int = 0, local_size: int = 1,
+    nodes: int = 1, **more: Any,
+) -> dict[str, str]:  # fmt: skip
+    """The environment variables by which a process knows its place among all, whose addresses are `endpoints`."""
     return {
-        "PADDLE_TRAINER_ID": "0",
-        "PADDLE_TRAINERS_NUM": "1",
-        "PADDLE_GLOBAL_SIZE": "1",
-        "PADDLE_LOCAL_SIZE": "1",
-        "PADDLE_GLOBAL_RANK": "0",
-        "PADDLE_LOCAL_RANK": "0",
-        "PADDLE_RANK_IN_NODE": "0",
-        "PADDLE_NNODES": "1",
-        "PADDLE_CURRENT_ENDPOINT": "127.0.0.1:6170",
-        "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:6170",
+        "PADDLE_TRAINER_ID": str(rank),
+        "PADDLE_TRAINERS_NUM": str(len(endpoints)),
+        "PADDLE_GLOBAL_SIZE": str(len(endpoints)),
+        "PADDLE_LOCAL_SIZE": str(local_size),
+        "PADDLE_GLOBAL_RANK": str(rank),
+        "PADDLE_LOCAL_RANK": str(local_rank),
+        "PADDLE_RANK_IN_NODE": str(local_rank),
+        "PADDLE_NNODES": str(nodes),
+        "PADDLE_CURRENT_ENDPOINT": endpoints[rank],
+        "PADDLE_TRAINER_ENDPOINTS": ",".join(endpoints),
+        **more,
     }

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
@@ -28,16 +34,95 @@ def replacing_all(*paths: str) -> Iterator[list[BinaryIO]]:
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(_part_of(target)) for target in targets]
         yield [file for file, _ in opened]
-        for file, part in opened:
-            file.flush()
-            if part is not None:
-                os.fsync(file.fileno())
-            file.close()
+        _finish(opened)
         for (_, part), target in zip(opened, targets, strict=True):
             if part is not None:
                 os.replace(part, target)
     for folder in {os.path.dirname(target) for target in targets}:
         sync_folder(folder)
+
+
+@contextlib.contextmanager
+def replacing_pair(path: str, head: str, mark: str) -> Iterator[list[BinaryIO]]:
+    """Open new files that replace ``path`` and ``head``, which tells which ``path`` belongs to it, by ``mark``.
+
+    A reader finds a whole pair at any time, though the process be killed: the new file waits under ``waiting(path, mark)``
+    until ``head`` is the new one, and is looked for there by who reads ``head`` in between.
+    """
+    target, told = os.path.realpath(path), os.path.realpath(head)
+    folders = {os.path.dirname(target), os.path.dirname(told)}
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(_part_of(each)) for each in (target, told)]
+        yield [file for file, _ in opened]
+        _finish(opened)
+        (_, part), (_, part_of_head) = opened
+        alone = stack.enter_context(_alone_in(os.path.dirname(told)))  # two writers would leave parts of two pairs
+        held = target if part is None else waiting(path, mark)
+        try:
+            if part is not None:
+                os.replace(part, held)
+            for folder in folders:
+                sync_folder(folder)
+            if part_of_head is not None:
+                os.replace(part_of_head, told)
+        except OSError:
+            if part is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(held)
+            raise
+        for folder in folders:
+            sync_folder(folder)
+        if held != target:
+            os.replace(held, target)
+        if alone:
+            _tidy(target)
+
+
+def waiting(path: str, mark: str) -> str:
+    """Where a file that belongs to a mark waits to replace ``path``."""
+    stem, end = os.path.splitext(os.path.realpath(path))
+    return f"{stem}.{mark[:MARK]}{end}"
+
+
+MARK = 16  # characters of a mark that are part of a name
+
+
+def _tidy(target: str) -> None:
+    """Remove what killed processes have left waiting."""
+    stem, end = os.path.splitext(os.path.basename(target))
+    left_behind = re.compile(rf"{re.escape(stem)}\.[0-9a-f]{{{MARK}}}{re.escape(end)}")
+    folder = os.path.dirname(target)
+    for name in os.listdir(folder):
+        if left_behind.fullmatch(name):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def _alone_in(folder: str) -> Iterator[bool]:
+    """Wait until no other writer of pairs is at work in a folder; False where that cannot be known."""
+    if fcntl is None:
+        yield False
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # some file systems have no locks
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def _finish(opened: list[tuple[BinaryIO, str | None]]) -> None:
+    """Have all that was written on the disk."""
+    for file, part in opened:
+        file.flush()
+        if part is not None:
+            os.fsync(file.fileno())
+        file.close()
 
 
 @contextlib.contextmanager

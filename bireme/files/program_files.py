@@ -6,6 +6,7 @@ the same calls possible, and nothing else; every name, index and type in it is c
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -34,7 +35,7 @@ from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.files import safetensors
-from bireme.files.atomic import replacing_all
+from bireme.files.atomic import replacing_pair, waiting
 from bireme.files.pickler import host_of
 from bireme.files.source import Source
 from bireme.version import full_version
@@ -251,8 +252,15 @@ class _Writer:
         raise errors.failure(f"an argument that is a {type(x).__name__} cannot be saved with a program")
 
 
-def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
-    """Write models to `path`.json, their tensors to `path`.safetensors; both or, where it fails, neither is new."""
+Files = tuple[str, str]  # of a graph and of its weights
+
+
+def _files(path: str | Files) -> Files:
+    return (path + GRAPH, path + WEIGHTS) if isinstance(path, str) else path
+
+
+def write(path: str | Files, functions: dict[str, Model], extra: dict[str, Any] | None = None) -> None:
+    """Write models to `path`.json, their tensors to `path`.safetensors. A reader finds both old or both new at any time."""
     writer = _Writer()
     made = {name: writer.model(model) for name, model in functions.items()}
     graph: dict[str, Any] = {"format": FORMAT, "version": VERSION, "made_by": f"bireme {full_version}"}
@@ -261,8 +269,10 @@ def write(path: str, functions: dict[str, Model], extra: dict[str, Any] | None =
     graph |= extra or {}
     text = _text(graph).encode("utf-8", "surrogatepass")
     arrays = {name: host_of(t) for name, t in writer.tensors.items()}
-    with replacing_all(path + WEIGHTS, path + GRAPH) as (weights, file):
-        safetensors.write(weights, arrays, {DIGEST: hashlib.sha256(text).hexdigest()})
+    digest = hashlib.sha256(text).hexdigest()
+    program, tensors = _files(path)
+    with replacing_pair(tensors, program, digest) as (weights, file):
+        safetensors.write(weights, arrays, {DIGEST: digest})
         file.write(text)
 
 
@@ -498,7 +508,7 @@ def is_ours(path: str) -> bool:
         return False
 
 
-def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
+def read(path: str | Files, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
     """Models by name, the tensors that they read, and the whole graph."""
     try:
         graph, arrays, together = _both(path)
@@ -518,17 +528,20 @@ def read(path: str, where: str = "load(path)") -> tuple[dict[str, Model], dict[s
         raise errors.bad(where, "a program that jit.save wrote", described=told, kind=FileFormatError) from None
 
 
-def _both(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:
+def _both(path: str | Files) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:
     """The graph, the weights, and whether they are of one save: they may be replaced between reading one and the other."""
+    program, weights = _files(path)
     for last in (*[False] * TRIES, True):  # the last one: they do not belong together
-        text = _bytes(path + GRAPH)
-        graph = _graph(text)
-        arrays, digest = _arrays(path + WEIGHTS)
-        if digest is None or digest == hashlib.sha256(text).hexdigest():
-            break
+        text = _bytes(program)
+        graph, wanted = _graph(text), hashlib.sha256(text).hexdigest()
+        arrays, digest = _arrays(weights)
+        if digest in (None, wanted):
+            return graph, arrays, True
+        with contextlib.suppress(FileNotFoundError):  # in the midst of a save, or one that was killed
+            return graph, _arrays(waiting(weights, wanted))[0], True
         if not last:
             time.sleep(0.001)
-    return graph, arrays, not last
+    return graph, arrays, False
 
 
 def _bytes(path: str) -> bytes:

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import itertools
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,6 +63,9 @@ def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | N
         if layer is not None:
             conversion.name_layers(layer)
         made = conversion.to_call(fn)(*given, **named)
+        if builder.refused is not None:
+            builder.refused.add_note("  the code catches this error, so its graph would be another one's")
+            raise builder.refused
         for x in leaves(made):
             if isinstance(x, Undefined):
                 x._refuse()
@@ -73,10 +77,14 @@ def captured(fn: Callable, args: tuple, kwargs: dict[str, Any], layer: Layer | N
 
 @contextlib.contextmanager
 def _told_of_source(fn: Any) -> Iterator[None]:
-    """Say so if a function could not be rewritten because its source is not there."""
+    """Say so if a function could not be rewritten because its source is not there, or because it is a generator."""
     try:
         yield
     except errors.TELLING as e:
+        for frame, _ in traceback.walk_tb(e.__traceback__):
+            own = conversion.belongs_to_user(frame.f_globals.get("__name__"))
+            if own and frame.f_code.co_flags & inspect.CO_GENERATOR:
+                e.add_note(f"  {frame.f_code.co_qualname} is a generator, so its statements are not captured")
         plain = getattr(fn.forward if isinstance(fn, Layer) else fn, "__func__", fn)
         code = getattr(plain, "__code__", None)
         if code is not None and conversion.node_of(code) is None and not (plain.__module__ or "").startswith("bireme"):
@@ -113,7 +121,8 @@ def _kept(builder: building.Builder, *roots: Any) -> Iterator[None]:
             now = own._buffers.get(name)
             if isinstance(now, Variable) and t is not None:
                 t.persistable = True
-                update(builder, _set_buffer, "set_buffer", [t], [now])
+                kind = "keep_attribute" if name in own._non_persistable_buffer_names_set else "set_buffer"
+                update(builder, _set_buffer, kind, [t], [now])
     finally:
         state.restore()
 

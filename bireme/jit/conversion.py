@@ -69,10 +69,13 @@ def _left_alone(fn: types.FunctionType) -> bool:
     if getattr(fn, "__bireme_converted__", False):
         return True
     module = fn.__module__ or ""
-    top = module.partition(".")[0]
-    if top in ("bireme", "numpy", "jax", "scipy") or (top in sys.stdlib_module_names and top != "__main__"):
-        return True
-    return any(module == name or module.startswith(name + ".") for name in _ignored)
+    return not belongs_to_user(module) or any(module == name or module.startswith(name + ".") for name in _ignored)
+
+
+def belongs_to_user(module: str | None) -> bool:
+    """Whether a module is neither of Bireme nor of Python, nor of what it is built on."""
+    top = (module or "").partition(".")[0]
+    return top not in ("bireme", "numpy", "jax", "scipy") and (top not in sys.stdlib_module_names or top == "__main__")
 
 
 def to_call(fn: Any) -> Any:

@@ -239,9 +239,18 @@ class _Jumps:
         body, jumps = self.block(st.body, flags)
         new = copy.copy(st)
         new.orelse = []
+        first: list[ast.stmt] = []
+        if isinstance(st, ast.While) and _binds(st.test):
+            # names that the condition gives a value have it after the loop too: it is asked once before the loop, and
+            # at the end of each turn that did not break
+            asked = f"__test_{self.serial}"
+            first, again = [at(assign(asked, st.test), st)], at(assign(asked, copy.deepcopy(st.test)), st)
+            body = [*body, at(ast.If(ast.UnaryOp(ast.Not(), name(flags[0])), [again], []), st) if jumps else again]
+            st, new.test = copy.copy(st), at(name(asked), st)
+            st.test = new.test
         if not jumps:
             new.body = body
-            return [new, *self.block(st.orelse, outer)[0]], False
+            return [*first, new, *self.block(st.orelse, outer)[0]], False
         new.body = [at(assign(flags[1], ast.Constant(False)), st), *body]
         broken = name(flags[0])
         if isinstance(st, ast.While):
@@ -249,7 +258,7 @@ class _Jumps:
         else:
             new.stops = flags[0]
         returns = any(isinstance(n, ast.Return) for part in st.body for n in _own(part))
-        made = [at(assign(flags[0], ast.Constant(False)), st), at(assign(flags[1], ast.Constant(False)), st), new]
+        made = [at(assign(flag, ast.Constant(False)), st) for flag in flags] + first + [new]
         if st.orelse:
             made.append(at(ast.If(ast.UnaryOp(ast.Not(), name(flags[0])), self.block(st.orelse, outer)[0], []), st))
         if returns and outer:  # it leaves the loop around as well
@@ -308,6 +317,7 @@ class Rewriter(ast.NodeTransformer):
         self.serial = 0
         self.first: str | None = None  # its first argument, which `super()` means
         self.carried: dict[str, None] = {}
+        self.before: list[ast.stmt] | None = []  # what goes before the present statement; None where nothing can
 
     # ---------------------------------------------------------- functions
 
@@ -344,16 +354,20 @@ class Rewriter(ast.NodeTransformer):
     visit_ClassDef = visit_AsyncFunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
-        outer, self.scope = self.scope, _Scope(node)
+        outer, self.scope = (self.scope, self.before), _Scope(node)
+        self.before = None
         body = self.visit(node.body)
-        self.scope = outer
+        self.scope, self.before = outer
         return at(helper("converted", ast.Lambda(node.args, body)), node)
 
     def statements(self, body: list[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
+        outer = self.before
         for st in body:
+            self.before = []
             new = self.visit(st)
-            made.extend(new if isinstance(new, list) else [new])
+            made.extend([*self.before, *(new if isinstance(new, list) else [new])])
+        self.before = outer
         return made
 
     # ---------------------------------------------------------- control flow
@@ -427,7 +441,45 @@ class Rewriter(ast.NodeTransformer):
         made = at(ast.Expr(helper("for_", iterable, *parts, stops)), node)
         return [*state, body, made, *self.statements(node.orelse)]
 
+    def visit_Try(self, node: Any) -> Any:
+        """What is raised inside may be caught: `statements` has to know by what."""
+        if node.handlers:
+            node = copy.copy(node)
+            kinds = [name("BaseException") if h.type is None else copy.deepcopy(h.type) for h in node.handlers]
+            told = ast.withitem(helper("catching", *[delayed(self.visit(kind)) for kind in kinds]), None)
+            node.body = [at(ast.With([told], node.body), node)]
+        return self.generic_visit(node)
+
+    visit_TryStar = visit_Try
+
     # ---------------------------------------------------------- expressions
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """A function with the loop in it, which may be one over variables, that is called in the place of the list."""
+        called = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        if self.before is None or _binds(node) or called & NOT_CALLED or any(g.is_async for g in node.generators):
+            return self._own_scope(node)
+        self.serial += 1
+        label, made = f"__list_{self.serial}", name("__made")
+        append = ast.Call(ast.Attribute(made, "append", ast.Load()), [node.elt], [])
+        body: list[ast.stmt] = [at(ast.Expr(append), node)]
+        for i, generator in reversed(list(enumerate(node.generators))):
+            for test in reversed(generator.ifs):
+                body = [at(ast.If(test, body, []), node)]
+            over = generator.iter if i else name("__iterable")
+            body = [at(ast.For(generator.target, over, body, []), node)]
+        body = [at(assign("__made", ast.List([], ast.Load())), node), *body, at(ast.Return(made), node)]
+        self.before.append(self.visit_FunctionDef(at(define(label, _one_argument("__iterable"), body), node)))
+        return at(ast.Call(name(label), [self.visit(node.generators[0].iter)], []), node)
+
+    def _own_scope(self, node: Any) -> Any:
+        """An expression with names of its own, which nothing outside of it can have."""
+        outer, self.before = self.before, None
+        made = self.generic_visit(node)
+        self.before = outer
+        return made
+
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = _own_scope
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         if _binds(node):

@@ -99,7 +99,17 @@ def _model(fn: Any, owner: Any, input_spec: Any, where: str) -> Model:
 
 
 def for_evaluation(model: Model) -> Model:
-    """The model with dropout and normalization as in evaluation."""
+    """The model with dropout and normalization as in evaluation. It changes nothing, so that any number of threads can run
+    it: what the code gives its buffers is left out, and told.
+    """
+    left_out = [
+        x.name for o in model.program.operations if o.type == "set_buffer" for x in o.reads if isinstance(x, Tensor)
+    ]
+    if left_out:
+        errors.warn(
+            f"the saved graph leaves the buffers {', '.join(left_out)} as they are, though forward sets them: "
+            "if it does that in training only, call eval() before saving"
+        )
     return Model(model.program.clone(for_test=True), model.inputs, model.results, model.output_names)
 
 

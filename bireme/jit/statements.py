@@ -186,12 +186,43 @@ def assert_(test: Any, message: Callable[[], Any]) -> None:
         raise AssertionError(*([] if told is None else [told]))
 
 
+class catching:
+    """What a `try` statement does around its body: an error of Bireme's own that one of its handlers catches tells that
+    the code cannot be captured, or not for the sizes that it is tried with. It is told once the capture has ended.
+    """
+
+    def __init__(self, *kinds: Callable[[], Any]):
+        self._kinds = kinds  # asked for where something is raised only, as Python does
+
+    def catches(self, kind: type) -> bool:
+        """Whether a handler is for exceptions of a kind."""
+        return any(issubclass(kind, each()) for each in self._kinds)
+
+    def __enter__(self) -> None:
+        builder = current()
+        if builder is not None:
+            builder.caught.append(self)
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        builder = current()
+        if builder is None:
+            return
+        builder.caught.pop()
+        if kind is not None and getattr(error, "_told", False) and self.catches(kind):
+            builder.refused = builder.refused or error
+
+
 def raise_if(test: Any, error: Callable[[], Any]) -> None:
     """`if test: raise error`: a check of what is known when the program runs is made then."""
     if _symbolic(test):
         made = error()
         kind = made if isinstance(made, type) else type(made)
         told = "" if made is kind else str(made)
+        if any(each.catches(kind) for each in _builder().caught):
+            raise errors.failure(
+                f"{kind.__name__}, raised where a tensor says so, is caught by an except: a graph cannot do that",
+                hint="write what the except does into the branch",
+            )
         calls.recorded(calls.refuse_where, _truth(test), kind.__name__, told)
     elif test:
         raise error()
@@ -333,7 +364,9 @@ class Sequence:
         return None
 
     def __iter__(self) -> Any:
-        raise errors.failure("a range over a variable can only be gone over by a for statement")
+        raise errors.failure(
+            "a range over a variable can only be gone over by a for statement, or in a list [... for ...]"
+        )
 
 
 # ------------------------------------------------------------ builtins
@@ -376,6 +409,13 @@ def _zip(*given: Any, **kwargs: Any) -> Any:
         return tuple([x[i] if sequence is None else sequence.item(i) for x, sequence in zip(given, found, strict=True)])
 
     return Sequence(length, item)
+
+
+def _reversed(x: Any) -> Any:
+    sequence = Sequence.of(x)
+    return (
+        reversed(x) if sequence is None else Sequence(sequence.length, lambda i: sequence.item(sequence.length - 1 - i))
+    )
 
 
 def _len(x: Any) -> Any:
@@ -460,7 +500,7 @@ def _sum(x: Any, *start: Any) -> Any:
 
 
 BUILTINS: dict[Any, Callable] = {
-    range: _range, enumerate: _enumerate, zip: _zip, len: _len, int: _int, float: _float, bool: _bool, print: _print,
+    range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed, len: _len, int: _int, float: _float, bool: _bool, print: _print,
     max: _extreme(builtins.max, lambda x, y: maximum(x, y)),
     min: _extreme(builtins.min, lambda x, y: minimum(x, y)), list: _list, sum: _sum,
     math.prod: _prod,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.nn import functional
+from bireme.nn import functional, process_statistics
 from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
@@ -229,9 +229,9 @@ class BatchNorm3D(_BatchNormBase):
 
 
 class SyncBatchNorm(_BatchNormBase):
-    """Batch normalization over the batches of all devices, for inputs with any number of axes.
+    """Batch normalization over the batches of all processes that train together, for inputs with any number of axes.
 
-    Bireme runs on one device, where this is the same as ``BatchNorm2D``.
+    In one process this is the same as ``BatchNorm2D``; so it is in evaluation.
 
     Args:
         num_features: Number of channels.
@@ -279,7 +279,18 @@ class SyncBatchNorm(_BatchNormBase):
         Returns:
             Tensor of the shape of ``x``.
         """
-        return super().forward(x)
+        if not (self.training and process_statistics.several()):
+            return super().forward(x)
+        return process_statistics.batch_norm(
+            x,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            self._momentum,
+            self._epsilon,
+            self._data_format.endswith("C") and self._data_format != "NC",
+        )
 
     @classmethod
     def convert_sync_batchnorm(cls, layer: Layer) -> Layer:
@@ -386,18 +397,19 @@ class BatchNorm(Layer):
         Returns:
             Tensor of the shape of ``input``.
         """
-        by_batch = (self.training or self._trainable_statistics) and not self._use_global_stats
+        # None: by `training`, which a program for tests sets to False later
+        by_running = True if self._use_global_stats else False if self._trainable_statistics else None
         out = batch_norm(
             input,
             self._mean,
             self._variance,
             self.weight,
             self.bias,
-            by_batch,
+            self.training,
             self._momentum,
             self._epsilon,
             self._data_layout,
-            not by_batch,
+            by_running,
         )
         return out if self._act_fn is None else self._act_fn(out)
 

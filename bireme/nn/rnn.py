@@ -6,13 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.program.building import current
+from bireme.core.program.calls import recorded, size_of
+from bireme.core.program.control_flow import loop
+from bireme.core.program.variable import Dim
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import Attr, must_be_positive
 from bireme.nn.common import must_be_probability
 from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer
 from bireme.nn.rnn_cell import Cell, GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell, pair, simple_mode
-from bireme.ops import concat, dropout, full, stack, unbind, where
+from bireme.ops import concat, dropout, flip, full, index_select, stack, unbind, where
 from bireme.ops.indexing.getitem import unbind_of
 
 
@@ -23,6 +27,12 @@ def _mapped(change: Callable, *trees: Any) -> Any:
         made = [_mapped(change, *parts) for parts in zip(*trees, strict=True)]
         return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
     return {k: _mapped(change, *[t[k] for t in trees]) for k in first} if isinstance(first, dict) else change(*trees)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    found: list[Any] = []
+    _mapped(found.append, tree)
+    return found
 
 
 def _is_plain(cell: Layer) -> bool:
@@ -78,8 +88,10 @@ def rnn(
     if isinstance(inputs, Tensor) and inputs.ndim == 3 and _is_plain(cell) and not kwargs:
         out, *last = cell.run(inputs, states, lengths, "RNN", reverse=is_reverse, time_major=time_major, masked=False)
         return out, tuple(last) if len(last) > 1 else last[0]
-    each: list[list[Tensor]] = []
-    _mapped(lambda t: each.append(unbind(t, axis)), inputs)
+    n = _leaves(inputs)[0].shape[axis]
+    if isinstance(n, Dim):
+        return _looped(cell, inputs, states, lengths, axis, is_reverse, n, kwargs)
+    each = [unbind(t, axis) for t in _leaves(inputs)]
     steps, outs = range(len(each[0])), []
     if not steps:
         raise errors.bad("RNN(inputs)", "at least one step", described="none")
@@ -90,6 +102,35 @@ def rnn(
         outs.append(out)
     outs = outs[::-1] if is_reverse else outs
     return _mapped(lambda *parts: stack(list(parts), axis), *outs), states
+
+
+def _looped(
+    cell: Any, inputs: Any, states: Any, lengths: Any, axis: int, is_reverse: bool, n: int, kwargs: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Run a cell over a sequence of a program whose number of steps is unknown: the steps after the first are a loop."""
+    steps = recorded(size_of, n)
+
+    def called(t: Any, states: Any) -> tuple[Any, Any]:
+        at = steps - 1 - t if is_reverse else t
+        out, new = cell(
+            _mapped(lambda x: index_select(x, at.reshape([1]), axis).squeeze(axis), inputs), states, **kwargs
+        )
+        return out, new if lengths is None else _mapped(lambda a, b: _chosen(lengths > at, a, b), new, states)
+
+    def step(t: Any, states: Any, outs: Any) -> list[Any]:
+        out, states = called(t, states)
+        for one, many in zip(_leaves(out), outs, strict=True):
+            many.append(one)
+        return [t + 1, states, outs]
+
+    first = full([], 0, "int64")
+    out, states = called(first, states)
+    outs = [[leaf] for leaf in _leaves(out)]
+    builder = current()
+    assert builder is not None
+    _, states, outs = loop(builder, "rnn", lambda t, *_: t < steps, step, [first + 1, states, outs])
+    joined = iter([stack(many, axis) for many in outs])
+    return _mapped(lambda _: flip(next(joined), axis) if is_reverse else next(joined), out), states
 
 
 def birnn(

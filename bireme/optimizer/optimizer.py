@@ -469,7 +469,8 @@ class Optimizer(States):
         def update(params: list[Tensor], grads: list[Tensor]) -> None:
             self._take_in(params)
             with no_grad():
-                self._apply([(p, g.detach()) for p, g in zip(params, grads, strict=True) if g is not None])
+                pairs = [(p, g) for p, g in zip(params, grads, strict=True) if g is not None]
+                self._apply([(p, g if g._edge is None else g.detach()) for p, g in pairs])
 
         update.optimizer = self  # type: ignore[attr-defined]  # its state is saved with the program
         gradients.update(builder, update, self._type, [p for p, _ in pairs], [g for _, g in pairs])

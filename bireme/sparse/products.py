@@ -47,24 +47,11 @@ def rows_and_columns(coo: Coo) -> tuple[Tensor, Tensor]:
     return coo.known("blocks", find)
 
 
-def _starts(coo: Coo) -> Tensor | None:
-    """Where the rows of that matrix begin, if the elements are in order."""
-
-    def find() -> Tensor | None:
-        rows = rows_and_columns(coo)[0]._host()
-        if not coo.coalesced and not (rows[1:] >= rows[:-1]).all():
-            return None
-        counts = np.bincount(rows, minlength=math.prod(coo.dims[:-1]))
-        return owned(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
-
-    return coo.known("starts", find)
-
-
 def _times_dense(x: SparseTensor, y: Tensor) -> Tensor:
     coo = x._coo()
     rows, cols = rows_and_columns(coo)
     flat = y if y.ndim == 2 else ops.reshape(y, [math.prod(y.shape[:-1]), y.shape[-1]])
-    out = ops.coo_product(x._values, rows, cols, flat, math.prod(coo.dims[:-1]), _starts(coo))
+    out = ops.coo_product(x._values, rows, cols, flat, math.prod(coo.dims[:-1]))
     return out if y.ndim == 2 else ops.reshape(out, [*x.shape[:-1], y.shape[-1]])
 
 

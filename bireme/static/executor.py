@@ -11,9 +11,9 @@ from bireme.core.base import errors, random_state
 from bireme.core.base.boundary import Guarded
 from bireme.core.graph.graph import Unmade
 from bireme.core.program import building, running
-from bireme.core.program.program import Program
+from bireme.core.program.program import Program, mapped
 from bireme.core.program.variable import UNKNOWN, Symbol, Variable
-from bireme.core.tensor.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.static import scopes
 from bireme.static.dense_tensor import DenseTensor
 
@@ -84,15 +84,16 @@ class Executor(Guarded):
         given = feed[0] if isinstance(feed, (list, tuple)) and feed else feed or {}
         if not isinstance(given, dict):
             raise errors.bad("run(feed)", "a dict of names and values", feed, kind=errors.ArgumentTypeError)
-        with building.suspended():
-            env = {symbol: _fed(symbol, value) for symbol, value in _inputs(given, program)}
-        for symbol in plan.inputs:
-            if symbol not in env:
-                raise errors.bad("run(feed)", f"a value for the input {symbol.name!r}", list(given), hint=_hint(symbol))
         where = scopes.global_scope() if scope is None else scope
-        with random_state.seeded(program.random_seed):
+        with building.suspended(), random_state.seeded(program.random_seed):
+            env = {symbol: _fed(symbol, value) for symbol, value in _inputs(given, program)}
+            for symbol in plan.inputs:
+                if symbol not in env:
+                    expected = f"a value for the input {symbol.name!r}"
+                    raise errors.bad("run(feed)", expected, list(given), hint=_hint(symbol))
             running.run(plan, env, lambda t: _made(where.tensor(t), plan))
-        with building.suspended():
+            if plan.needs_grad:
+                env = {symbol: mapped(_without_history, x) for symbol, x in env.items()}
             found = [env[x] if isinstance(x, Symbol) else where.tensor(x) for x in fetched]
             if return_numpy:
                 return [t.numpy() for t in found]
@@ -178,6 +179,11 @@ def _made(t: Tensor, plan: running.Plan) -> Tensor:
             hint="run the startup program first: executor.run(static.default_startup_program())",
         )
     return t
+
+
+def _without_history(x: Any) -> Any:
+    """A value that nothing is kept for to differentiate it: else all of that would be returned by the compiled program."""
+    return wrap(read(x)) if isinstance(x, Tensor) and x._edge is not None else x
 
 
 def _fed(symbol: Symbol, value: Any) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
 from bireme.core.program import building
-from bireme.core.program.program import Program, mapped
+from bireme.core.program.program import KNOWN, STARTED, Program, mapped
 from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Symbol, Variable
 from bireme.core.tensor.tensor import Tensor
@@ -202,13 +202,23 @@ def _read(path: str, where: str) -> Program:
 
 
 def _placed(model: Model) -> Program:
-    """The program of a model from a file, with its tensors in the present scope."""
-    scope = scopes.global_scope()
-    for t in model.program.tensors.values():
-        if scope.tensor(t) is not t:
+    """The program of a model from a file, with its tensors in the present scope: there is one of each name, so what another
+    program has under the same one takes the values of the file, and is shared.
+    """
+    scope, program = scopes.global_scope(), model.program
+    held = {name: t for name in program.tensors if (t := STARTED.get(name)) is not None}
+    for name, t in program.tensors.items():
+        if name in held and held[name]._value.sig == t._value.sig:
+            program.tensors[name] = KNOWN[name] = held[name]
+            scope.find(held[name]).set(t)
+        elif scope.tensor(t) is not t:
             scope.find(t).set(t)
-    model.program.ends = model
-    return model.program
+    for operation in program.operations:
+        operation.args, operation.kwargs = mapped(
+            lambda x: program.tensors.get(x.name, x) if isinstance(x, Tensor) else x, (operation.args, operation.kwargs)
+        )
+    program.ends = model
+    return program
 
 
 def _ends(program: Program) -> tuple[list[str], list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ PACKAGES = {
     "det": ("paddledet", "2.6.0"),
     "ts": ("paddlets", "1.1.0"),
     "sci": ("paddlesci", "1.4.0"),
+    "rl": ("parl", "2.2.1"),
 }
 
 
@@ -27,6 +29,7 @@ class Network(NamedTuple):
     inputs: Callable[[], tuple[tuple, dict[str, Any]]]
     train: bool = True  # whether its forward pass is that of training
     drawn: bool = False  # whether its buffers are drawn at random
+    learns: bool = False  # whether its call is a whole step, with a backward pass and an optimizer of its own
 
     @property
     def path(self) -> str:
@@ -42,3 +45,10 @@ def networks(packages: list[str] | None = None) -> dict[str, Network]:
             assert each.path not in found, each.path
             found[each.path] = each
     return found
+
+
+def load(packages: list[str]) -> None:
+    """Import what the packages' networks are built with, where that can be imported."""
+    for package in packages:
+        with contextlib.suppress(ImportError):  # building a network tells why
+            importlib.import_module(f"tools.networks.{package}").load()

@@ -94,7 +94,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @functools.cache
-def backbones() -> Any:
+def load() -> Any:
     """The module of the backbones, without the root of the package: that imports predictors, and what they need."""
     root = ModuleType("paddleclas")
     found = importlib.util.find_spec("paddleclas")
@@ -107,11 +107,11 @@ def backbones() -> Any:
 
 def build(name: str) -> Any:
     options = {} if name in WITHOUT_CLASSES else {"class_num": 10}
-    return getattr(backbones(), name)(**options, **OPTIONS.get(name, {}))
+    return getattr(load(), name)(**options, **OPTIONS.get(name, {}))
 
 
 def images(side: int) -> tuple[tuple, dict]:
-    n = 4 if side <= 64 else 2
+    n = 4 if side <= 64 else 1
     return (np.random.RandomState(0).standard_normal((n, 3, side, side)).astype("float32"),), {}
 
 

@@ -149,14 +149,13 @@ DETECTORS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def backbone(name: str, options: dict[str, Any]) -> Any:
-    workspace = importlib.import_module("ppdet.core.workspace")
-    importlib.import_module("ppdet.modeling")
+    workspace, _ = load()
     made = workspace.global_config[name.partition("-")[0]].pymodule
     return getattr(made, name.partition("-")[0])(**options)
 
 
 @functools.cache
-def defaults() -> tuple[Any, dict[str, Any]]:
+def load() -> tuple[Any, dict[str, Any]]:
     workspace = importlib.import_module("ppdet.core.workspace")
     importlib.import_module("ppdet.modeling")
     return workspace, copied(dict(workspace.global_config))
@@ -173,7 +172,7 @@ def copied(x: Any) -> Any:
 
 
 def detector(name: str, configuration: dict[str, Any]) -> Any:
-    workspace, before = defaults()
+    workspace, before = load()
     workspace.global_config.clear()
     workspace.global_config.update(copied(before))
     workspace.merge_config({"num_classes": 4, **copy.deepcopy(configuration)})
@@ -226,7 +225,7 @@ def labelled(family: str) -> tuple[tuple, dict]:
             given[f"target{i}"] = target
         given["gt_bbox"] = centers.astype("float32")
     if family == "ssd":
-        given["gt_bbox"] = (boxes / 128).astype("float32")
+        given["gt_bbox"], given["gt_class"] = (boxes / 128).astype("float32"), classes[..., 0]
     if family == "detr":
         given["gt_bbox"], given["gt_class"] = list(centers.astype("float32")), list(classes)
         given["pad_mask"] = np.ones((2, 128, 128), "float32")

@@ -63,10 +63,10 @@ unified_transformer: UnifiedTransformerModel/placed UnifiedTransformerLMHeadMode
 unimo: UNIMOModel/placed UNIMOLMHeadModel/placed
 xlnet: XLNetModel XLNetLMHeadModel XLNetForSequenceClassification
 xlm: XLMModel XLMWithLMHeadModel
-bigbird: BigBirdModel BigBirdForSequenceClassification
+bigbird: BigBirdModel/long BigBirdForSequenceClassification/long
 reformer: ReformerModel
-fnet: FNetModel FNetForMaskedLM
-funnel: FunnelModel FunnelForSequenceClassification
+fnet: FNetModel FNetForMaskedLM/dict
+funnel: FunnelModel/dict FunnelForSequenceClassification
 nystromformer: NystromformerModel NystromformerForMaskedLM
 convbert: ConvBertModel ConvBertForSequenceClassification
 distilbert: DistilBertModel DistilBertForSequenceClassification
@@ -97,9 +97,12 @@ dpt: DPTModel/images
 clap: ClapTextModel
 """
 OPTIONS: dict[str, dict[str, Any]] = {
-    "reformer": {"axial_pos_shape": [8, 8], "axial_pos_embds_dim": [16, 16], "is_decoder": False, "num_hashes": 1,
+    "reformer": {"axial_pos_shape": [4, 4], "axial_pos_embds_dim": [16, 16], "is_decoder": False, "num_hashes": 1,
                  "lsh_attn_chunk_length": 8, "local_attn_chunk_length": 8, "attn_layers": ["local", "local"]},
-    "bigbird": {"block_size": 4, "window_size": 3, "num_random_blocks": 1, "num_global_blocks": 1},
+    "bert": {"num_choices": 2},
+    "nezha": {"use_relative_position": True},
+    "deberta": {"pooler_hidden_size": 32, "pooler_dropout": 0.0, "pooler_hidden_act": "gelu"},
+    "bigbird": {"block_size": 4, "window_size": 3, "num_random_blocks": 1, "num_global_blocks": 2},
     "mobilebert": {"true_hidden_size": 32, "intra_bottleneck_size": 32, "embedding_size": 32},
     "squeezebert": {"embedding_size": 32},
     "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1]},
@@ -108,7 +111,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gau_alpha": {"attention_key_size": 8},
     "luke": {"entity_vocab_size": 20},
     "codegen": {"rotary_dim": 4},
-    "gptj": {"rotary_dim": 4},
+    "gptj": {"rotary_dim": 4, "pad_token_id": 0},
     "chatglm_v2": {"padded_vocab_size": 100, "multi_query_group_num": 2},
     "rembert": {"input_embedding_size": 32, "output_embedding_size": 32},
     "deberta_v2": {"type_vocab_size": 2},
@@ -119,9 +122,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def load() -> Any:
+    return importlib.import_module("paddlenlp.transformers")
+
+
 def build(family: str, name: str) -> Any:
-    transformers = importlib.import_module("paddlenlp.transformers")
-    made = getattr(transformers, name)
+    made = getattr(load(), name)
     configuration = made.config_class
     taken: dict[str, Any] = {}
     for each in configuration.__mro__[:-1]:  # a small class of options may leave most to the one above it
@@ -151,6 +157,10 @@ def arguments(kind: str) -> tuple[tuple, dict[str, Any]]:
         places = np.tile(np.arange(16), (2, 1)).astype("int64")
         mask = np.where(np.tril(np.ones((1, 1, 16, 16), bool)), 0.0, -1e4).astype("float32")
         return (ids, np.zeros_like(ids), places, mask), {}
+    if kind == "long":
+        return (rng.randint(10, 90, (2, 64)).astype("int64"),), {}
+    if kind == "dict":
+        return (ids,), {"return_dict": True}
     if kind == "pinyin":
         return (ids, rng.randint(0, 20, (2, 16 * 8)).astype("int64")), {}
     return (ids,), {}

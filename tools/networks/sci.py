@@ -55,8 +55,12 @@ ROWS: list[tuple[str, str, dict[str, Any], dict[str, tuple[int, ...]]]] = [
 ]  # fmt: skip
 
 
+def load() -> Any:
+    return importlib.import_module("ppsci.arch")
+
+
 def build(name: str, options: dict[str, Any]) -> Any:
-    return getattr(importlib.import_module("ppsci.arch"), name.partition("-")[0])(**options)
+    return getattr(load(), name.partition("-")[0])(**options)
 
 
 def arguments(shapes: dict[str, tuple[int, ...]]) -> tuple[tuple, dict]:

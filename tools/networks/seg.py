@@ -53,7 +53,7 @@ ROWS: list[tuple[str, str, int, str | None, dict[str, Any]]] = [
     ("portraitnet", "PortraitNet", 64, "MobileNetV2_x1_0", {}),
     ("pp_liteseg", "PPLiteSeg", 64, "STDC1", {}),
     ("pp_humanseg", "PPHumanSegLite", 64, None, {}),
-    ("pp_mobileseg", "PPMobileSeg", 64, "MobileSeg_Base", {}),
+    ("pp_mobileseg", "PPMobileSeg", 128, "MobileSeg_Base", {}),
     ("pspnet", "PSPNet", 64, "ResNet18_vd", {}),
     ("rtformer", "RTFormer", 64, None, {}),
     ("segformer", "SegFormer", 64, "MixVisionTransformer_B0", {"embedding_dim": 32}),
@@ -72,11 +72,16 @@ ROWS: list[tuple[str, str, int, str | None, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+BASES: dict[str, dict[str, Any]] = {"MobileSeg_Base": {"inj_type": "AAMSx8", "out_feat_chs": [64, 128, 192]}}
 EVALUATED = {"SegFormer"}  # drops whole branches by a number that is no attribute
 
 
+def load() -> Any:
+    return importlib.import_module("paddleseg.models")
+
+
 def backbone(name: str) -> Any:
-    models = importlib.import_module("paddleseg.models")
+    models = load()
     backbones = importlib.import_module("paddleseg.models.backbones")
     made = getattr(backbones, name, None) or getattr(models, name, None)
     if made is None:
@@ -84,11 +89,11 @@ def backbone(name: str) -> Any:
             importlib.import_module(f"paddleseg.models.backbones.{n}") for n in ("shufflenetv2", "ghostnet", "hrnet")
         ]
         made = next(getattr(m, name) for m in modules if hasattr(m, name))
-    return made()
+    return made(**BASES.get(name, {}))
 
 
 def build(name: str, base: str | None, options: dict[str, Any]) -> Any:
-    models = importlib.import_module("paddleseg.models")
+    models = load()
     given = {} if base is None else {"backbone": backbone(base)}
     return getattr(models, name.partition("-")[0])(**{"num_classes": 4, **given, **options})
 

@@ -1,4 +1,4 @@
-"""One training step of each network, in a process of its own: a line of JSON with its numbers for each.
+"""One training step of each network, beside the caller's process: a line of JSON with its numbers for each.
 
 Knows `paddle` only, whatever that name means in the process: `tools.packages` starts it with Bireme or with Paddle.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import signal
 import sys
 import time
@@ -58,6 +59,13 @@ def leaves(x: Any) -> list[Any]:
     return []
 
 
+def flat(x: Any) -> list[Any]:
+    """The losses that a step returns: numbers, tensors, or objects with attributes of them."""
+    if isinstance(x, (list, tuple)):
+        return [y for each in x for y in flat(each)]
+    return flat(x.total_loss) if hasattr(x, "total_loss") else [x]
+
+
 def wave(n: int) -> np.ndarray:
     return np.cos(np.arange(n) * 0.7 + 1.0)
 
@@ -91,6 +99,20 @@ def loss_of(paddle: Any, outputs: Any) -> Any:
     return total
 
 
+def steps(model: Any, trained: list[Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    """Two steps of what has an optimizer of its own; how the first one moves parameters stands for their gradients."""
+    before = {n: np.array(p.numpy()) for n, p in trained}
+    found = [x.numpy() if hasattr(x, "numpy") else np.asarray(x) for x in flat(model(*args, **kwargs))]
+    moves = {n: summary(p.numpy() - before[n]) for n, p in trained}
+    after = flat(model(*args, **kwargs))
+    return {
+        "outputs": [[list(x.shape), *summary(x)] for x in found],
+        "loss": float(found[0]),
+        "grads": moves,
+        "after": float(after[0]),
+    }
+
+
 def numbers(paddle: Any, network: Any, dtype: str) -> dict[str, Any]:
     """Forward pass, gradients, one step of an optimizer and the forward pass after it."""
     paddle.seed(0)
@@ -112,6 +134,9 @@ def numbers(paddle: Any, network: Any, dtype: str) -> dict[str, Any]:
     # one unit in the last place of the inputs: how much of a difference is rounding that the network amplifies
     args, kwargs = tensors(paddle, network.inputs(), 2.0**-23 if dtype == "nudged" else 0.0)
     trained = [(n, p) for n, p in model.named_parameters() if not p.stop_gradient]
+    parameters = {n: list(p.shape) for n, p in model.named_parameters()}
+    if network.learns:
+        return {"parameters": parameters, **steps(model, trained, args, kwargs)}
     optimizer = paddle.optimizer.Momentum(
         0.01, parameters=[p for _, p in trained], weight_decay=1e-4, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0)
     )
@@ -124,7 +149,7 @@ def numbers(paddle: Any, network: Any, dtype: str) -> dict[str, Any]:
     optimizer.clear_grad()
     after = loss_of(paddle, model(*args, **kwargs))
     return {
-        "parameters": {n: list(p.shape) for n, p in model.named_parameters()},
+        "parameters": parameters,
         "outputs": results,
         "loss": float(loss),
         "grads": grads,
@@ -152,6 +177,26 @@ def late(*_: Any) -> None:
     raise Late
 
 
+def report(paddle: Any, path: str, network: Any, dtype: str, limit: int, verbose: bool) -> None:
+    """Write the line of one network."""
+    start = time.perf_counter()
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(limit)
+    try:
+        paddle.set_default_dtype("float32")
+        found = numbers(paddle, network, dtype)
+    except Late:
+        found = {"error": f"takes over {limit} s"}
+    except Exception as e:  # noqa: BLE001  whatever a package raises is a line of the table
+        found = {"error": failed(e)}
+        if verbose:
+            traceback.print_exc()
+    signal.alarm(0)
+    found.update(path=path, seconds=round(time.perf_counter() - start, 1))
+    sys.__stdout__.write("@" + json.dumps(found) + "\n")
+    sys.__stdout__.flush()
+
+
 def main() -> None:
     side, dtype, limit, site, verbose, *paths = sys.argv[1:]
     if side == "paddle":
@@ -159,26 +204,24 @@ def main() -> None:
     else:
         importlib.import_module("bireme.compat").install_as_paddle()
     paddle = importlib.import_module("paddle")
-    from tools.networks import networks
+    from tools.networks import load, networks
 
-    known = networks(sorted({p.partition("/")[0] for p in paths}))
-    signal.signal(signal.SIGALRM, late)
+    packages = sorted({p.partition("/")[0] for p in paths})
+    known = networks(packages)
+    if side == "paddle":
+        load(packages)
     for path in paths:
-        start = time.perf_counter()
-        signal.alarm(int(limit))
-        try:
-            paddle.set_default_dtype("float32")
-            found = numbers(paddle, known[path], dtype)
-        except Late:
-            found = {"error": f"takes over {limit} s"}
-        except Exception as e:  # noqa: BLE001  whatever a package raises is a line of the table
-            found = {"error": failed(e)}
-            if verbose == "1":
-                traceback.print_exc()
-        signal.alarm(0)
-        found.update(path=path, seconds=round(time.perf_counter() - start, 1))
-        sys.__stdout__.write("@" + json.dumps(found) + "\n")
-        sys.__stdout__.flush()
+        given = (paddle, path, known[path], dtype, int(limit), verbose == "1")
+        # a network that fails inside Paddle leaves it in another state: the numbers of the next ones would not be theirs
+        if side != "paddle":
+            report(*given)
+        elif not (child := os.fork()):
+            report(*given)
+            os._exit(0)
+        elif status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            found = {"error": f"the process ended with {status}", "path": path}
+            sys.__stdout__.write("@" + json.dumps(found) + "\n")
+            sys.__stdout__.flush()
 
 
 if __name__ == "__main__":

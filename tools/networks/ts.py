@@ -41,9 +41,13 @@ ROWS: list[tuple[str, str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def build(module: str, name: str, options: dict[str, Any]) -> Any:
+def load(module: str = "forecasting.dl.mlp") -> Any:
     collections.Iterable = collections.abc.Iterable  # type: ignore[attr-defined]  # the package is older than Python 3.10
-    return getattr(importlib.import_module(f"paddlets.models.{module}"), name.partition("-")[0])(**options)
+    return importlib.import_module(f"paddlets.models.{module}")
+
+
+def build(module: str, name: str, options: dict[str, Any]) -> Any:
+    return getattr(load(module), name.partition("-")[0])(**options)
 
 
 def arguments() -> tuple[tuple, dict]:

@@ -208,6 +208,15 @@ class RecompileError(RuntimeError):
     """
 
 
+class ProcessLostError(RuntimeError):
+    """A process of the job is gone, so that a collective or a message cannot be completed.
+
+    Examples:
+        >>> issubclass(bireme.errors.ProcessLostError, RuntimeError)
+        True
+    """
+
+
 class NonFiniteError(RuntimeError):
     """An operator produced NaN or infinity while ``FLAGS_check_nan_inf`` is on.
 

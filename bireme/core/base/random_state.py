@@ -6,11 +6,9 @@ segments are cut. The bits come from a counter-based generator (ops.random.philo
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import secrets
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -135,18 +133,24 @@ def drawn() -> int:
     return _streams.drawn
 
 
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Inside, keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none, from the
-    usual one.
+class seeded:
+    """Context manager in which keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none,
+    from the usual one. A class, since each run of a program enters it.
     """
-    before = _streams.seeded
-    _streams.drawn += 1  # keys from here are not to be drawn again from another stream
-    _streams.seeded = Generator(seed & _MASK if seed < 0 else _checked(seed)) if seed else before
-    try:
-        yield
-    finally:
-        _streams.seeded = before
+
+    __slots__ = ("_seed", "_before")
+
+    def __init__(self, seed: int):
+        self._seed = seed
+
+    def __enter__(self) -> None:
+        self._before, seed = _streams.seeded, self._seed
+        _streams.drawn += 1  # keys from here are not to be drawn again from another stream
+        if seed:
+            _streams.seeded = Generator(seed & _MASK if seed < 0 else _checked(seed))
+
+    def __exit__(self, *exc: Any) -> None:
+        _streams.seeded = self._before
 
 
 @guarded

@@ -42,6 +42,7 @@ class Composite:
 
     def results(self, rule: Callable) -> Callable:
         """Declare what a call gives that looks at values, for a program that has none yet: Sigs, where operands are Sigs.
+        Such a call has no gradients.
 
         The rule takes arguments by name, and `unknown`, which it uses as each size that depends on values.
         """

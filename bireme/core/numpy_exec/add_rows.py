@@ -1,4 +1,4 @@
-"""Rows added up at indices that may repeat: SciPy's loop for products with a sparse matrix does it in one pass over the
+"""Rows added up at indices that may repeat: SciPy's loops for products with a sparse matrix do it in one pass over the
 rows, in their order, as `np.add.at` does it element by element.
 """
 
@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bireme.core.numpy_exec import sparsetools
+from bireme.core.numpy_exec import grouping, row_sums, sparsetools
+
+FEW = 1 << 14  # elements that are added before anybody could have grouped them
 
 
 def add_rows(table: np.ndarray, index: np.ndarray, rows: np.ndarray) -> bool:
@@ -15,8 +17,11 @@ def add_rows(table: np.ndarray, index: np.ndarray, rows: np.ndarray) -> bool:
     if loop is None or table.dtype not in (np.float32, np.float64) or table.dtype != rows.dtype:
         return False
     n, width = rows.shape
+    flat = np.ascontiguousarray(rows)
+    if rows.size >= FEW and len(table) <= n:
+        row_sums.add_products(grouping.groups(index, len(table)), None, flat, table)
+        return True
     # the matrix has a column for each row, with a one at its index
     ones, ends = np.ones(n, table.dtype), np.arange(n + 1, dtype=np.int64)
-    at, flat = index.astype(np.int64, copy=False), np.ascontiguousarray(rows).reshape(-1)
-    loop(len(table), n, width, ends, at, ones, flat, table.reshape(-1))
+    loop(len(table), n, width, ends, index.astype(np.int64, copy=False), ones, flat.reshape(-1), table.reshape(-1))
     return True

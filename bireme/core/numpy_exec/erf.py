@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
+
+from bireme.core.base.later import special
 
 # erf(x) = x P(x^2) / Q(x^2) up to MOST, from where it is 1 to seven digits: a rational fit of the relative error, which
 # is 1.2e-8 in exact arithmetic and 4e-7 in float32

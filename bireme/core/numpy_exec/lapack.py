@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+
+from bireme.core.base.later import linalg
 
 
 def by_matrix(f: Callable, *stacks: np.ndarray) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from scipy import special
 
+from bireme.core.base.later import special
 from bireme.core.numpy_exec import blas, convolution, lapack
 from bireme.core.numpy_exec.add_rows import add_rows
 from bireme.core.numpy_exec.erf import erf
@@ -119,10 +119,10 @@ _ELEMENTWISE: dict[str, Any] = {
     "is_finite": np.isfinite,
     "logistic": _logistic,
     "erf": erf,
-    "erfc": special.erfc,
-    "erf_inv": special.erfinv,
-    "lgamma": special.gammaln,
-    "digamma": special.digamma,
+    "erfc": special.function("erfc"),
+    "erf_inv": special.function("erfinv"),
+    "lgamma": special.function("gammaln"),
+    "digamma": special.function("digamma"),
     "nextafter": np.nextafter,
     "shift_left": np.left_shift,
     "shift_right_logical": _shift_right_logical,
@@ -131,11 +131,11 @@ _ELEMENTWISE: dict[str, Any] = {
     "imag": np.imag,
     "conj": np.conj,
     "population_count": np.bitwise_count,
-    "regularized_incomplete_beta": special.betainc,
-    "igamma": special.gammainc,
-    "igammac": special.gammaincc,
-    "bessel_i0e": special.i0e,
-    "bessel_i1e": special.i1e,
+    "regularized_incomplete_beta": special.function("betainc"),
+    "igamma": special.function("gammainc"),
+    "igammac": special.function("gammaincc"),
+    "bessel_i0e": special.function("i0e"),
+    "bessel_i1e": special.function("i1e"),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "one_minus_square": lambda x: 1 - x * x,
     "stop_gradient": lambda x: x,

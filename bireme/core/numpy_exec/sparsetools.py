@@ -9,12 +9,11 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import scipy
-
 
 @functools.cache
 def _module() -> Any:
-    path = Path(scipy.__file__).parent / "sparse" / f"_sparsetools{sysconfig.get_config_var('EXT_SUFFIX')}"
+    home = importlib.util.find_spec("scipy")
+    path = Path((home and home.origin) or "").parent / "sparse" / f"_sparsetools{sysconfig.get_config_var('EXT_SUFFIX')}"
     try:
         loader = importlib.machinery.ExtensionFileLoader("_sparsetools", str(path))
         spec = importlib.util.spec_from_file_location("_sparsetools", path, loader=loader)

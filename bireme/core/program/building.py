@@ -7,8 +7,10 @@ unknown. Nothing is computed. A size that differs between both is unknown in the
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,14 +20,16 @@ from bireme.core.base import errors, random_state
 from bireme.core.declare import precision
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Sig, sig_of
-from bireme.core.program.program import SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
+from bireme.core.program.program import LONG, SIZES, Items, Operation, Program, leaves, mapped, samples_of, suspended
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol, Variable, symbol_of
-from bireme.core.record.capture import capture
-from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.record.capture import capture, needs_value
+from bireme.core.tensor import tape
+from bireme.core.tensor.grad_mode import GradMode
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor, wrap
 
 LARGE = 1 << 26  # elements of an example that has values
+REACH = 32  # operations that are tried again where an input is given other sizes
 SMALL = 64  # integers of an array that are looked at: shapes, axes, sizes
 
 
@@ -43,6 +47,8 @@ class Builder:
         self.scope = ""  # of the layer that is being called
         self.paths: dict[int, str] = {}  # of layers, by their ids
         self.forward_of: Callable[[Any], Callable] | None = None  # what a layer calls in the place of its `forward`
+        self.caught: list[Any] = []  # what says which exceptions the try statements that are being captured catch
+        self.refused: Exception | None = None  # an error that captured code has caught though no graph can do that
         self.captures = program is not None  # what dynamic code does: the parameters that it makes have values at once
 
     @property
@@ -91,9 +97,12 @@ class Builder:
         def variable(*samples: Any) -> Any:
             if not isinstance(samples[0], Sample):
                 return samples[0]
-            stop = stops or (samples[0].items is None and samples[0].sig.dtype.kind not in "fc")
+            sources = samples[0].sources
+            operation.sources.append(sources)
+            stop = stops or sources == () or (samples[0].items is None and samples[0].sig.dtype.kind not in "fc")
             return program._add(Symbol(program._unused_name(operation.type), samples, stop))
 
+        operation.sources.clear()
         operation.results = together(variable, found)
         _share_lengths(operation)
         program._append(operation)
@@ -107,16 +116,18 @@ class Builder:
         try:
             return examples(operation)
         except errors.TELLING:
-            unknown = any(s.fixed and UNKNOWN in s.fixed for s in program.symbols.values())
-            if not unknown or not all(o.renewable for o in program.operations):
+            if not any(s.fixed and UNKNOWN in s.fixed for s in program.symbols.values()):
                 raise
-            before = program.pair
-            for pair in range(before + 1, len(SIZES)):
-                with contextlib.suppress(*errors.TELLING):
-                    _renew(program, pair)
-                    return examples(operation)
-            _renew(program, before)
-            raise
+            pairs = range(program.pair + 1, len(SIZES)) if all(o.renewable for o in program.operations) else ()
+            found = (
+                _matched(program, operation)
+                or _renewed(program, operation, [pair for pair in pairs if pair < LONG])
+                or _fitted(program, operation)
+                or _renewed(program, operation, [pair for pair in pairs if pair >= LONG])
+            )
+            if found is None:
+                raise
+            return found
 
 
 def _share_lengths(operation: Operation) -> None:
@@ -138,8 +149,117 @@ def _renew(program: Program, pair: int) -> None:
     program.pair = pair
     for symbol in program.symbols.values():
         if symbol.fixed is not None:
-            symbol.samples = samples_of(symbol.fixed, symbol.dtype, pair)
+            symbol.samples = samples_of(symbol, pair)
     for operation in program.operations:
+        _sample_anew(operation)
+
+
+def _renewed(program: Program, operation: Operation, pairs: list[int]) -> list[Any] | None:
+    """What a call gives for the first of several pairs of sizes that it takes; None: it takes none."""
+    before = program.pair
+    for pair in pairs:
+        with contextlib.suppress(*errors.TELLING):
+            _renew(program, pair)
+            return examples(operation)
+    if pairs:
+        _renew(program, before)
+    return None
+
+
+def _matched(program: Program, operation: Operation) -> list[Any] | None:
+    """What a call gives of an input whose unknown sizes are those of another operand; None: it refuses that too."""
+    operands = [x for x in operation.reads if isinstance(x, Symbol) and x.samples[0].items is None]
+    for symbol in [x for x in operands if x.fixed and UNKNOWN in x.fixed and not x.sizes]:
+        for other in [x for x in operands if x is not symbol and len(x.shape) == len(symbol.shape)]:
+            sizes = zip(*[sample.sig.shape for sample in other.samples], strict=True)
+            found = _tried(program, operation, symbol, [dict(enumerate(sizes))])
+            if found is not None:
+                return found
+    return None
+
+
+def _fitted(program: Program, operation: Operation) -> list[Any] | None:
+    """What a call gives whose unknown sizes are not all alike: one more than another, a multiple, or a size that another
+    operand has. An axis of an input is tried after the other; None: nothing fits.
+    """
+    inputs, sizes = _inputs(program, operation)
+    for symbol in inputs:
+        tries = [
+            {axis: each}
+            for axis, n in enumerate(symbol.fixed or ())
+            if n == UNKNOWN and axis not in symbol.sizes
+            for each in _related([sample.sig.shape[axis] for sample in symbol.samples], sizes)
+        ]
+        found = _tried(program, operation, symbol, tries)
+        if found is not None:
+            return found
+    return None
+
+
+def _tried(program: Program, operation: Operation, symbol: Symbol, tries: list[dict[int, Any]]) -> list[Any] | None:
+    """What a call gives for the first of several sets of sizes of an input that it takes, and all that depends on it."""
+    after = _depending(program, symbol)
+    if len(after) > REACH or not all(o.renewable for o in after):
+        return None
+    made = [symbol, *[s for o in after for s in o.makes]]
+    kept, before = [s.samples for s in made], dict(symbol.sizes)
+    for sizes in tries:
+        symbol.sizes.update(sizes)
+        symbol.samples = samples_of(symbol, program.pair)
+        with contextlib.suppress(*errors.TELLING):
+            for o in after:
+                _sample_anew(o)
+            return examples(operation)
+        symbol.sizes.clear()
+        symbol.sizes.update(before)
+    for s, samples in zip(made, kept, strict=True):
+        s.samples = samples
+    return None
+
+
+def _related(present: list[int], sizes: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Sizes that may fit where those of most inputs do not."""
+    a, b, few = present
+    yield from ((a + 1, b + 1, few + 1), (a - 1, b - 1, few - 1))
+    for n in [*range(2, 5), 8, 16, *[m for m in sizes if m > 4]]:
+        yield from ((a * n, b * n, few * n), (a // n, b // n, few))
+    for n in sorted({2, *sizes} - {0, 1}):
+        yield from ((1, n, n), (n, n, n))
+
+
+def _inputs(program: Program, operation: Operation) -> tuple[list[Symbol], list[int]]:
+    """The inputs with unknown sizes that a call depends on, the nearest first, and sizes that are known."""
+    needed = list(operation.reads)
+    seen = set(map(id, needed))
+    made: set[Symbol] = set()
+    for o in reversed(program.operations):
+        if any(id(s) in seen for s in o.makes):
+            needed += [x for x in o.reads if id(x) not in seen]
+            seen.update(map(id, o.reads))
+            made.update(o.makes)
+    known: set[int] = set()
+    for x in needed:
+        if isinstance(x, Tensor):
+            known.update(x._value.sig.shape)
+        elif x.samples[0].items is None:
+            known.update([n for n in x.shape if not isinstance(n, Dim)])
+    symbols = [x for x in needed if isinstance(x, Symbol) and x not in made]
+    return [x for x in symbols if x.fixed and UNKNOWN in x.fixed], sorted(known)
+
+
+def _depending(program: Program, symbol: Symbol) -> list[Operation]:
+    """The operations whose results depend on an input."""
+    made, found = {symbol}, []
+    for o in program.operations:
+        if any(x in made for x in o.reads if isinstance(x, Symbol)):
+            found.append(o)
+            made.update(o.makes)
+    return found
+
+
+def _sample_anew(operation: Operation) -> None:
+    """Find the examples of what an operation gives."""
+    if operation.results is not None:
         together(_sampled_anew, [operation.results, *examples(operation)])
 
 
@@ -147,7 +267,7 @@ def resample(program: Program) -> None:
     """Find the examples of results anew, where calls are made under other settings now."""
     for operation in program.operations:
         if operation.renewable and operation.role == "forward":
-            together(_sampled_anew, [operation.results, *examples(operation)])
+            _sample_anew(operation)
     program.version += 1
 
 
@@ -162,9 +282,30 @@ def examples(operation: Operation) -> list[Any]:
     try:
         few = example(operation, 2)
         together(_alike, [found[0], few])
-        return [*found, few]
+        found.append(few)
     except errors.TELLING:
-        return [*found, found[0]]
+        found.append(found[0])
+    if any(_varies(x) for x in leaves((operation.args, operation.kwargs))):
+        together(_not_empty, found)
+    return found
+
+
+def _varies(x: Any) -> bool:
+    """Whether sizes of an argument are unknown, and none is 0."""
+    if isinstance(x, Dim):
+        return True
+    if not isinstance(x, Symbol) or x.samples[0].items is not None:
+        return False
+    return x.samples[0].sig.shape != x.samples[1].sig.shape and 0 not in x.samples[0].sig.shape
+
+
+def _not_empty(*samples: Any) -> None:
+    """A size of 0 that comes of unknown ones is their difference, and unknown too."""
+    if isinstance(samples[0], Sample) and samples[0].items is None and 0 in samples[0].sig.shape:
+        empty = [all(n == 0 for n in sizes) for sizes in zip(*[s.sig.shape for s in samples], strict=True)]
+        for which, sample in enumerate(samples):
+            shape = [UNLIKE[which] if no else n for n, no in zip(sample.sig.shape, empty, strict=True)]
+            sample.sig, sample.array = sig_of(tuple(shape), sample.sig.dtype), None
 
 
 def _alike(one: Any, other: Any) -> None:
@@ -192,9 +333,42 @@ def together(fn: Any, trees: list[Any]) -> Any:
 
 def example(operation: Operation, which: int) -> Any:
     """What a call gives for one set of sizes: Samples in the structure of its result."""
+    try:
+        return _example(operation, which)
+    except errors.TELLING:
+        # in a branch that these sizes would not take: what is left of them is negative
+        possible = _without_negative_sizes(operation, which)
+        if possible is None:
+            raise
+        return _example(possible, which)
+
+
+def _without_negative_sizes(operation: Operation, which: int) -> Operation | None:
+    """The call with zero for each size that is computed and negative; None where there is none."""
+    negative = False
+
+    def size(x: Any) -> Any:
+        nonlocal negative
+        if not isinstance(x, Dim):
+            return x
+        n = x.find(lambda s, axis: s.samples[which].sig.shape[axis])
+        negative = negative or n < 0
+        return max(n, 0)
+
+    made = copy.copy(operation)
+    made.args, made.kwargs = mapped(size, (operation.args, operation.kwargs))
+    return made if negative else None
+
+
+def _example(operation: Operation, which: int) -> Any:
     if getattr(operation.call, "acts", False):
         return None
-    with suspended(), random_state.seeded(1), precision.using(operation.policy), no_grad():
+    with (
+        suspended(),
+        random_state.seeded(1),
+        precision.using(operation.policy),
+        GradMode(which == 0 and operation.grad),
+    ):
         made = getattr(operation.call, "op", None)
         if getattr(made, "result_rule", None) is not None:
             return _by_rule(made, operation, which)
@@ -208,30 +382,63 @@ def example(operation: Operation, which: int) -> Any:
 def _by_rule(made: Any, operation: Operation, which: int) -> Any:
     """What a call gives whose function says so itself."""
 
-    def standing_in(x: Any) -> Any:
-        sample = _sample(x, which)
-        if sample is None:
-            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-        return sample.sig
-
-    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    args, kwargs = _arguments(operation, which, lambda sample: sample.sig)
     given = {**made.signature.bind(args, kwargs), "unknown": UNLIKE[which]}
     wanted = inspect.signature(made.result_rule).parameters
-    return mapped(lambda x: Sample(x) if isinstance(x, Sig) else x, made.result_rule(**{n: given[n] for n in wanted}))
+    found = made.result_rule(**{n: given[n] for n in wanted})
+    return mapped(lambda x: Sample(x, sources=()) if isinstance(x, Sig) else x, found)
 
 
 class _Unreadable(Exception):
     """A call looks at values that are not there."""
 
 
+class _Source(tape.Relay):
+    """Where the gradient of an operand of an example goes: which operand that is."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, t: Tensor, place: int):
+        super().__init__(wrap(t._value, stop_gradient=False))
+        self.place = place
+
+
+def _arguments(operation: Operation, which: int, tensor: Callable[[Sample], Any]) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a call, with what `tensor` makes of an example in the place of each operand."""
+    places = itertools.count()
+
+    def standing_in(x: Any) -> Any:
+        place = next(places)
+        sample = _sample(x, which)
+        if sample is None:
+            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
+        made = tensor(sample)
+        if not x.stop_gradient:
+            for t in made if isinstance(made, Items) else (made,):
+                if isinstance(t, Tensor) and t._value.sig.dtype.kind in "fc":
+                    t._stop_gradient, t._edge = False, (_Source(t, place), 0)
+        return made
+
+    return mapped(standing_in, (operation.args, operation.kwargs))
+
+
+def _sources(t: Tensor) -> tuple[int, ...]:
+    """The operands of an example that gradients of its result go to."""
+    found, seen, rest = set(), set(), [tape.target_of(t)]
+    while rest:
+        target = rest.pop()
+        if target.__class__ is tuple and target[0] not in seen:
+            edge = target[0]
+            seen.add(edge)
+            if isinstance(edge, _Source):
+                found.add(edge.place)
+            else:
+                rest.extend(edge.inputs)
+    return tuple(sorted(found))
+
+
 def _without_values(operation: Operation, which: int) -> Any:
     with capture() as captured:
-
-        def standing_in(x: Any) -> Any:
-            sample = _sample(x, which)
-            if sample is None:
-                return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-            return tensor(sample)
 
         def tensor(sample: Sample) -> Any:
             if sample.items is not None:
@@ -240,11 +447,11 @@ def _without_values(operation: Operation, which: int) -> Any:
                 return Tensor(sample.array, sample.sig.dtype)
             return wrap(captured.input(sample.sig.shape, sample.sig.dtype))
 
-        args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+        args, kwargs = _arguments(operation, which, tensor)
         try:
             made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except RuntimeError as e:
-            if "graph being captured" in str(e):
+            if needs_value(e):
                 raise _Unreadable from None
             raise
         return mapped(_sampled, made)
@@ -261,19 +468,12 @@ def _countable(operation: Operation, which: int, found: Any) -> bool:
 
 def _counted(operation: Operation, which: int) -> Any:
     """What such a call gives, with its values; random ones are unknown."""
-
-    def standing_in(x: Any) -> Any:
-        sample = _sample(x, which)
-        if sample is None:
-            return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-        return Tensor(sample.array, sample.sig.dtype)
-
-    args, kwargs = mapped(standing_in, (operation.args, operation.kwargs))
+    args, kwargs = _arguments(operation, which, lambda sample: Tensor(sample.array, sample.sig.dtype))
     before = random_state.drawn()
     made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
     if random_state.drawn() != before:
         return mapped(_without_array, made)
-    return mapped(lambda t: Sample(t._value.sig, t.numpy()) if isinstance(t, Tensor) else t, made)
+    return mapped(lambda t: Sample(t._value.sig, t.numpy(), None, _sources(t)) if isinstance(t, Tensor) else t, made)
 
 
 def _by_example(operation: Operation, which: int) -> Any:
@@ -290,21 +490,15 @@ def _by_example(operation: Operation, which: int) -> Any:
         if found and fill not in (np.ones, _counting):
             break
 
-        def filled(x: Any, fill: Any = fill) -> Any:
-            sample = _sample(x, which)
-            if sample is None:
-                return x.find(lambda s, axis: s.samples[which].sig.shape[axis]) if isinstance(x, Dim) else x
-            return tensor(sample, fill)
-
-        def tensor(sample: Sample, fill: Any) -> Any:
+        def tensor(sample: Sample, fill: Any = fill) -> Any:
             if sample.items is not None:
-                return Items([tensor(each, fill) for each in sample.items])
+                return Items(map(tensor, sample.items))
             if sample.array is None and sample.sig.size > LARGE:
                 raise errors.failure(f"values of shape {list(sample.sig.shape)} are too many to be tried")
             array = fill(sample.sig.shape, sample.sig.dtype.np) if sample.array is None else sample.array
             return Tensor(array, sample.sig.dtype)
 
-        args, kwargs = mapped(filled, (operation.args, operation.kwargs))
+        args, kwargs = _arguments(operation, which, tensor)
         try:
             made = getattr(operation.call, "example", operation.call)(*args, **kwargs)
         except errors.TELLING as e:
@@ -322,9 +516,8 @@ def _by_example(operation: Operation, which: int) -> Any:
             return each[0]
         sizes = list(zip(*[sample.sig.shape for sample in each], strict=True))
         known = [(i > 0 or certain) and len(set(n)) == 1 for i, n in enumerate(sizes)]
-        return Sample(
-            sig_of(tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)]), each[0].sig.dtype)
-        )
+        shape = tuple([n[0] if k else UNLIKE[which] for n, k in zip(sizes, known, strict=True)])
+        return Sample(sig_of(shape, each[0].sig.dtype), sources=each[0].sources)
 
     return together(differing, found)
 
@@ -356,17 +549,18 @@ def _sample(x: Any, which: int) -> Sample | None:
 
 def _without_array(t: Any) -> Any:
     found = _sampled(t)
-    return Sample(found.sig) if isinstance(found, Sample) and found.items is None else found
+    return Sample(found.sig, sources=found.sources) if isinstance(found, Sample) and found.items is None else found
 
 
 def _sampled(t: Any) -> Any:
     if isinstance(t, Items):
-        return Sample(None, items=tuple(map(_sampled, t)))
+        items = tuple(map(_sampled, t))
+        return Sample(None, items=items, sources=tuple({place for each in items for place in each.sources}))
     if not isinstance(t, Tensor):
         return t
     v = t._value
     known = v.array is not None and v.sig.dtype.kind in "ib" and v.sig.size <= SMALL
-    return Sample(v.sig, np.asarray(v.array) if known else None)
+    return Sample(v.sig, np.asarray(v.array) if known else None, None, _sources(t))
 
 
 def _differentiable(x: Any) -> bool:

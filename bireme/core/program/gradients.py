@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.program.building import Builder
-from bireme.core.program.program import Operation, Program
+from bireme.core.program.program import STARTED, Operation, Program
 from bireme.core.program.variable import Sample, Symbol, Variable, symbol_of
 from bireme.core.tensor import backward
 from bireme.core.tensor.parameter import Parameter
@@ -18,8 +18,9 @@ def reached(program: Program, outs: list[Tensor]) -> list[Any]:
     """Symbols and tensors that variables depend on, through what passes gradients on."""
     found = {id(x): x for x in map(symbol_of, outs)}
     for operation in reversed(program.operations):
-        if any(id(s) in found and not s.stop_gradient for s in operation.makes):
-            found.update({id(x): x for x in operation.reads if not x.stop_gradient})
+        for which, made in enumerate(operation.makes):
+            if id(made) in found and not made.stop_gradient:
+                found.update({id(x): x for x in operation.feeding(which)})
     return list(found.values())
 
 
@@ -52,9 +53,10 @@ def pull(builder: Builder, outs: list[Tensor], ins: list[Tensor], seeds: list[An
     def call(outs: list[Tensor], ins: list[Tensor], seeds: list[Any], create_graph: bool) -> list[Tensor]:
         return backward.grad(outs, ins, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
 
+    call.example = lambda outs, ins, seeds, create_graph: list(ins)  # type: ignore[attr-defined]
     symbols = [symbol_of(x) for x in outs], [symbol_of(x) for x in ins], [symbol_of(x) for x in seeds]
     operation = Operation(call, "gradients", symbols, {"create_graph": False}, errors.position())
-    operation.role, operation.renewable = "backward", False
+    operation.role = "backward"
     operation.results = [program._add(_gradient(program, x)) for x in symbols[1]]
     program._append(operation)
     return [program._var(symbol) for symbol in operation.results]
@@ -67,6 +69,7 @@ def _gradient(program: Program, of: Symbol | Tensor) -> Symbol:
     samples = of.samples if isinstance(of, Symbol) else (Sample(of._value.sig),) * 3
     made = Symbol(name, tuple([Sample(sample.sig) for sample in samples]), False)
     made.fixed = of.fixed if isinstance(of, Symbol) else tuple(of.shape)
+    made.sizes = of.sizes if isinstance(of, Symbol) else {}
     return made
 
 
@@ -74,7 +77,7 @@ def update(builder: Builder, call: Callable, type: str, params: list[Tensor], gr
     """Add a change of parameters to the program: `call(params, grads)`, whenever it runs."""
     symbols = [symbol_of(g) for g in grads]
     operation = Operation(call, type, (params, symbols), {}, errors.position())
-    operation.role, operation.renewable = "update", False
+    operation.role = "update"
     builder.program._append(operation)
 
 
@@ -92,3 +95,4 @@ def call_at_start(startup: Program, call: Callable, type: str, params: tuple[Ten
     operation = Operation(call, type, params, {}, errors.position())
     operation.role = "update"
     startup._append(operation)
+    STARTED.update({param.name: param for param in params})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,31 +18,51 @@ from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 
 # What unknown sizes are taken for: images can be halved five times, sequences are no longer than most tables of positions.
-# Where a call refuses both, the next are tried.
-SIZES = ((96, 192), (480, 960), (5040, 10080), (2, 4), (7, 14), (1, 2), (1, 1))
+# Where a call refuses both, the next are tried; the last ones, which take long, after those that fit one input alone.
+SIZES = ((96, 192), (480, 960), (2, 4), (7, 14), (1920, 3840), (5040, 10080))
+LONG = 4  # from which pair on
 FEW = 2  # and a size that is less than most: which dimension is the smaller one may depend on it
 
 
-def samples_of(shape: tuple[int, ...], dtype: Any, pair: int) -> tuple[Sample, ...]:
-    """Examples of an input of this shape, by which pair of `SIZES`."""
-    sizes = (*SIZES[pair], FEW) if UNKNOWN in shape else (1, 1, 1)
-    return tuple([Sample(sig_of(tuple([n if m == UNKNOWN else m for m in shape]), dtype)) for n in sizes])
+def samples_of(symbol: Symbol, pair: int) -> tuple[Sample, ...]:
+    """Examples of an input, by which pair of `SIZES`, or by its own sizes along some axes.
+
+    From the third axis on, the last example of each input has another size: a kernel is no image.
+    """
+    shape, kind = symbol.fixed, symbol.dtype
+    assert shape is not None
+
+    def size(which: int, axis: int) -> int:
+        if axis in symbol.sizes:
+            return symbol.sizes[axis][which]
+        return SIZES[pair][which] if which < 2 else FEW + (symbol.order if axis > 1 else 0)
+
+    return tuple([
+        Sample(sig_of(tuple([size(which, axis) if m == UNKNOWN else m for axis, m in enumerate(shape)]), kind))
+        for which in range(3)
+    ])  # fmt: skip
 
 
 KNOWN: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # parameters and buffers of all programs, by name
+STARTED: WeakValueDictionary[str, Tensor] = WeakValueDictionary()  # those of them that startup programs give values
 
 
 class Operation:
     """One public call: what is called, with which arguments, what comes of it, and under which settings.
 
-    In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves.
+    In `args`, `kwargs` and `results` symbols stand for variables; tensors that are there are themselves. `sources` are, for
+    each of its results, the operands that gradients go to, by their places in `args` and `kwargs`; None: any of them.
     """
 
-    __slots__ = ("call", "type", "args", "kwargs", "results", "pos", "policy", "grad", "role", "renewable", "scope")
+    __slots__ = (
+        *("call", "type", "args", "kwargs", "results", "sources"),
+        *("pos", "policy", "grad", "role", "renewable", "scope"),
+    )
 
     def __init__(self, call: Callable, type: str, args: tuple, kwargs: dict[str, Any], pos: Any = None):
         self.call, self.type, self.args, self.kwargs, self.pos = call, type, args, kwargs, pos
         self.results: Any = None
+        self.sources: list[tuple[int, ...] | None] = []
         self.policy: Any = None
         self.grad = True
         self.renewable = (
@@ -60,6 +79,15 @@ class Operation:
             if isinstance(found, (Symbol, Tensor))
         ]  # fmt: skip
 
+    def feeding(self, which: int) -> list[Any]:
+        """Symbols and tensors that gradients of one of its results go to."""
+        places = self.sources[which] if which < len(self.sources) else None
+        if places is None:
+            return [x for x in self.reads if not x.stop_gradient]
+        operands = list(leaves((self.args, self.kwargs)))
+        found = [operands[place] for place in places]
+        return [x for x in found if isinstance(x, (Symbol, Tensor)) and not x.stop_gradient]
+
     @property
     def makes(self) -> list[Symbol]:
         """Symbols that it gives a value."""
@@ -69,18 +97,22 @@ class Operation:
         """The same call, to be changed."""
         made = Operation(self.call, self.type, self.args, dict(self.kwargs), self.pos)
         made.results, made.policy, made.grad, made.role = self.results, self.policy, self.grad, self.role
-        made.renewable, made.scope = self.renewable, self.scope
+        made.renewable, made.scope, made.sources = self.renewable, self.scope, self.sources
         return made
 
 
-@contextlib.contextmanager
-def suspended() -> Iterator[None]:
-    """Make public calls, as ever, though a program is being built."""
-    before, segment.local.trace = segment.local.trace, None
-    try:
-        yield
-    finally:
-        segment.local.trace = before
+class suspended:
+    """Context manager that makes public calls, as ever, though a program is being built; a class, since each run of a
+    program enters it.
+    """
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before, segment.local.trace = segment.local.trace, None
+
+    def __exit__(self, *exc: Any) -> None:
+        segment.local.trace = self._before
 
 
 class Items(list):
@@ -147,6 +179,7 @@ class Program:
         self.version = 0  # of its operations: what was prepared for a run holds for one
         self.pair = 0  # which sizes it is tried with, see `building.SIZES`
         self._serial = 0
+        self._declarations = 0  # of inputs with unknown sizes from the third axis on
         self._layers: dict[str, itertools.count] = {}
         self.guarded: set[int] = set()  # operations in `static.amp.fp16_guard`, by id
         self.ends: Any = None  # of a program from a file: its Model
@@ -169,8 +202,11 @@ class Program:
         """A new symbol of this shape, whose unknown sizes are -1 or None."""
         sizes = tuple([UNKNOWN if n is None or n < 0 else int(n) for n in shape])
         kind = dtypes.of(dtype, "Variable(dtype)")
-        symbol = Symbol(name or self._unused_name("variable"), samples_of(sizes, kind, self.pair))
+        symbol = Symbol(name or self._unused_name("variable"), (Sample(sig_of((), kind)),))
         symbol.fixed = sizes
+        symbol.order = self._declarations
+        symbol.samples = samples_of(symbol, self.pair)
+        self._declarations += UNKNOWN in sizes[2:]
         return self._add(symbol)
 
     def _add(self, symbol: Symbol) -> Symbol:

@@ -51,7 +51,7 @@ class Model:
         def result(x: Any) -> Any:
             if isinstance(x, Dim):
                 return x.find(lambda symbol, axis: env[symbol].shape[axis])
-            return env[x] if isinstance(x, Symbol) else x
+            return running.present(x, env[x]) if isinstance(x, Symbol) else x
 
         return mapped(result, self.results)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.declare import precision
-from bireme.core.program.building import suspended, together
+from bireme.core.program.building import together
 from bireme.core.program.program import Operation, Program, leaves
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.grad_mode import no_grad
@@ -63,10 +63,21 @@ Find = Callable[[Tensor], Tensor]  # what a parameter or buffer is in a run
 Reader = Callable[[dict[Symbol, Any], Find], Any]
 
 
-def _reader(x: Any) -> Reader:
-    """How an argument is found when the program runs; looked at once, since a program runs often."""
+def present(symbol: Symbol, value: Any) -> Any:
+    """The value of a symbol, which it does not have where only a branch gives it that was not taken."""
+    if value is None:
+        raise errors.failure(
+            f"{symbol.name} is used but has no value: the branch that was taken gives it none", pos=None
+        )
+    return value
+
+
+def _reader(x: Any, partial: bool) -> Reader:
+    """How an argument is found when the program runs; looked at once, since a program runs often. It may have no value if
+    `partial`.
+    """
     if isinstance(x, Symbol):
-        return lambda env, find: env[x]
+        return (lambda env, find: env[x]) if partial else (lambda env, find: present(x, env[x]))
     if isinstance(x, Dim):
         return lambda env, find: x.find(lambda symbol, axis: env[symbol].shape[axis])
     if isinstance(x, Tensor):
@@ -74,12 +85,12 @@ def _reader(x: Any) -> Reader:
     if not any(isinstance(y, (Symbol, Dim, Tensor)) for y in leaves(x)):
         return lambda env, find: x
     if isinstance(x, dict):
-        pairs = [(key, _reader(y)) for key, y in x.items()]
+        pairs = [(key, _reader(y, partial)) for key, y in x.items()]
         return lambda env, find: {key: read(env, find) for key, read in pairs}
     if isinstance(x, slice):
-        ends = [_reader(y) for y in (x.start, x.stop, x.step)]
+        ends = [_reader(y, partial) for y in (x.start, x.stop, x.step)]
         return lambda env, find: slice(*[read(env, find) for read in ends])
-    inner = [_reader(y) for y in x]
+    inner = [_reader(y, partial) for y in x]
     if hasattr(x, "_fields"):
         return lambda env, find: type(x)(*[read(env, find) for read in inner])
     return lambda env, find: type(x)([read(env, find) for read in inner])
@@ -92,8 +103,10 @@ class Step:
 
     def __init__(self, operation: Operation, dead: list[Symbol] | tuple[()] = ()):
         self.operation, self.call, self.dead = operation, operation.call, dead
-        self.args = [_reader(x) for x in operation.args]
-        self.kwargs = [(key, _reader(x)) for key, x in operation.kwargs.items()]
+        # blocks pass on what has no value, and there are no gradients of what a loss does not depend on
+        partial = operation.role != "forward" or hasattr(operation.call, "labelled")
+        self.args = [_reader(x, partial) for x in operation.args]
+        self.kwargs = [(key, _reader(x, partial)) for key, x in operation.kwargs.items()]
 
     def make(self, env: dict[Symbol, Any], find: Find) -> Any:
         """Make the call under the settings that it was recorded with."""
@@ -108,8 +121,11 @@ class Step:
 
 def run(plan: Plan, env: dict[Symbol, Any], find: Find) -> dict[Symbol, Any]:
     """Make the calls of a plan, given its inputs; `find` says what a parameter or buffer is in this run."""
-    with suspended(), contextlib.nullcontext() if plan.needs_grad else no_grad():
+    if plan.needs_grad:
         make(plan.steps, env, find)
+    else:
+        with no_grad():
+            make(plan.steps, env, find)
     return env
 
 

@@ -28,12 +28,14 @@ class Symbol:
     sequences behind each other, `lengths` are the symbols of how many belong to each, one for each level, outermost first.
     """
 
-    __slots__ = ("name", "samples", "stop_gradient", "persistable", "is_data", "fixed", "lengths")
+    __slots__ = ("name", "samples", "stop_gradient", "persistable", "is_data", "fixed", "sizes", "order", "lengths")
 
     def __init__(self, name: str, samples: tuple[Sample, ...], stop_gradient: bool = True):
         self.name, self.samples, self.stop_gradient = name, samples, stop_gradient
         self.persistable = self.is_data = False
         self.fixed: tuple[int, ...] | None = None  # the shape as it was declared
+        self.sizes: dict[int, tuple[int, int, int]] = {}  # of its examples along axes where they are no pair of `SIZES`
+        self.order = 0  # among the inputs that have examples of other sizes, see `program.samples_of`
         self.lengths: tuple[Symbol, ...] = ()
 
     @property
@@ -50,16 +52,25 @@ class Symbol:
 
 
 class Sample:
-    """An example of a value: its Sig, and the array where it is known; or examples of the tensors in a list."""
+    """An example of a value: its Sig, and the array where it is known; or examples of the tensors in a list.
 
-    __slots__ = ("sig", "array", "items")
+    `sources` are the operands that its gradients go to, by their places among those of its call; None: any of them.
+    """
+
+    __slots__ = ("sig", "array", "items", "sources")
 
     sig: Sig
 
-    def __init__(self, sig: Sig | None, array: np.ndarray | None = None, items: tuple[Sample, ...] | None = None):
+    def __init__(
+        self,
+        sig: Sig | None,
+        array: np.ndarray | None = None,
+        items: tuple[Sample, ...] | None = None,
+        sources: tuple[int, ...] | None = None,
+    ):
         if sig is not None:
             self.sig = sig
-        self.array, self.items = array, items
+        self.array, self.items, self.sources = array, items, sources
 
     def same(self, other: Sample) -> bool:
         """Whether both are of one type and shape."""
@@ -408,5 +419,7 @@ def symbol_of(x: Any) -> Any:
     return x.symbol if isinstance(x, (Variable, VariableList)) else x
 
 
-def _no_values(what: str, hint: str = "fetch it: Executor.run(program, feed, fetch_list=[x])") -> Exception:
+def _no_values(
+    what: str, hint: str = "compute with x itself, or fetch it: Executor.run(program, feed, fetch_list=[x])"
+) -> Exception:
     return errors.failure(f"{what} is not known while a program is built", hint=hint)

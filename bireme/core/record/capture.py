@@ -46,3 +46,8 @@ class capture:
                 flush.force(v)  # computed outside, perhaps still pending there
                 guards.check_value(v, wait=True)
         return lookup.Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)
+
+
+def needs_value(e: RuntimeError) -> bool:
+    """Whether a call failed because it looks at values, which a graph that is being captured does not have."""
+    return "graph being captured" in str(e)

@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 from itertools import starmap
 from typing import Any, Literal
 
@@ -597,6 +598,7 @@ class Captured:
         self.inputs = [v.leaf if v.leaf_of is seg else None for v in inputs]
         self._sigs = [v.sig for v in inputs]
         self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
+        self._values = list(seg.leaves)  # weak references to what the leaves are arrays of
         # an output is a value of the graph, an input handed on as it is, or an array that was there before
         places = {id(v): i for i, v in enumerate(inputs)}
         self._outputs = [
@@ -623,6 +625,38 @@ class Captured:
         if live:
             results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
+
+    def compiled(self) -> Callable[[list], list]:
+        """A compiled program of it, found on disk or made now: it takes an array per input, from any thread."""
+        live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
+        leaves, vectors = self._placed(), self.graph.pack(self._numbers)
+        fill = [(leaf, i) for i, leaf in enumerate(self.inputs) if leaf is not None]
+        call = xla.repeated(self.graph, live, vectors) if live else None
+
+        def run(arrays: list) -> list:
+            given = list(leaves)
+            for leaf, i in fill:
+                given[leaf] = arrays[i]
+            results = {} if call is None else dict(zip(live, shutdown.within(call, given)))
+            return [
+                results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs
+            ]
+
+        return run
+
+    def _placed(self) -> list:
+        """Its leaves on the device. What they belong to has the same array from now on, so that other graphs share it."""
+        leaves = list(self._leaves)
+        for i, array in enumerate(leaves):
+            if isinstance(array, np.ndarray):
+                value = self._values[i]()
+                if value is None:
+                    leaves[i] = xla.put(array, self.graph.device)
+                else:
+                    if isinstance(value.array, np.ndarray):
+                        value.array = xla.put(array, self.graph.device)
+                    leaves[i] = value.array
+        return leaves
 
     def _call(self, live: tuple[int, ...], leaves: list, by: str) -> list:
         call = executor.find(by).prepare(self.graph, live, (), self.graph.device)

@@ -270,7 +270,11 @@ def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool,
             if target is not None:
                 roots.append(target)
                 current.give(target, _seed(t, g, "grad(grad_outputs)"))
-        current.run(retain, _useful(roots, wanted), wanted, blocked)
+        edges = _reached(roots)
+        if not create_graph and not blocked and _all_leaves(edges, wanted):
+            current.run_remembered(retain)  # nothing on the way is left out: the same pass as `backward` takes
+        else:
+            current.run(retain, _useful(edges, wanted), wanted, blocked)
         for key in wanted:
             if key in current.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
                 wanted[key] = current.leaves[key][1]
@@ -293,7 +297,7 @@ def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) ->
     for t in outputs:
         read(t)
         roots.append(target_of(t))
-    for edge in sorted(_useful(roots, dict.fromkeys(moving)), key=lambda e: e.order):
+    for edge in sorted(_useful(_reached(roots), dict.fromkeys(moving)), key=lambda e: e.order):
         if edge.inputs is None:
             raise freed(edge)
         vs = [None if t is None else moving.get(key_of(t)) for t in edge.inputs]
@@ -303,8 +307,8 @@ def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) ->
     return [None if t is None else moving.get(key_of(t)) for t in roots]
 
 
-def _useful(roots: list, wanted: dict) -> set[Edge]:
-    """Edges from which a wanted input can be reached."""
+def _reached(roots: list) -> dict[Edge, None]:
+    """All edges behind some targets."""
     edges: dict[Edge, None] = {}
     todo = [t[0] for t in roots if t.__class__ is tuple]
     while todo:
@@ -313,6 +317,18 @@ def _useful(roots: list, wanted: dict) -> set[Edge]:
             continue
         edges[e] = None
         todo += [t[0] for t in e.inputs or () if t.__class__ is tuple]
+    return edges
+
+
+def _all_leaves(edges: dict[Edge, None], wanted: dict) -> bool:
+    """Whether the wanted inputs are all leaves that edges lead to, and nothing but leaves."""
+    return all(key.__class__ is int for key in wanted) and all(
+        t is None or t.__class__ is tuple or id(t) in wanted for e in edges for t in e.inputs or ()
+    )
+
+
+def _useful(edges: dict[Edge, None], wanted: dict) -> set[Edge]:
+    """Those edges from which a wanted input can be reached."""
     useful: set[Edge] = set()
     for e in sorted(edges, key=lambda e: e.order):
         if e.inputs is None or any(t is not None and leads(t, useful, wanted) for t in e.inputs):

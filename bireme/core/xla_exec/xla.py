@@ -300,6 +300,26 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
         return call([], [jnp.asarray(a) for a in leaves], vectors)
 
 
+def repeated(graph: Graph, live: tuple[int, ...], vectors: list) -> Callable[[list], list]:
+    """A program of a graph that donates nothing, to be called with its leaves often, from any thread."""
+    device = graph.device
+    program = XLA.prepare(graph, live, (), device)
+    calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
+
+    def call(leaves: list) -> list:
+        before = jax.default_device.get_local()
+        try:
+            jax.default_device.set_local(device.jax)
+            made = (calls[0] if calls else program)([], leaves, vectors)
+            if not calls:
+                calls.append(getattr(program, "_call", None) or program)
+            return made
+        finally:
+            jax.default_device.set_local(before)
+
+    return functools.partial(in_x64, call)
+
+
 def _move_to_device(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
     stay = []

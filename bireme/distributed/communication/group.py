@@ -1,11 +1,14 @@
-"""Groups of processes: what collectives run among. A group of one process is exact; larger ones are not there yet."""
+"""Groups of processes: what collectives run among."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bireme.core.base import device, errors
+from bireme.core.processes import connection
+from bireme.core.processes.collectives import Call, Channel
+from bireme.core.processes.messages import Mailbox
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed import world
 
@@ -32,6 +35,16 @@ class Group:
 
     def __init__(self, rank_in_group: int, id: int, ranks: Sequence[int], pg: Any = None, name: str | None = None):
         self._rank_in_group, self._id, self._ranks, self._name = rank_in_group, id, list(ranks), name
+        self.timeout = 1800.0
+        self._channel: Channel | None = None
+
+    @property
+    def channel(self) -> Channel:
+        """What moves the data of its collectives."""
+        if self._channel is None:
+            linked = connection.current() if self.nranks > 1 else None
+            self._channel = Channel(linked, self._ranks, self._id, self.timeout)
+        return self._channel
 
     @property
     def rank(self) -> int:
@@ -65,8 +78,8 @@ class Group:
 
     @property
     def backend(self) -> str:
-        """Name of the library that moves the data, ``'NCCL'`` on GPU and ``'GLOO'`` elsewhere."""
-        return "NCCL" if device.get_device().startswith("gpu") else "GLOO"
+        """Name of the library that moves the data: ``'GLOO'``, and ``'NCCL'`` for a group of one on a GPU."""
+        return "NCCL" if self.nranks == 1 and device.get_device().startswith("gpu") else "GLOO"
 
     @property
     def id(self) -> int:
@@ -105,7 +118,10 @@ class Group:
 
 
 class Task:
-    """What an asynchronous call returns. Among one process the work is done when the call returns.
+    """What a call returns that may be waited for. Only a message that is still to be received is not done by then.
+
+    Args:
+        finish: What is left to do. Default: None, nothing.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -114,9 +130,12 @@ class Task:
         (True, True)
     """
 
+    def __init__(self, finish: Callable[[], None] | None = None):
+        self._finish = finish
+
     def is_completed(self) -> bool:
         """Return whether the work is done."""
-        return True
+        return self._finish is None
 
     def is_sync(self) -> bool:
         """Return whether the call waited for the work itself."""
@@ -126,15 +145,19 @@ class Task:
         """Wait until the work is done.
 
         Args:
-            timeout: Longest time to wait. Default: None, no limit.
+            timeout: Longest time to wait. It has no effect. Default: None.
 
         Returns:
             True once it is done.
         """
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
         return True
 
     def synchronize(self) -> None:
         """Wait until the work is done."""
+        self.wait()
 
 
 class _Groups:
@@ -143,9 +166,22 @@ class _Groups:
     def __init__(self) -> None:
         self.by_id: dict[int, Group] = {}
         self.next = FIRST
+        self.receiving: dict[int, Task] = {}  # by the tensor that is written, see `wait`
+        self._mailbox: Mailbox | None = None
 
-    def add(self, ranks: Sequence[int]) -> Group:
-        group = Group(list(ranks).index(world.rank()), self.next, ranks, name=f"_default_pg{self.next}")
+    @property
+    def mailbox(self) -> Mailbox:
+        """The messages of this process."""
+        linked = connection.current()
+        if self._mailbox is None and linked is not None:
+            self._mailbox = Mailbox(linked)
+        assert self._mailbox is not None, "a group of several processes has a connection"
+        return self._mailbox
+
+    def add(self, ranks: Sequence[int], timeout: float = 1800.0) -> Group:
+        index = list(ranks).index(world.rank()) if world.rank() in ranks else -1
+        group = Group(index, self.next, ranks, name=f"_default_pg{self.next}")
+        group.timeout = timeout
         self.by_id[self.next] = group
         self.next += 1
         return group
@@ -156,7 +192,10 @@ groups = _Groups()
 
 def start() -> Group:
     """The default group, made when it is first asked for."""
-    return groups.by_id.setdefault(0, Group(0, 0, [0], name="_default_pg"))
+    if 0 not in groups.by_id:
+        world.connect()
+        groups.by_id[0] = Group(world.rank(), 0, range(world.size()), name="_default_pg")
+    return groups.by_id[0]
 
 
 def _get_global_group() -> Group:
@@ -178,6 +217,15 @@ def member(where: str, group: Group | None) -> Group:
     if not isinstance(group, Group):
         raise errors.bad(f"{where}(group)", "a Group or None", group, kind=errors.MissingAttributeError)
     return group
+
+
+def joined(where: str, group: Group | None) -> Group | None:
+    """The same for a call that only members make: None, with a warning, for a process that is none."""
+    found = member(where, group)
+    if found.is_member():
+        return found
+    errors.warn(f"{where}(group): expected a group of this process, rank {world.rank()}, got ranks {found.ranks}")
+    return None
 
 
 def check_rank(where: str, rank: Any, group: Group) -> None:
@@ -276,17 +324,19 @@ def barrier(group: Group | None = None) -> None:
         group: The group. Default: None, the default group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
         >>> bireme.distributed.barrier()
     """
-    member("barrier", group)
+    among = joined("barrier", group)
+    if among is not None:
+        among.channel.barrier(Call("barrier"))
 
 
 def wait(tensor: Tensor, group: Group | None = None, use_calc_stream: bool = True) -> None:
-    """Wait until the communication that writes a tensor is done; one process does not wait.
+    """Wait until the communication that writes a tensor is done.
 
     Args:
         tensor: The tensor.
@@ -301,3 +351,6 @@ def wait(tensor: Tensor, group: Group | None = None, use_calc_stream: bool = Tru
     check_tensor("wait(tensor)", tensor)
     if group is not None:
         member("wait", group)
+    task = groups.receiving.pop(id(tensor), None)
+    if task is not None:
+        task.wait()

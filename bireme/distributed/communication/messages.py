@@ -12,7 +12,7 @@ from bireme.distributed.communication.group import Group, Task, check_tensor, me
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
 
-def send(tensor: Tensor, dst: int = 0, group: Group | None = None, sync_op: bool = True) -> Task:
+def send(tensor: Tensor, dst: int = 0, group: Group | None = None, sync_op: bool = True) -> Task | None:
     """Send a tensor to another process; a group of one process has no other.
 
     Args:
@@ -38,7 +38,7 @@ def send(tensor: Tensor, dst: int = 0, group: Group | None = None, sync_op: bool
     return stream.send(tensor, dst, group, sync_op)
 
 
-def recv(tensor: Tensor, src: int = 0, group: Group | None = None, sync_op: bool = True) -> Task:
+def recv(tensor: Tensor, src: int = 0, group: Group | None = None, sync_op: bool = True) -> Task | None:
     """Receive a tensor from another process; a group of one process has no other.
 
     Args:
@@ -64,7 +64,7 @@ def recv(tensor: Tensor, src: int = 0, group: Group | None = None, sync_op: bool
     return stream.recv(tensor, src, group, sync_op)
 
 
-def isend(tensor: Tensor, dst: int, group: Group | None = None) -> Task:
+def isend(tensor: Tensor, dst: int, group: Group | None = None) -> Task | None:
     """Send a tensor to another process without waiting; a group of one process has no other.
 
     Args:
@@ -89,7 +89,7 @@ def isend(tensor: Tensor, dst: int, group: Group | None = None) -> Task:
     return stream.send(tensor, dst, group, sync_op=False)
 
 
-def irecv(tensor: Tensor, src: int | None = None, group: Group | None = None) -> Task:
+def irecv(tensor: Tensor, src: int | None = None, group: Group | None = None) -> Task | None:
     """Receive a tensor from another process without waiting; a group of one process has no other.
 
     Args:
@@ -139,7 +139,7 @@ class P2POp:
         self.op, self.tensor, self.peer, self.group = op, tensor, peer, member("P2POp", group)
 
 
-def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Task]:
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Task | None]:
     """Send and receive several tensors at once; a group of one process has no other to exchange them with.
 
     Args:

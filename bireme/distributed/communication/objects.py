@@ -1,13 +1,17 @@
-"""Collectives on Python objects. Every process gets copies, as if they had been sent."""
+"""Collectives on Python objects. Every process gets copies.
+
+Objects travel as they do to the workers of a DataLoader, pickled by multiprocessing: all processes are of one job.
+"""
 
 from __future__ import annotations
 
-import copy
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from bireme.core.base import errors
-from bireme.distributed.communication.group import Group, check_rank, member
-from bireme.distributed.communication.stream import no_peer
+from bireme.core.processes.collectives import Call
+from bireme.distributed.communication.group import Group, check_rank, groups, joined
+from bireme.distributed.communication.stream import check_peer
 
 __all__ = [
     "all_gather_object", "broadcast_object_list", "recv_object_list", "scatter_object_list", "send_object_list",
@@ -20,12 +24,25 @@ def _check_list(where: str, objects: Any, least: int) -> None:
         raise errors.bad(where, expected, objects, kind=errors.ArgumentTypeError)
 
 
+def _packed(obj: Any) -> bytes:
+    return bytes(ForkingPickler.dumps(obj))
+
+
+def _gathered(call: Call, group: Group, obj: Any) -> list:
+    """The objects of all processes. One that cannot be sent is an error in all of them."""
+    try:
+        data = _packed(obj)
+    except errors.TELLING as e:
+        call.failed, data = e, b""
+    return [ForkingPickler.loads(row) for row in group.channel.gather_bytes(call, data)]
+
+
 def all_gather_object(object_list: list, obj: Any, group: Group | None = None) -> None:
     """Give every process the objects of all processes.
 
     Args:
         object_list: List that the objects are appended to.
-        obj: The object of this process, anything that can be copied.
+        obj: The object of this process, anything that can be pickled.
         group: The group. Default: None, the default group.
 
     Raises:
@@ -38,9 +55,10 @@ def all_gather_object(object_list: list, obj: Any, group: Group | None = None) -
         >>> found
         [{'loss': 0.5}]
     """
-    member("all_gather_object", group)
+    among = joined("all_gather_object", group)
     _check_list("all_gather_object(object_list)", object_list, 0)
-    object_list.append(copy.deepcopy(obj))
+    if among is not None:
+        object_list.extend(_gathered(Call("all_gather_object"), among, obj))
 
 
 def broadcast_object_list(object_list: list, src: int, group: Group | None = None) -> None:
@@ -61,9 +79,15 @@ def broadcast_object_list(object_list: list, src: int, group: Group | None = Non
         >>> objects
         [1, {'a': 2}]
     """
-    among = member("broadcast_object_list", group)
+    among = joined("broadcast_object_list", group)
+    if among is None:
+        return
     check_rank("broadcast_object_list(src)", src, among)
     _check_list("broadcast_object_list(object_list)", object_list, 1)
+    source = among.ranks.index(src)
+    given = object_list if among.rank == source else None
+    found = _gathered(Call("broadcast_object_list", f"{len(object_list)} objects", f"src={src}"), among, given)
+    object_list[:] = found[source]
 
 
 def scatter_object_list(
@@ -87,18 +111,26 @@ def scatter_object_list(
         >>> found
         [{'a': 2}]
     """
-    among = member("scatter_object_list", group)
+    among = joined("scatter_object_list", group)
+    if among is None:
+        return
     check_rank("scatter_object_list(src)", src, among)
     _check_list("scatter_object_list(out_object_list)", out_object_list, 0)
-    if not isinstance(in_object_list, list) or len(in_object_list) != 1:
-        raise errors.bad("scatter_object_list(in_object_list)", "a list of one object per process, 1", in_object_list)
-    out_object_list[:] = [copy.deepcopy(in_object_list[0])]
+    source, given = among.ranks.index(src), None
+    if among.rank == source:
+        if not isinstance(in_object_list, list) or len(in_object_list) != among.nranks:
+            expected = f"a list of one object per process, {among.nranks}"
+            raise errors.bad("scatter_object_list(in_object_list)", expected, in_object_list)
+        given = in_object_list
+    found = _gathered(Call("scatter_object_list", f"src={src}"), among, given)[source]
+    out_object_list[:] = [found[among.rank]]
 
 
 def send_object_list(
     object_list: list, dst: int | None = None, group: Group | None = None, dst_in_group: int | None = None
 ) -> None:
-    """Send the objects of a list to another process; a group of one process has no other.
+    """Send the objects of a list to another process, which receives them by ``recv_object_list``; a group of one process
+    has no other.
 
     Args:
         object_list: The list.
@@ -118,14 +150,17 @@ def send_object_list(
         send_object_list(dst): expected the rank of another process, of which a group of one has none, got 1
     """
     _check_list("send_object_list(object_list)", object_list, 1)
-    member("send_object_list", group)
-    raise no_peer("send_object_list(dst)", dst if dst_in_group is None else dst_in_group)
+    among = joined("send_object_list", group)
+    if among is None:
+        return
+    rank = _peer("send_object_list(dst)", dst, dst_in_group, among)
+    groups.mailbox.send(Call("send_object_list", f"dst={rank}"), rank, len(object_list), _packed(object_list))
 
 
 def recv_object_list(
     object_list: list, src: int | None = None, group: Group | None = None, src_in_group: int | None = None
 ) -> None:
-    """Receive the objects of a list from another process; a group of one process has no other.
+    """Receive the objects that another process sends by ``send_object_list``; a group of one process has no other.
 
     Args:
         object_list: The list, as long as the one that is sent.
@@ -145,5 +180,24 @@ def recv_object_list(
         recv_object_list(src): expected the rank of another process, of which a group of one has none, got 1
     """
     _check_list("recv_object_list(object_list)", object_list, 1)
-    member("recv_object_list", group)
-    raise no_peer("recv_object_list(src)", src if src_in_group is None else src_in_group)
+    among = joined("recv_object_list", group)
+    if among is None:
+        return
+    rank = _peer("recv_object_list(src)", src, src_in_group, among)
+    call = Call("recv_object_list", f"src={rank}")
+    count, data = groups.mailbox.receive(call, rank, groups.mailbox.expect(rank))
+    if count != len(object_list):
+        raise errors.bad(
+            "recv_object_list(object_list)", f"a list of {count} objects, as rank {rank} has sent", object_list
+        )
+    object_list[:] = ForkingPickler.loads(bytes(data))
+
+
+def _peer(where: str, rank: int | None, index: int | None, group: Group) -> int:
+    """The rank in the world of the other process of a message, which a call gives as such or in the group."""
+    if index is not None and group.nranks > 1:
+        errors.check_integer(where, index)
+        rank = group.get_global_rank(index)
+    check_peer(where, rank if rank is not None else index, group)
+    assert rank is not None
+    return rank

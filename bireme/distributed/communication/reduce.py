@@ -12,7 +12,9 @@ __all__ = ["ReduceOp", "reduce"]
 _get_reduce_op = get_reduce_op  # the name by which programs import it
 
 
-def reduce(tensor: Tensor, dst: int, op: int = ReduceOp.SUM, group: Group | None = None, sync_op: bool = True) -> Task:
+def reduce(
+    tensor: Tensor, dst: int, op: int = ReduceOp.SUM, group: Group | None = None, sync_op: bool = True
+) -> Task | None:
     """Replace a tensor in one process by the reduction of all processes' tensors.
 
     Args:
@@ -23,7 +25,7 @@ def reduce(tensor: Tensor, dst: int, op: int = ReduceOp.SUM, group: Group | None
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
         RuntimeError: If ``group`` is None and there is no default group.

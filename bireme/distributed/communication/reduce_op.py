@@ -22,6 +22,9 @@ class ReduceOp:
     AVG = 4
 
 
+NAMES = {number: name for name, number in vars(ReduceOp).items() if name.isupper()}
+
+
 def check_op(where: str, op: Any) -> None:
     """Raise an error unless it is a reduction."""
     if isinstance(op, bool) or op not in range(5):

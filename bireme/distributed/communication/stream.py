@@ -1,5 +1,6 @@
 """Collectives on tensors, with the choice of a stream. Among one process each is a copy from input to output.
 
+Each runs when it is called, so all processes run the same ones in the same order whatever else they compute or print.
 Outputs are written in place. As in Paddle, no gradient passes through them.
 """
 
@@ -8,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from bireme.core.base import errors
+from bireme.core.processes.collectives import Call, described, reduced
+from bireme.core.processes.messages import array_of
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.communication.group import Group, Task, check_rank, check_tensor, member
-from bireme.distributed.communication.reduce_op import ReduceOp, check_op
+from bireme.distributed.communication.group import Group, Task, check_rank, check_tensor, groups, joined
+from bireme.distributed.communication.reduce_op import NAMES, ReduceOp, check_op
+from bireme.ops.creation.tensors import to_tensor
 
 __all__ = [
     "all_gather", "all_reduce", "alltoall", "alltoall_single", "broadcast", "gather", "recv", "reduce",
@@ -19,49 +25,73 @@ __all__ = [
 ]  # fmt: skip
 
 
-def begin(where: str, group: Group | None, sync_op: bool, use_calc_stream: bool) -> Group:
-    """The group of a collective whose flags fit together."""
+def begin(where: str, group: Group | None, sync_op: bool, use_calc_stream: bool) -> Group | None:
+    """The group of a collective whose flags fit together; None for a process that is no member."""
     if use_calc_stream and not sync_op:
         raise errors.bad(
             f"{where}(use_calc_stream)", "False where sync_op is False", described="True", kind=RuntimeError
         )
-    return member(where, group)
+    return joined(where, group)
 
 
-def write(where: str, target: Tensor, source: Tensor) -> None:
-    """Write a tensor into another of the same shape and dtype."""
+def check_like(where: str, target: Any, like: Tensor, shape: Sequence[int] | None = None) -> None:
+    """Raise an error unless a tensor has the dtype of another, and its shape or the given one."""
     check_tensor(where, target)
-    if target.shape != source.shape:
-        raise errors.bad(where, f"shape {source.shape}", described=f"shape {target.shape}", kind=errors.ShapeError)
-    if target.dtype != source.dtype:
-        raise errors.bad(where, source.dtype.name, described=target.dtype.name, kind=errors.DtypeError)
-    if target is not source:
-        target.set_value(source.detach())
+    wanted = list(like.shape if shape is None else shape)
+    if target.shape != wanted:
+        raise errors.bad(where, f"shape {wanted}", described=f"shape {target.shape}", kind=errors.ShapeError)
+    if target.dtype != like.dtype:
+        raise errors.bad(where, like.dtype.name, described=target.dtype.name, kind=errors.DtypeError)
 
 
-def fill(where: str, targets: Any, source: Tensor) -> None:
-    """Write what one process gave into a tensor, or into the list of the tensors of all processes."""
+def check_targets(where: str, targets: Any, like: Tensor, size: int) -> None:
+    """Raise an error unless one tensor per process has a place: in a list, or along the first axis of a tensor."""
     if isinstance(targets, Tensor):
-        write(where, targets, source)
+        first, *rest = like.shape or [1]
+        check_like(where, targets, like, [size * first, *rest])
     elif not isinstance(targets, list):
         raise errors.bad(where, "a list of tensors", targets, kind=errors.ArgumentTypeError)
-    elif not targets:
-        targets.append(source.detach().clone())
-    elif len(targets) != 1:
-        raise errors.bad(where, "no tensor or one per process, 1", described=f"{len(targets)}")
+    elif targets and len(targets) != size:
+        raise errors.bad(where, f"no tensor or one per process, {size}", described=f"{len(targets)}")
     else:
-        write(where, targets[0], source)
+        for target in targets:
+            check_like(where, target, like)
 
 
-def own(where: str, sources: Any) -> Tensor:
-    """The part for this process: a tensor as it is, or that of a list with one per process."""
+def fill(targets: Tensor | list[Tensor], rows: Sequence[np.ndarray]) -> None:
+    """Write what came from each process into a tensor, or into a list of tensors."""
+    if isinstance(targets, Tensor):
+        targets.set_value(np.concatenate([np.atleast_1d(row) for row in rows]))
+    elif targets:
+        for target, row in zip(targets, rows):
+            target.set_value(row)
+    else:
+        targets.extend(to_tensor(row) for row in rows)
+
+
+def parts(where: str, sources: Any, size: int) -> list[Tensor]:
+    """One tensor per process of one shape and dtype: those of a list, or equal parts of a tensor along its first axis."""
     if isinstance(sources, Tensor):
-        return sources
-    if not isinstance(sources, (list, tuple)) or len(sources) != 1:
-        described = f"{len(sources)}" if isinstance(sources, (list, tuple)) else errors.show(sources)
-        raise errors.bad(where, "a list of one tensor per process, 1", described=described)
+        if size == 1:
+            return [sources]
+        if not sources.shape or sources.shape[0] % size:
+            raise errors.bad(
+                where, f"a first axis that {size} divides", described=f"shape {sources.shape}", kind=errors.ShapeError
+            )
+        step = sources.shape[0] // size
+        return [sources[i * step : (i + 1) * step] for i in range(size)]
+    if not isinstance(sources, (list, tuple)) or len(sources) != size:
+        shown = f"{len(sources)}" if isinstance(sources, (list, tuple)) else errors.show(sources)
+        raise errors.bad(where, f"a list of one tensor per process, {size}", described=shown)
     check_tensor(where, sources[0])
-    return sources[0]
+    for source in sources[1:]:
+        check_like(where, source, sources[0])
+    return list(sources)
+
+
+def stacked(call: Call, tensors: Sequence[Tensor]) -> np.ndarray:
+    """The numbers of several tensors as rows of one array."""
+    return np.stack([call.read(tensor) for tensor in tensors])
 
 
 def all_reduce(
@@ -70,7 +100,7 @@ def all_reduce(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Replace a tensor in every process by the reduction of all processes' tensors.
 
     Args:
@@ -81,10 +111,10 @@ def all_reduce(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -93,9 +123,14 @@ def all_reduce(
         >>> task.wait(), x.tolist()
         (True, [1.0, 2.0])
     """
-    begin("all_reduce", group, sync_op, use_calc_stream)
+    among = begin("all_reduce", group, sync_op, use_calc_stream)
     check_tensor("all_reduce(tensor)", tensor)
     check_op("all_reduce(op)", op)
+    if among is None:
+        return None
+    if among.nranks > 1:
+        call = Call("all_reduce", described(tensor), NAMES[op])
+        tensor.set_value(among.channel.all_reduce(call, call.read(tensor), NAMES[op]))
     return Task()
 
 
@@ -105,7 +140,7 @@ def all_gather(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Give every process the tensors of all processes.
 
     Args:
@@ -117,10 +152,10 @@ def all_gather(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -129,9 +164,13 @@ def all_gather(
         >>> [x.tolist() for x in found]
         [[1, 2]]
     """
-    begin("all_gather", group, sync_op, use_calc_stream)
+    among = begin("all_gather", group, sync_op, use_calc_stream)
     check_tensor("all_gather(tensor)", tensor)
-    fill("all_gather(tensor_list)", tensor_or_tensor_list, tensor)
+    if among is None:
+        return None
+    check_targets("all_gather(tensor_list)", tensor_or_tensor_list, tensor, among.nranks)
+    call = Call("all_gather", described(tensor))
+    fill(tensor_or_tensor_list, among.channel.gather(call, call.read(tensor)))
     return Task()
 
 
@@ -141,7 +180,7 @@ def alltoall(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Send one tensor to every process, and receive one from each.
 
     Args:
@@ -153,10 +192,10 @@ def alltoall(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -165,12 +204,13 @@ def alltoall(
         >>> [x.tolist() for x in found]
         [[1, 2]]
     """
-    begin("alltoall", group, sync_op, use_calc_stream)
-    fill(
-        "alltoall(out_tensor_list)",
-        out_tensor_or_tensor_list,
-        own("alltoall(in_tensor_list)", in_tensor_or_tensor_list),
-    )
+    among = begin("alltoall", group, sync_op, use_calc_stream)
+    if among is None:
+        return None
+    sources = parts("alltoall(in_tensor_list)", in_tensor_or_tensor_list, among.nranks)
+    check_targets("alltoall(out_tensor_list)", out_tensor_or_tensor_list, sources[0], among.nranks)
+    call = Call("alltoall", described(sources[0]))
+    fill(out_tensor_or_tensor_list, among.channel.exchange(call, stacked(call, sources)))
     return Task()
 
 
@@ -182,7 +222,7 @@ def alltoall_single(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Send a part of a tensor to every process, and receive one from each.
 
     Args:
@@ -195,10 +235,10 @@ def alltoall_single(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -207,18 +247,42 @@ def alltoall_single(
         >>> out.tolist()
         [1.0, 2.0]
     """
-    begin("alltoall_single", group, sync_op, use_calc_stream)
+    among = begin("alltoall_single", group, sync_op, use_calc_stream)
     check_tensor("alltoall_single(in_tensor)", in_tensor)
-    for name, sizes in (("in_split_sizes", in_split_sizes), ("out_split_sizes", out_split_sizes)):
-        if sizes and list(sizes) != in_tensor.shape[:1]:
-            raise errors.bad(f"alltoall_single({name})", f"the size of the first axis, {in_tensor.shape[:1]}", sizes)
-    write("alltoall_single(out_tensor)", out_tensor, in_tensor)
+    check_tensor("alltoall_single(out_tensor)", out_tensor)
+    if among is None:
+        return None
+    sent = _split_sizes("alltoall_single(in_split_sizes)", in_split_sizes, in_tensor, among.nranks)
+    received = _split_sizes("alltoall_single(out_split_sizes)", out_split_sizes, out_tensor, among.nranks)
+    check_like("alltoall_single(out_tensor)", out_tensor, in_tensor, [sum(received), *in_tensor.shape[1:]])
+    call = Call("alltoall_single", in_tensor.dtype.name, ["*", *in_tensor.shape[1:]])
+    rows = among.channel.exchange_parts(call, call.read(in_tensor), sent)
+    if [len(row) for row in rows] != received:
+        raise errors.bad(
+            "alltoall_single(out_split_sizes)", f"what the others send, {[len(row) for row in rows]}", received
+        )
+    out_tensor.set_value(np.concatenate(rows))
     return Task()
+
+
+def _split_sizes(where: str, sizes: Sequence[int] | None, tensor: Tensor, count: int) -> list[int]:
+    """The sizes of the parts of a tensor along its first axis, one per process."""
+    whole = tensor.shape[0] if tensor.shape else 1
+    if not sizes:
+        if whole % count:
+            raise errors.bad(
+                where, f"sizes for a first axis of {whole}, which {count} does not divide", described="none"
+            )
+        return [whole // count] * count
+    if len(sizes) != count or sum(sizes) != whole:
+        expected = f"the size of the first axis, {[whole]}" if count == 1 else f"{count} sizes with the sum {whole}"
+        raise errors.bad(where, expected, sizes)
+    return list(sizes)
 
 
 def broadcast(
     tensor: Tensor, src: int, group: Group | None = None, sync_op: bool = True, use_calc_stream: bool = False
-) -> Task:
+) -> Task | None:
     """Replace a tensor in every process by that of one process.
 
     Args:
@@ -229,10 +293,10 @@ def broadcast(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -242,7 +306,14 @@ def broadcast(
     """
     among = begin("broadcast", group, sync_op, use_calc_stream)
     check_tensor("broadcast(tensor)", tensor)
+    if among is None:
+        return None
     check_rank("broadcast(src)", src, among)
+    if among.nranks > 1:
+        call = Call("broadcast", described(tensor), f"src={src}")
+        found = among.channel.broadcast(call, call.read(tensor), among.ranks.index(src))
+        if among.ranks[among.rank] != src:
+            tensor.set_value(found)
     return Task()
 
 
@@ -253,7 +324,7 @@ def gather(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Give one process the tensors of all processes.
 
     Args:
@@ -266,10 +337,10 @@ def gather(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -280,8 +351,18 @@ def gather(
     """
     among = begin("gather", group, sync_op, use_calc_stream)
     check_tensor("gather(tensor)", tensor)
+    if among is None:
+        return None
     check_rank("gather(dst)", dst, among)
-    fill("gather(gather_list)", gather_list, tensor)
+    gathers = among.ranks[among.rank] == dst
+    if gathers:
+        check_targets("gather(gather_list)", gather_list, tensor, among.nranks)
+    elif gather_list is not None:
+        errors.warn(f"gather(gather_list): expected None in a process other than dst={dst}, got a list")
+    call = Call("gather", described(tensor), f"dst={dst}")
+    rows = among.channel.gather(call, call.read(tensor))
+    if gathers and gather_list is not None:
+        fill(gather_list, rows)
     return Task()
 
 
@@ -292,7 +373,7 @@ def reduce(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Replace a tensor in one process by the reduction of all processes' tensors.
 
     Args:
@@ -304,10 +385,10 @@ def reduce(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -317,8 +398,15 @@ def reduce(
     """
     among = begin("reduce", group, sync_op, use_calc_stream)
     check_tensor("reduce(tensor)", tensor)
-    check_rank("reduce(dst)", dst, among)
     check_op("reduce(op)", op)
+    if among is None:
+        return None
+    check_rank("reduce(dst)", dst, among)
+    if among.nranks > 1:
+        call = Call("reduce", described(tensor), NAMES[op], f"dst={dst}")
+        found = among.channel.all_reduce(call, call.read(tensor), NAMES[op])
+        if among.ranks[among.rank] == dst:
+            tensor.set_value(found)
     return Task()
 
 
@@ -329,7 +417,7 @@ def reduce_scatter(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Reduce lists of tensors over all processes, and give each process its part of the result.
 
     Args:
@@ -341,10 +429,10 @@ def reduce_scatter(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -353,9 +441,14 @@ def reduce_scatter(
         >>> out.tolist()
         [1.0, 2.0]
     """
-    begin("reduce_scatter", group, sync_op, use_calc_stream)
+    among = begin("reduce_scatter", group, sync_op, use_calc_stream)
     check_op("reduce_scatter(op)", op)
-    write("reduce_scatter(tensor)", tensor, own("reduce_scatter(tensor_list)", tensor_or_tensor_list))
+    if among is None:
+        return None
+    sources = parts("reduce_scatter(tensor_list)", tensor_or_tensor_list, among.nranks)
+    check_like("reduce_scatter(tensor)", tensor, sources[0])
+    call = Call("reduce_scatter", described(tensor), NAMES[op])
+    tensor.set_value(reduced(among.channel.exchange(call, stacked(call, sources)), NAMES[op]))
     return Task()
 
 
@@ -366,7 +459,7 @@ def scatter(
     group: Group | None = None,
     sync_op: bool = True,
     use_calc_stream: bool = False,
-) -> Task:
+) -> Task | None:
     """Give each process a tensor from a list that one process has.
 
     Args:
@@ -379,10 +472,10 @@ def scatter(
         use_calc_stream: Communicate on the stream that computes; only with ``sync_op``. Default: False.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -392,15 +485,25 @@ def scatter(
         [1.0, 2.0]
     """
     among = begin("scatter", group, sync_op, use_calc_stream)
+    check_tensor("scatter(tensor)", tensor)
+    if among is None:
+        return None
     check_rank("scatter(src)", src, among)
-    write("scatter(tensor)", tensor, own("scatter(tensor_list)", tensor_or_tensor_list))
+    call = Call("scatter", described(tensor), f"src={src}")
+    if among.ranks[among.rank] == src:
+        sources = parts("scatter(tensor_list)", tensor_or_tensor_list, among.nranks)
+        check_like("scatter(tensor)", tensor, sources[0])
+        rows = stacked(call, sources)
+    else:
+        rows = np.zeros((among.nranks, *tensor.shape), tensor.dtype.np)
+    tensor.set_value(among.channel.exchange(call, rows)[among.ranks.index(src)])
     return Task()
 
 
 def send(
     tensor: Tensor, dst: int = 0, group: Group | None = None, sync_op: bool = True, use_calc_stream: bool = False
-) -> Task:
-    """Send a tensor to another process; a group of one process has no other.
+) -> Task | None:
+    """Send a tensor to another process, which receives it by ``recv``; a group of one process has no other.
 
     Args:
         tensor: The tensor.
@@ -424,14 +527,20 @@ def send(
         send(dst): expected the rank of another process, of which a group of one has none, got 1
     """
     check_tensor("send(tensor)", tensor)
-    begin("send", group, sync_op, use_calc_stream)
-    raise no_peer("send(dst)", dst)
+    among = begin("send", group, sync_op, use_calc_stream)
+    if among is None:
+        return None
+    check_peer("send(dst)", dst, among)
+    call = Call("send", described(tensor), f"dst={dst}")
+    array = np.ascontiguousarray(tensor._host())
+    groups.mailbox.send(call, dst, [array.dtype.name, tensor.shape], array.reshape(-1).view(np.uint8))
+    return Task()
 
 
 def recv(
     tensor: Tensor, src: int = 0, group: Group | None = None, sync_op: bool = True, use_calc_stream: bool = False
-) -> Task:
-    """Receive a tensor from another process; a group of one process has no other.
+) -> Task | None:
+    """Receive a tensor that another process sends by ``send``; a group of one process has no other.
 
     Args:
         tensor: Where the tensor goes.
@@ -455,8 +564,32 @@ def recv(
         recv(src): expected the rank of another process, of which a group of one has none, got 1
     """
     check_tensor("recv(tensor)", tensor)
-    begin("recv", group, sync_op, use_calc_stream)
-    raise no_peer("recv(src)", src)
+    among = begin("recv", group, sync_op, use_calc_stream)
+    if among is None:
+        return None
+    check_peer("recv(src)", src, among)
+    call, number = Call("recv", described(tensor), f"src={src}"), groups.mailbox.expect(src)
+
+    def finish() -> None:
+        groups.receiving.pop(id(tensor), None)
+        what, data = groups.mailbox.receive(call, src, number)
+        tensor.set_value(array_of(call, what, data, tensor.dtype.np, tensor.shape, f"rank {src}"))
+
+    task = Task(finish)
+    if sync_op:
+        task.wait()
+    else:
+        groups.receiving[id(tensor)] = task
+    return task
+
+
+def check_peer(where: str, rank: Any, group: Group) -> None:
+    """Raise an error unless a rank is that of another process of the group."""
+    if group.nranks == 1:
+        raise no_peer(where, rank)
+    check_rank(where, rank, group)
+    if rank == group.ranks[group.rank]:
+        raise errors.bad(where, "the rank of another process", rank)
 
 
 def no_peer(where: str, rank: Any) -> Exception:

@@ -14,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def all_reduce(tensor: Tensor, op: int = ReduceOp.SUM, group: Group | None = None, sync_op: bool = True) -> Task:
+def all_reduce(tensor: Tensor, op: int = ReduceOp.SUM, group: Group | None = None, sync_op: bool = True) -> Task | None:
     """Replace a tensor in every process by the reduction of all processes' tensors.
 
     Args:
@@ -24,10 +24,10 @@ def all_reduce(tensor: Tensor, op: int = ReduceOp.SUM, group: Group | None = Non
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -39,7 +39,9 @@ def all_reduce(tensor: Tensor, op: int = ReduceOp.SUM, group: Group | None = Non
     return stream.all_reduce(tensor, op, group, sync_op)
 
 
-def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Group | None = None, sync_op: bool = True) -> Task:
+def all_gather(
+    tensor_list: list[Tensor], tensor: Tensor, group: Group | None = None, sync_op: bool = True
+) -> Task | None:
     """Give every process the tensors of all processes.
 
     Args:
@@ -49,10 +51,10 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Group | None = 
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -66,7 +68,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Group | None = 
 
 def alltoall(
     out_tensor_list: list[Tensor], in_tensor_list: Sequence[Tensor], group: Group | None = None, sync_op: bool = True
-) -> Task:
+) -> Task | None:
     """Send one tensor to every process, and receive one from each.
 
     Args:
@@ -76,10 +78,10 @@ def alltoall(
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -98,7 +100,7 @@ def alltoall_single(
     out_split_sizes: Sequence[int] | None = None,
     group: Group | None = None,
     sync_op: bool = True,
-) -> Task:
+) -> Task | None:
     """Send a part of a tensor to every process, and receive one from each.
 
     Args:
@@ -110,10 +112,10 @@ def alltoall_single(
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -125,7 +127,7 @@ def alltoall_single(
     return stream.alltoall_single(out_tensor, in_tensor, out_split_sizes, in_split_sizes, group, sync_op)
 
 
-def broadcast(tensor: Tensor, src: int, group: Group | None = None, sync_op: bool = True) -> Task:
+def broadcast(tensor: Tensor, src: int, group: Group | None = None, sync_op: bool = True) -> Task | None:
     """Replace a tensor in every process by that of one process.
 
     Args:
@@ -135,10 +137,10 @@ def broadcast(tensor: Tensor, src: int, group: Group | None = None, sync_op: boo
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -155,7 +157,7 @@ def gather(
     dst: int = 0,
     group: Group | None = None,
     sync_op: bool = True,
-) -> Task:
+) -> Task | None:
     """Give one process the tensors of all processes.
 
     Args:
@@ -167,10 +169,10 @@ def gather(
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -188,7 +190,7 @@ def reduce_scatter(
     op: int = ReduceOp.SUM,
     group: Group | None = None,
     sync_op: bool = True,
-) -> Task:
+) -> Task | None:
     """Reduce lists of tensors over all processes, and give each process its part of the result.
 
     Args:
@@ -199,10 +201,10 @@ def reduce_scatter(
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -220,7 +222,7 @@ def scatter(
     src: int = 0,
     group: Group | None = None,
     sync_op: bool = True,
-) -> Task:
+) -> Task | None:
     """Give each process a tensor from a list that one process has.
 
     Args:
@@ -231,10 +233,10 @@ def scatter(
         sync_op: Wait for the result. Default: True.
 
     Returns:
-        A task whose ``wait()`` waits for the result.
+        A task whose ``wait()`` waits for the result; None in a process that is no member of the group.
 
     Raises:
-        RuntimeError: If ``group`` is None and there is no default group.
+        RuntimeError: If ``group`` is None and there is no default group, or a process is gone or made another call.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()

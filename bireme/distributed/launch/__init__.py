@@ -1,1 +1,1 @@
-"""`python -m bireme.distributed.launch script.py`: run a program in a world of processes. One is there; more are not."""
+"""`python -m bireme.distributed.launch script.py`: run a program in a world of processes."""

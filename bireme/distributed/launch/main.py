@@ -1,4 +1,4 @@
-"""Running a program as one process of a world of one."""
+"""`python -m bireme.distributed.launch script.py`: the command line, and a program in a world of one process."""
 
 from __future__ import annotations
 
@@ -9,27 +9,35 @@ from collections.abc import Sequence
 
 from bireme.core.base import errors
 from bireme.distributed import world
+from bireme.distributed.launch import job
 
 __all__ = ["launch"]
 
 USAGE = "usage: python -m bireme.distributed.launch [options] (script.py | -m module) [arguments ...]\n"
 HELP = f"""{USAGE}
-Runs a program with the environment of a process of a world of one: PADDLE_TRAINER_ID=0, PADDLE_TRAINERS_NUM=1 and so on.
+Runs a program in several processes that find each other by PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM and so on. A single
+process runs in place, with its output on the terminal; of several, the output of the first is shown.
 
-  --nproc_per_node N   number of processes on this machine; only 1 is there yet
-  --nnodes N           number of machines; only 1 is there yet
-  --devices IDS        device to use, as 0 (also --gpus); only one is there yet
-  --log_dir DIR        set as PADDLE_LOG_DIR; what the program prints stays on the terminal
+  --nproc_per_node N   number of processes on this machine (default: one per device of --devices, else 1)
+  --nnodes N           number of machines (default: 1); more need --master and --rank
+  --master HOST:PORT   address of the first machine, with a free port
+  --rank K             index of this machine
+  --devices IDS        devices to use, as 0,1 (also --gpus)
+  --log_dir DIR        folder for what the processes print, workerlog.0, workerlog.1 ... (default: log)
+  --max_restart N      how often to start all processes again after a failure (default: 3) if --elastic_level is 1 or
+                       more; a program that exits with code 101 asks for it at any level
+  --elastic_level L    -1 or 0: end with the first failure (default); 1 or more: start again
   -h, --help           this text
 
-Other options of Paddle's launcher (--master, --rank, --job_id, --ips, --host, --run_mode collective, ...) are taken and
-have no effect on one process.
+When a process fails, the others get 10 seconds to say what they waited for and are then ended; the last lines of the one
+that failed are shown, and its exit code is returned. Other options of Paddle's launcher (--job_id, --ips, --host,
+--run_mode collective, ...) are taken and have no effect.
 """
-COUNTS = {"nproc_per_node", "nnodes"}
+COUNTS = {"nproc_per_node", "nnodes", "max_restart", "rank"}
 DEVICES = {"devices", "gpus", "npus", "xpus"}
-IGNORED = {
-    "master", "rank", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "job_id", "host", "ips", "start_port",
-    "max_restart", "elastic_level", "elastic_timeout", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir",
+OTHERS = {
+    "master", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "job_id", "host", "ips", "start_port",
+    "elastic_level", "elastic_timeout", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir",
 }  # fmt: skip
 
 
@@ -37,8 +45,7 @@ def launch() -> None:
     """Run the program that the command line names: what ``python -m bireme.distributed.launch`` does.
 
     Raises:
-        SystemExit: If the command line is not understood.
-        NotImplementedError: If more than one process, machine or device is asked for.
+        SystemExit: If the command line is not understood, or a process has failed.
 
     Examples:
         >>> bireme.distributed.launch()  # doctest: +SKIP
@@ -52,13 +59,27 @@ def run(arguments: Sequence[str]) -> None:
     if "help" in options:
         sys.stdout.write(HELP)
         return
+    devices = options.get("devices", "").split(",")
+    count, nodes = int(options.get("nproc_per_node", len(devices))), int(options.get("nnodes", 1))
+    if "devices" in options:
+        os.environ["FLAGS_selected_gpus"] = options["devices"]  # noqa: SIM112 - Paddle's name
+    if count * nodes > 1:
+        if nodes > 1 and not ({"master", "rank"} <= set(options) and int(options["rank"]) < nodes):
+            refuse(f"expected --master HOST:PORT and --rank below {nodes} with --nnodes {nodes}")
+        code = job.run(
+            [sys.executable, "-u", *rest],
+            count,
+            job.Nodes(options.get("master"), int(options.get("rank", 0)), nodes),
+            options.get("log_dir", "log"),
+            int(options.get("max_restart", 3)),
+            int(options.get("elastic_level", -1)) > 0,
+        )
+        raise SystemExit(code)
     as_module = rest[:1] == ["-m"]
     program, *given = rest[1:] if as_module else rest
     os.environ.update(world.environment())
     if "log_dir" in options:
         os.environ["PADDLE_LOG_DIR"] = os.path.abspath(options["log_dir"])
-    if "devices" in options:
-        os.environ["FLAGS_selected_gpus"] = options["devices"]  # noqa: SIM112 - Paddle's name
     sys.argv = [program, *given]
     if as_module:
         runpy.run_module(program, run_name="__main__", alter_sys=True)
@@ -75,7 +96,7 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         if rest[0] in ("-h", "--help"):
             return {"help": ""}, []
         name, given, value = rest.pop(0).removeprefix("--").partition("=")
-        if name not in COUNTS | DEVICES | IGNORED:
+        if name not in COUNTS | DEVICES | OTHERS:
             refuse(f"expected an option of the launcher, got --{name}")
         if not given:
             if not rest:
@@ -91,13 +112,14 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def check(name: str, value: str) -> None:
-    """Raise an error for what needs more than one process."""
+    """End with a message, or raise an error, for a value that an option does not take."""
     if name in COUNTS:
-        if not value.isdigit():
-            refuse(f"expected a number after --{name}, got {value}")
-        world.only_one(f"launch(--{name})", int(value))
-    elif name in DEVICES:
-        world.only_one(f"launch(--{name})", len(value.split(",")), "device", value)
+        least = 1 if name in ("nproc_per_node", "nnodes") else 0
+        if not value.isdigit() or int(value) < least:
+            refuse(f"expected a number from {least} after --{name}, got {value}")
+    elif name == "elastic_level":
+        if value not in ("-1", "0", "1", "2"):
+            refuse(f"expected -1, 0, 1 or 2 after --elastic_level, got {value}")
     elif name == "run_mode" and value != "collective":
         raise errors.bad(
             "launch(--run_mode)",

@@ -63,6 +63,8 @@ def translate(graph: Graph, values: dict[str, np.ndarray]) -> Model:
                 raise FileFormatError(f"the output {name[:60]!r}, which nothing computes")
             results.append(work.tensor(scope[key]))
             names.append(name)
+            if key in work.lengths and isinstance(results[-1], Variable):
+                results[-1].symbol.lengths = (work.lengths[key].symbol,)
     if not results:
         raise FileFormatError("a program without an output")
     model = Model(program, inputs, results, names)

@@ -10,10 +10,13 @@ from bireme.core.base.boundary import guard_functions
 from bireme.core.program.program_model import Model
 from bireme.jit.saving import TranslatedLayer, models_of
 from bireme.jit.transforms.batch_norm import fold_batch_norm
+from bireme.jit.transforms.channels_last import channels_last
 from bireme.jit.transforms.common import common_subexpressions
 from bireme.jit.transforms.constants import constant_folding
 from bireme.jit.transforms.dead_code import dead_code
+from bireme.jit.transforms.freezing import freeze
 from bireme.jit.transforms.mixed_precision import mixed_precision
+from bireme.jit.transforms.packing import pack_weights
 from bireme.jit.transforms.recomputation import recomputation
 
 __all__ = ["transform"]
@@ -23,9 +26,16 @@ TRANSFORMS: dict[str, Callable[..., list[str]]] = {
     "constant_folding": constant_folding,
     "common_subexpressions": common_subexpressions,
     "fold_batch_norm": fold_batch_norm,
+    "freeze": freeze,
+    "channels_last": channels_last,
+    "pack_weights": pack_weights,
     "mixed_precision": mixed_precision,
     "recomputation": recomputation,
 }
+FOR_INFERENCE = (
+    *("freeze", "dead_code", "constant_folding", "common_subexpressions", "fold_batch_norm", "channels_last"),
+    *("constant_folding", "dead_code", "pack_weights"),
+)
 USUAL = ("dead_code", "constant_folding", "common_subexpressions", "fold_batch_norm")
 
 
@@ -38,8 +48,10 @@ def transform(
         layer: Layer or function, or what ``jit.load`` returned. It stays as it is.
         transforms: Names of transforms, in order: ``"dead_code"``, ``"constant_folding"``, ``"common_subexpressions"``,
             ``"fold_batch_norm"`` (into the convolution or linear layer before it), ``"mixed_precision"`` (bfloat16, as
-            under ``amp.auto_cast``), ``"recomputation"`` (of each layer, in the backward pass). Default: the first four,
-            which leave results as they are, but for rounding.
+            under ``amp.auto_cast``), ``"recomputation"`` (of each layer, in the backward pass), ``"freeze"`` (parameters
+            become constants), ``"channels_last"`` (of images, between convolutions: compiled programs on a CPU are faster
+            then), ``"pack_weights"`` (constant kernels as such programs read them). Default: the first four, which leave
+            results as they are, but for rounding.
         input_spec: List of ``InputSpec``, as for ``jit.save``. Default: None.
 
     Returns:
@@ -61,12 +73,8 @@ def transform(
     report: list[str] = []
     made = {}
     for name, model in models_of(layer, input_spec, "transform").items():
-        copy = Model(model.program.clone(), model.inputs, model.results, model.output_names)
-        for each in transforms:
-            report += [f"{each}: {line}" for line in TRANSFORMS[each](copy)]
-            copy.program.version += 1
-        made[name] = copy
-        copy.check()
+        made[name], lines = transformed(model, transforms)
+        report += lines
     tensors = {}
     for model in made.values():
         program = model.program
@@ -78,6 +86,17 @@ def transform(
     translated = TranslatedLayer(made, tensors)
     translated.report = report
     return translated
+
+
+def transformed(model: Model, transforms: Sequence[str]) -> tuple[Model, list[str]]:
+    """A copy of a model with these transforms made, and what each of them changed."""
+    copy = Model(model.program.clone(), model.inputs, model.results, model.output_names)
+    report: list[str] = []
+    for each in transforms:
+        report += [f"{each}: {line}" for line in TRANSFORMS[each](copy)]
+        copy.program.version += 1
+    copy.check()
+    return copy, report
 
 
 guard_functions(globals())

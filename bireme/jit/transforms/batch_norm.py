@@ -11,7 +11,7 @@ from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
-from bireme.jit.transforms.editing import arguments, readers, replaced, told
+from bireme.jit.transforms.editing import arguments, readers, rebuilt, replaced, told
 
 AXES = {"conv1d": 0, "conv2d": 0, "conv3d": 0, "linear": -1}  # of the weight that its output channels are
 
@@ -77,16 +77,13 @@ def _folded(operation: Operation, own: dict[str, Any], norm: dict[str, Any]) -> 
     shape[axis] = -1
     changed = weight.numpy() * scale.reshape(shape)
     moved = shift if bias is None else bias.numpy() * scale + shift
-    new = operation.copy()
-    given = dict(own)
-    given["weight"] = _parameter(changed, weight, "folded")
-    given["bias"] = _parameter(moved, weight if bias is None else bias, "folded_bias")
-    sign = operation.call.op.signature  # type: ignore[attr-defined]
-    new.args = tuple([given[name] for name in sign.positional if name in given])
-    new.kwargs = {key: x for key, x in operation.kwargs.items() if sign.aliases.get(key, key) not in sign.positional}
-    return new
+    moved_bias = _parameter(moved, weight if bias is None else bias, "folded_bias")
+    return rebuilt(operation, {"weight": _parameter(changed, weight, "folded"), "bias": moved_bias})
 
 
-def _parameter(array: np.ndarray, like: Tensor, suffix: str) -> Parameter:
-    made = Parameter(Tensor(array, like.dtype), name=f"{like.name}.{suffix}", trainable=not like.stop_gradient)
-    return made
+def _parameter(array: np.ndarray, like: Tensor, suffix: str) -> Tensor:
+    """A parameter in the place of another, or a constant in the place of one that is frozen."""
+    made = Tensor(array, like.dtype)
+    if not isinstance(like, Parameter):
+        return made
+    return Parameter(made, name=f"{like.name}.{suffix}", trainable=not like.stop_gradient)

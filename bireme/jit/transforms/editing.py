@@ -22,6 +22,20 @@ def arguments(operation: Operation) -> dict[str, Any] | None:
     return given | {sign.aliases.get(key, key): x for key, x in operation.kwargs.items()}
 
 
+def rebuilt(operation: Operation, changes: dict[str, Any]) -> Operation:
+    """The call of an operator with some of its arguments changed, by name."""
+    given = arguments(operation)
+    assert given is not None
+    given |= changes
+    sign = operation.call.op.signature  # type: ignore[attr-defined]
+    made = operation.copy()
+    made.sources = []  # places among the operands, which are others now
+    made.args = tuple([given[name] for name in sign.positional if name in given])
+    made.kwargs = {key: x for key, x in operation.kwargs.items() if sign.aliases.get(key, key) not in sign.positional}
+    made.kwargs |= {key: x for key, x in changes.items() if key not in sign.positional}
+    return made
+
+
 def replaced(operation: Operation, table: dict[Symbol, Any]) -> Operation:
     """The operation with other values in the place of some, in its blocks too."""
 

@@ -8,9 +8,11 @@ from bireme.core.program.program import Operation
 from bireme.core.program.program_model import Model
 
 
-def mixed_precision(model: Model, dtype: str = "bfloat16", level: str = "O1") -> list[str]:
-    """Let operations take half precision where `auto_cast` does."""
-    policy = precision.policy(dtypes.of(dtype, "mixed_precision(dtype)"), level)
+def mixed_precision(
+    model: Model, dtype: str = "bfloat16", level: str = "O1", full: frozenset[str] = frozenset()
+) -> list[str]:
+    """Let operations take half precision where `auto_cast` does, but for those of the names in `full`."""
+    policy = precision.policy(dtypes.of(dtype, "mixed_precision(dtype)"), level, high=full)
     changed = 0
 
     def visit(operations: list[Operation]) -> None:

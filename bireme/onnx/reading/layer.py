@@ -12,6 +12,7 @@ from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn import Layer
 from bireme.nn.initializer import Assign
+from bireme.onnx.packages import onnx
 from bireme.onnx.reading.file import array_of, parsed, wrong
 from bireme.onnx.reading.graph import Scope
 from bireme.onnx.reading.narrow import CODES, KINDS, Narrow, held, unpacked
@@ -57,6 +58,16 @@ class Loaded(Layer):
                 list(array.shape), dtype=array.dtype.name, default_initializer=Assign(array)))  # fmt: skip
         else:
             self.register_buffer(key, tensor(array))
+
+    def declared_inputs(self) -> list[tuple[str, list[int | None], str]]:
+        """Name, shape and dtype of each input, as the file declares them; sizes that it leaves open are None."""
+        found = []
+        for x in self._graph.input:
+            if x.name in self.input_names:
+                kind = x.type.tensor_type
+                dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+                found.append((x.name, dims, onnx("helper").tensor_dtype_to_np_dtype(kind.elem_type).name))
+        return found
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Run the graph.

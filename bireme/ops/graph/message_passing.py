@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Tensor, composite
-from bireme.ops.graph.segment_pool import POOLS, sent
+from bireme.ops.graph.segment_pool import POOLS, pool_rows, sum_neighbors
 from bireme.ops.indexing.gather import index_select
 from bireme.ops.math.arithmetic import add, divide, multiply, subtract
+from bireme.ops.sparse.products import coo_product
 
 
 def check_index(where: str, x: Tensor) -> None:
@@ -41,10 +44,7 @@ def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: 
         >>> bireme.incubate.graph_send_recv(x, src, dst).tolist()
         [[4.0], [3.0], [0.0]]
     """
-    src, dst = _edges("graph_send_recv", src_index, dst_index)
-    return _received(
-        "graph_send_recv", "pool_type", x, index_select(_nodes("graph_send_recv(x)", x), src), dst, pool_type, out_size
-    )
+    return _sent("graph_send_recv", "pool_type", x, src_index, dst_index, pool_type, out_size)
 
 
 def _nodes(where: str, x: Tensor) -> Tensor:
@@ -69,10 +69,36 @@ def _edges(where: str, src_index: Tensor, dst_index: Tensor) -> list[Tensor]:
     return [src, dst]
 
 
-def _received(where: str, argument: str, x: Tensor, messages: Tensor, dst: Tensor, pool: str, out_size: Any) -> Tensor:
+def _rows(where: str, x: Tensor, out_size: Any) -> int:
+    """How many rows the result has."""
+    if isinstance(out_size, Tensor):
+        out_size = int(out_size.item())
+    return x.shape[0] if out_size is None or out_size <= 0 else int(out_size)
+
+
+def _check_pool(where: str, pool: str) -> None:
     if pool not in POOLS:
-        raise errors.bad(f"{where}({argument})", f"one of {', '.join(map(repr, POOLS))}", pool)
-    return sent(f"{where}({argument})", messages, dst, pool, out_size, x.shape[0])
+        raise errors.bad(where, f"one of {', '.join(map(repr, POOLS))}", pool)
+
+
+def _sent(
+    name: str, argument: str, x: Tensor, src_index: Tensor, dst_index: Tensor, pool: str, out_size: Any
+) -> Tensor:
+    """Rows of nodes sent along edges, and reduced where they arrive."""
+    src, dst = _edges(name, src_index, dst_index)
+    _nodes(f"{name}(x)", x)
+    _check_pool(f"{name}({argument})", pool)
+    rows = _rows(name, x, out_size)
+    with errors.within(name, src="src_index", dst="dst_index", index="dst_index"):
+        if pool in ("sum", "mean") and x.dtype.kind in "fi":
+            return sum_neighbors(x, src, dst, rows, pool == "mean")
+        return pool_rows(_read(name, x, src, "src_index"), dst, pool, rows)
+
+
+def _read(name: str, x: Tensor, index: Tensor, argument: str) -> Tensor:
+    """Rows at the ends of edges: nodes are counted from 0 alone."""
+    check_range(f"{name}({argument})", index, 0, x.shape[0])
+    return index_select(x, index)
 
 
 MESSAGES: dict[str, Any] = {"add": add, "sub": subtract, "mul": multiply, "div": divide}
@@ -117,10 +143,19 @@ def send_u_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, reduce_op: str 
         >>> bireme.geometric.send_u_recv(x, src, dst, "mean").tolist()
         [[4.0], [1.5], [0.0]]
     """
-    src, dst = _edges("send_u_recv", src_index, dst_index)
-    return _received(
-        "send_u_recv", "reduce_op", x, index_select(_nodes("send_u_recv(x)", x), src), dst, reduce_op, out_size
-    )
+    return _sent("send_u_recv", "reduce_op", x, src_index, dst_index, reduce_op, out_size)
+
+
+def _heads(x: Tensor, y: Tensor) -> int:
+    """How many numbers an edge has for equal parts of a node's row, as for the heads of attention; 0: it is not so."""
+    dims, per_edge = x.shape[1:], y.shape[1:]
+    per_edge = [1] * (len(dims) - len(per_edge)) + per_edge
+    dims = [1] * (len(per_edge) - len(dims)) + dims
+    k = next((i for i, n in enumerate(per_edge) if n == 1), len(per_edge))
+    same = x.dtype is y.dtype and x.dtype.kind == "f" and len(x.shape[1:]) == len(dims)
+    if not same or not x.size or per_edge[:k] != dims[:k] or any(n != 1 for n in per_edge[k:]):
+        return 0
+    return math.prod(per_edge)
 
 
 @composite(hands={"index": "src_index"})
@@ -159,8 +194,18 @@ def send_ue_recv(x: Tensor, y: Tensor, src_index: Tensor, dst_index: Tensor, mes
             described=f"shape {y.shape}",
             kind=errors.ShapeError,
         )
-    messages = _message("send_ue_recv", index_select(x, src), y, message_op)
-    return _received("send_ue_recv", "reduce_op", x, messages, dst, reduce_op, out_size)
+    _check_pool("send_ue_recv(reduce_op)", reduce_op)
+    rows = _rows("send_ue_recv", x, out_size)
+    with errors.within("send_ue_recv", values="y", rows="dst_index", cols="src_index", index="dst_index"):
+        heads = _heads(x, y) if (message_op, reduce_op) == ("mul", "sum") else 0
+        if not heads:
+            messages = _message("send_ue_recv", _read("send_ue_recv", x, src, "src_index"), y, message_op)
+            return pool_rows(messages, dst, reduce_op, rows)
+        dims = x.shape[1:] or [1]
+        flat = x if x.ndim == 2 else x.reshape([x.shape[0], math.prod(dims)])
+        values = y.reshape([-1] if heads == 1 else [y.shape[0], heads])
+        out = coo_product(values, dst, src, flat, rows)
+        return out if x.ndim == 2 else out.reshape([rows, *dims])
 
 
 @composite(hands={"index": "src_index"})
@@ -187,5 +232,6 @@ def send_uv(x: Tensor, y: Tensor, src_index: Tensor, dst_index: Tensor, message_
         [[21.0], [22.0], [14.0]]
     """
     src, dst = _edges("send_uv", src_index, dst_index)
-    left, right = index_select(_nodes("send_uv(x)", x), src), index_select(_nodes("send_uv(y)", y), dst)
+    _nodes("send_uv(x)", x), _nodes("send_uv(y)", y)
+    left, right = _read("send_uv", x, src, "src_index"), _read("send_uv", y, dst, "dst_index")
     return _message("send_uv", left, right, message_op)

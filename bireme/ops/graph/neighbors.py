@@ -56,20 +56,51 @@ class Columns:
             )
         first = self.colptr[nodes].astype(np.int64)
         degree = self.colptr[nodes + 1].astype(np.int64) - first
-        owner = np.repeat(np.arange(nodes.size), degree)
-        start = np.cumsum(degree) - degree
-        place = np.arange(owner.size) - start[owner]
-        if most >= 0 and (degree > most).any():
-            chance = rng.random(owner.size)
-            if weight is not None:
-                with np.errstate(divide="ignore"):
-                    chance = -np.log1p(-chance) / weight[first[owner] + place]
-            order = np.lexsort((chance, owner))  # neighbours of each node in random order
-            rank = np.empty(owner.size, np.int64)
-            rank[order] = place
-            kept = rank < most
-            owner, place = owner[kept], place[kept]
-        return first[owner] + place, np.minimum(degree, most) if most >= 0 else degree
+        counts = degree if most < 0 else np.minimum(degree, most)
+        many = np.flatnonzero(degree > most) if most >= 0 else np.zeros(0, np.int64)
+        if many.size and (weight is not None or most * most > SORTED * int(degree[many].max())):
+            return self._by_lot(first, degree, most, rng, weight), counts
+        start = np.cumsum(counts) - counts
+        place = np.repeat(first - start, counts)
+        place += np.arange(place.size)
+        if many.size and most:
+            # each of these has `most` places in the result, one after the other
+            place[start[many][:, None] + np.arange(most)] = first[many][:, None] + _chosen(degree[many], most, rng)
+        return place, counts
+
+    def _by_lot(
+        self, first: np.ndarray, degree: np.ndarray, most: int, rng: np.random.Generator, weight: np.ndarray | None
+    ) -> np.ndarray:
+        """The first of all neighbours in random order."""
+        owner = np.repeat(np.arange(first.size), degree)
+        place = np.arange(owner.size) - (np.cumsum(degree) - degree)[owner]
+        chance = rng.random(owner.size)
+        if weight is not None:
+            with np.errstate(divide="ignore"):
+                chance = -np.log1p(-chance) / weight[first[owner] + place]
+        order = np.lexsort((chance, owner))  # neighbours of each node in random order
+        rank = np.empty(owner.size, np.int64)
+        rank[order] = place
+        kept = rank < most
+        return first[owner[kept]] + place[kept]
+
+
+SORTED = 64  # comparisons that take as long as putting one neighbour in order
+
+
+def _chosen(n: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """`k` different integers below each of `n`, in increasing order, all choices with the same chance.
+
+    Floyd's way, for all of them at a time: the one drawn below j + 1 or, if it is there already, j.
+    """
+    found = np.empty((n.size, k), np.int64)
+    for i in range(k):
+        j = n - k + i
+        drawn = (rng.random(n.size) * (j + 1)).astype(np.int64)
+        taken = (found[:, :i] == drawn[:, None]).any(1)
+        found[:, i] = np.where(taken, j, drawn)
+    found.sort(axis=1)
+    return found
 
 
 def stream() -> np.random.Generator:
@@ -227,15 +258,24 @@ def renumbered(first: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.nd
 
     A node that is in `first` twice has the ID of its last occurrence.
     """
-    nodes = np.concatenate([first, others])
-    known, at, back = np.unique(nodes, return_index=True, return_inverse=True)
-    new = known.size and at >= first.size
-    number = np.empty(known.size, np.int64)
-    number[back[: first.size]] = np.arange(first.size)
-    added = np.argsort(at[new], kind="stable") if known.size else np.zeros(0, np.int64)
-    fresh = np.flatnonzero(new)[added] if known.size else added
-    number[fresh] = first.size + np.arange(fresh.size)
-    return number[back[first.size :]], np.concatenate([first, known[fresh]]).astype(first.dtype)
+    both = np.concatenate([first, others])
+    low, high = (int(both.min()), int(both.max()) + 1) if both.size else (0, 0)
+    if high - low <= TABLE * both.size:
+        keys, n = both - low, high - low
+    else:
+        known, keys = np.unique(both, return_inverse=True)
+        n = known.size
+    at = np.empty(n, np.int64)  # where each node is met first, and then its new ID
+    at[keys[::-1]] = np.arange(both.size)[::-1]
+    rest = keys[first.size :]
+    fresh = rest[at[rest] == np.arange(first.size, both.size)]
+    nodes = np.concatenate([first, others[at[fresh] - first.size]])
+    at[fresh] = np.arange(first.size, nodes.size)
+    at[keys[: first.size]] = np.arange(first.size)
+    return at[rest], nodes
+
+
+TABLE = 64  # a table of all IDs is filled in less time than IDs are sorted, if it has not more places for each
 
 
 def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:

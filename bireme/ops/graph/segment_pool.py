@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,13 +11,21 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import grouping, row_sums
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.precision import widen
-from bireme.ops.indexing.along_axis import check_filled, put_axis, take_axis
+from bireme.ops.indexing.along_axis import add_rows, check_filled, put_axis, take_axis
 
 POOLS = ("sum", "mean", "max", "min")
 
 
+def _counts_numpy(index, rows):
+    return np.diff(grouping.groups(index, rows).starts).astype(np.int32)
+
+
+@dual(_counts_numpy)
 def _counts(index, rows):
+    """How many entries each row has."""
     return put_axis(jnp.zeros(rows, np.int32), index, jnp.ones(index.shape, np.int32), 0, "add")
 
 
@@ -33,18 +41,32 @@ def _quotient(total, counts):
     return total / some
 
 
-@op(internal=True, dtypes=FLOAT | INT, numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
+def _best_numpy(x, index, pool, rows):
+    flat = x.reshape(len(x), math.prod(x.shape[1:]))
+    out = np.zeros((rows, flat.shape[1]), x.dtype)
+    if flat.size:
+        row_sums.most(grouping.groups(index, rows), np.maximum if pool == "max" else np.minimum, flat, out)
+    return out.reshape(rows, *x.shape[1:])
+
+
+@dual(_best_numpy)
+def _best(x, index, pool, rows):
+    """The largest or smallest of the entries of each row, 0 where there are none."""
+    limits = np.iinfo(x.dtype) if jnp.issubdtype(x.dtype, jnp.integer) else None
+    lowest = (limits.min if pool == "max" else limits.max) if limits else (-np.inf if pool == "max" else np.inf)
+    found = put_axis(jnp.full((rows, *x.shape[1:]), lowest, x.dtype), index, x, 0, pool)
+    return jnp.where(_beside(_counts(index, rows), found) > 0, found, jnp.zeros((), x.dtype))
+
+
+# compiled for CPU, a scatter takes several times as long as the loops of NumPy and SciPy
+@op(internal=True, dtypes=FLOAT | INT, numpy=True, by_numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
 def pool_rows(x: Tensor, index: Tensor, pool: str, rows: int) -> Tensor:
     """Rows of `x` reduced into `rows` rows at `index`, 0 where there are none; use `segment_sum` and its kin."""
     wide = widen(x)
-    dims = (rows, *x.shape[1:])
-    if pool in ("sum", "mean"):
-        total = put_axis(jnp.zeros(dims, wide.dtype), index, wide, 0, "add")
-        return (total if pool == "sum" else _quotient(total, _counts(index, rows))).astype(x.dtype)
-    limits = np.iinfo(wide.dtype) if jnp.issubdtype(wide.dtype, jnp.integer) else None
-    lowest = (limits.min if pool == "max" else limits.max) if limits else (-np.inf if pool == "max" else np.inf)
-    found = put_axis(jnp.full(dims, lowest, wide.dtype), index, wide, 0, pool)
-    return jnp.where(_beside(_counts(index, rows), found) > 0, found, jnp.zeros((), wide.dtype)).astype(x.dtype)
+    if pool in ("max", "min"):
+        return _best(wide, index, pool, rows).astype(x.dtype)
+    total = put_axis(jnp.zeros((rows, *x.shape[1:]), wide.dtype), index, wide, 0, "add")
+    return (total if pool == "sum" else _quotient(total, _counts(index, rows))).astype(x.dtype)
 
 
 pool_rows.infer(lambda x, rows: sig_of((rows, *x.shape[1:]), x.dtype))
@@ -73,6 +95,65 @@ def _(g, out, x, index, pool, rows):
     best = take_axis(out, index)
     # every row that is the largest gets all of the gradient, as in Paddle
     return jnp.where((x == best) | ((x != x) & (best != best)), part, jnp.zeros((), g.dtype)), None
+
+
+def _sum_numpy(x, src, dst, rows):
+    wide = widen(x)
+    flat = np.ascontiguousarray(wide).reshape(len(x), math.prod(x.shape[1:]))
+    out = np.zeros((rows, flat.shape[1]), wide.dtype)
+    if out.size and src.size:
+        if not row_sums.available(out.dtype):
+            return put_axis(out, dst, np.take(flat, src, 0, mode="clip"), 0, "add").reshape(rows, *x.shape[1:])
+        row_sums.add_products(grouping.groups(dst, rows, src, len(x)), None, flat, out)
+    return out.reshape(rows, *x.shape[1:])
+
+
+@dual(_sum_numpy)
+def _sum(x, src, dst, rows):
+    """The rows of `x` at `src` added up at `dst`, in a dtype wide enough to add up in."""
+    wide = widen(x)
+    return put_axis(jnp.zeros((rows, *x.shape[1:]), wide.dtype), dst, take_axis(wide, src), 0, "add")
+
+
+def _sum_looped(x, src, dst, rows):
+    wide = widen(x)
+    return add_rows(jnp.zeros((rows, *x.shape[1:]), wide.dtype), dst, take_axis(wide, src))
+
+
+@op(internal=True, dtypes=FLOAT | INT, numpy=True, by_numpy=True)
+def sum_neighbors(x: Tensor, src: Tensor, dst: Tensor, rows: int, mean: bool = False) -> Tensor:
+    """Rows of `x` at `src` added up, or averaged, in `rows` rows at `dst`; use `send_u_recv`. No message is written down."""
+    return _averaged(_sum(x, src, dst, rows), dst, mean).astype(x.dtype)
+
+
+@sum_neighbors.on("cpu")
+def _(x, src, dst, rows, mean):
+    return _averaged(_sum_looped(x, src, dst, rows), dst, mean).astype(x.dtype)
+
+
+def _averaged(total, dst, mean):
+    return _quotient(total, _counts(dst, len(total))) if mean else total
+
+
+sum_neighbors.infer(lambda x, rows: sig_of((rows, *x.shape[1:]), x.dtype))
+sum_neighbors.index(lambda s: [("src", 0, s["x"].shape[0]), ("dst", 0, s["rows"])])
+sum_neighbors.effort(lambda x, src: 2 * src.size * (x.size // max(x.shape[0], 1)))
+
+
+@sum_neighbors.check
+def _(x, src, dst, rows):
+    check_filled("send_u_recv(src_index)", x.shape[0], src)
+    check_filled("send_u_recv(dst_index)", rows, dst)
+
+
+@sum_neighbors.grad(numpy=True)
+def _(g, src, dst, rows, mean, sigs):
+    return _sum(_averaged(widen(g), dst, mean), dst, src, sigs[0].shape[0]).astype(g.dtype), None, None
+
+
+@sum_neighbors.grad(on="cpu")
+def _(g, src, dst, rows, mean, sigs):
+    return _sum_looped(_averaged(widen(g), dst, mean), dst, src, sigs[0].shape[0]).astype(g.dtype), None, None
 
 
 def _segments(name: str, data: Tensor, segment_ids: Tensor, pool: str) -> Tensor:
@@ -185,12 +266,3 @@ def segment_min(data: Tensor, segment_ids: Tensor) -> Tensor:
         [1.0, 5.0]
     """
     return _segments("segment_min", data, segment_ids, "min")
-
-
-def sent(name: str, rows: Any, dst_index: Tensor, pool: str, out_size: Any, default: int) -> Tensor:
-    """Messages, one row each, reduced at their destinations: what graph operators end with."""
-    if pool not in POOLS:
-        raise errors.bad(name, f"one of {', '.join(map(repr, POOLS))}", pool)
-    if isinstance(out_size, Tensor):
-        out_size = int(out_size.item())
-    return pool_rows(rows, dst_index, pool, default if out_size is None or out_size <= 0 else int(out_size))

@@ -24,6 +24,14 @@ from bireme.core.tensor.tensor import read
 _UFUNCS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
+def _from_front_numpy(index, n: int, total: int = 0):
+    """As it is where nothing is to be done: what was found out of its memory is remembered, see `numpy_exec.grouping`."""
+    if index.size and index.min() < 0:
+        index = np.where(index < 0, index.astype(np.int64) + n, index)
+    return index if index.dtype.itemsize >= (4 if max(n, total) < 1 << 31 else 8) else index.astype(np.int64)
+
+
+@dual(_from_front_numpy)
 def from_front(index, n: int, total: int = 0):
     """Non-negative indices into an axis of size `n`, in a dtype that holds numbers up to `total` as well."""
     index = index.astype(np.int32 if max(n, total) < 1 << 31 else np.int64)
@@ -45,7 +53,9 @@ def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = F
     before, n, after = math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :])
     if not index.size or not out.size:
         return out
-    part, index = np.asarray(part), np.minimum(np.maximum(index.reshape(-1), 0), n - 1).astype(np.intp)
+    part, index = np.asarray(part), index.reshape(-1)
+    if index.min() < 0 or index.max() >= n:
+        index = np.minimum(np.maximum(index, 0), n - 1)
     if how == "set":
         out.reshape(before, n, after)[:, index] = part.reshape(before, index.size, after) if part.ndim else part
         return out
@@ -58,7 +68,7 @@ def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = F
     ):
         return out
     # one index for each element: NumPy takes several times as long for indices of rows
-    places = index * after if after > 1 else index
+    places = index.astype(np.intp, copy=False) * after
     if after > 1:
         places = (places[:, None] + np.arange(after)).reshape(-1)
     if before > 1:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jax import lax
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
+from bireme.core.base.later import linalg
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
@@ -114,7 +114,7 @@ def _expm(x):
     return _pade(x)
 
 
-@dual(scipy.linalg.expm)
+@dual(linalg.function("expm"))
 def _pade(x):
     """The exponential of x / 2**n, which is small, squared n times."""
     kind = jnp.finfo(x.dtype).dtype

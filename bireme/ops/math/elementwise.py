@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from scipy import special
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
+from bireme.core.base.later import special
 from bireme.core.declare.op import Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import broadcast_shape, conj_of, elementwise, same, sum_to

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from scipy import special
 
 from bireme.core.base import errors, registry
 from bireme.core.base.dtype import FLOAT
+from bireme.core.base.later import special
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.numpy_exec.erf import erf as erf_numpy
 from bireme.core.record import guards
@@ -45,7 +45,7 @@ erf.infer(same)
 erf.grad(lambda g, x: g * jnp.exp(-x * x) / _HALF_ROOT_PI, numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erfinv, amp="high")
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.function("erfinv"), amp="high")
 def erfinv(x: Tensor) -> Tensor:
     """Elementwise inverse of the error function.
 
@@ -90,7 +90,9 @@ def _cotangent(n):
     return found
 
 
-_BERNOULLI = [float(b / math.factorial(k)) for k, b in enumerate(special.bernoulli(24)) if k and k % 2 == 0]
+@functools.cache
+def _bernoulli():
+    return [float(b / math.factorial(k)) for k, b in enumerate(special.bernoulli(24)) if k and k % 2 == 0]
 
 
 def _zeta(s, x):
@@ -103,7 +105,7 @@ def _zeta(s, x):
     power = lax.integer_pow(x, -s)
     total = total + x * power / (s - 1) + power / 2
     slope = s * power / x
-    for j, b in enumerate(_BERNOULLI[: 5 if single else None], 1):
+    for j, b in enumerate(_bernoulli()[: 5 if single else None], 1):
         total = total + b * slope
         slope = slope * ((s + 2 * j - 1) * (s + 2 * j)) / (x * x)
     return total
@@ -140,7 +142,9 @@ def _gammaln(x):
 
 
 # log(gamma(2 + z)) = z * sum of these times (-z)**k
-_AT_TWO = [1 - np.euler_gamma, *[-float(special.zetac(k)) / k for k in range(2, 28)]]
+@functools.cache
+def _at_two():
+    return [1 - np.euler_gamma, *[-float(special.zetac(k)) / k for k in range(2, 28)]]
 
 
 def _lgamma(x):
@@ -151,7 +155,7 @@ def _lgamma(x):
     low = x < 1.5
     z = jnp.where(near, x - jnp.where(low, 1, 2).astype(x.dtype), 0)
     series = jnp.zeros_like(z)
-    for a in reversed(_AT_TWO[: 14 if x.dtype == jnp.float32 else None]):
+    for a in reversed(_at_two()[: 14 if x.dtype == jnp.float32 else None]):
         series = a - series * z
     return jnp.where(near, z * series - jnp.where(low, jnp.log1p(z), 0), lax.lgamma(jnp.where(near, 3, x)))
 
@@ -188,7 +192,7 @@ def _(g, x):
     return g * _polygamma(0, x)
 
 
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.digamma)
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.function("digamma"))
 def digamma(x: Tensor) -> Tensor:
     """Elementwise digamma function, the derivative of the logarithm of the gamma function.
 
@@ -299,13 +303,13 @@ def _density(x, y):
     return jnp.exp((a - 1) * jnp.log(b) - b - lax.lgamma(a)).astype(y.dtype)
 
 
-@op(internal=True, numpy=special.gammainc)
+@op(internal=True, numpy=special.function("gammainc"))
 def gamma_below(x: Tensor, y: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function; use `gammainc`."""
     return _LOWER(x, y)
 
 
-@op(internal=True, numpy=special.gammaincc)
+@op(internal=True, numpy=special.function("gammaincc"))
 def gamma_above(x: Tensor, y: Tensor) -> Tensor:
     """The regularized upper incomplete gamma function; use `gammaincc`."""
     return _UPPER(x, y)
@@ -405,7 +409,7 @@ def _i1(x):
     return _grown(lax.bessel_i1e(x), x)
 
 
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.i0)
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.function("i0"))
 def i0(x: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the first kind of order 0.
 
@@ -426,7 +430,7 @@ i0.infer(same)
 i0.grad(lambda g, x: g * _i1(x), numpy=lambda g, x: g * special.i1(x))
 
 
-@op(method=True, floats=True, dtypes=FLOAT, numpy=special.i1)
+@op(method=True, floats=True, dtypes=FLOAT, numpy=special.function("i1"))
 def i1(x: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the first kind of order 1.
 
@@ -465,7 +469,7 @@ def _(g, x):
     return g * (_i0(x) - jnp.where(near, series, _i1(far) / far))
 
 
-@op(method=True, floats=True, dtypes=FLOAT, numpy=special.i0e)
+@op(method=True, floats=True, dtypes=FLOAT, numpy=special.function("i0e"))
 def i0e(x: Tensor) -> Tensor:
     """Elementwise exponentially scaled Bessel function ``i0(x) * exp(-abs(x))``, which does not overflow.
 
@@ -489,7 +493,7 @@ i0e.grad(
 )
 
 
-@op(method=True, floats=True, dtypes=FLOAT, numpy=special.i1e)
+@op(method=True, floats=True, dtypes=FLOAT, numpy=special.function("i1e"))
 def i1e(x: Tensor) -> Tensor:
     """Elementwise exponentially scaled Bessel function ``i1(x) * exp(-abs(x))``, which does not overflow.
 

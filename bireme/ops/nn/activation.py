@@ -7,10 +7,10 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from scipy import special
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
+from bireme.core.base.later import special
 from bireme.core.declare.op import Axis, DTypeArg, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import masks
@@ -297,7 +297,7 @@ def _logistic(x):
     return _real_logistic(x)
 
 
-_real_logistic = dual(special.expit)(lax.logistic)
+_real_logistic = dual(special.function("expit"))(lax.logistic)
 
 
 @softplus.grad(numpy=True)

@@ -106,6 +106,16 @@ def _product(x, w, stride, pads, dilation, groups, last):
     return jnp.moveaxis(made.reshape(w.shape[0], batch, *out), 0, -1 if last else 1)
 
 
+def _product_last(x, w, stride, pads, dilation):
+    """The windows side by side times the kernel, all with the channels last."""
+    out = _count(x, w, stride, pads, dilation, True)
+    grown = _padded(x, pads, 1)
+    seen = [grown[:, *at] for at in taps(w.shape[2:], stride, dilation, out)]
+    rows = seen[0] if len(seen) == 1 else jnp.concatenate(seen, -1)
+    kernel = w.transpose(*range(2, w.ndim), 1, 0).reshape(-1, w.shape[0])
+    return (rows.reshape(-1, rows.shape[-1]) @ kernel).reshape(x.shape[0], *out, w.shape[0])
+
+
 def _pointwise(x, w, stride, pads, dilation, groups, last):
     """A window of one element without padding: a product in the layout of the others."""
     seen = move(x, last)[:, *[slice(None, None, s) for s in stride]]
@@ -129,6 +139,23 @@ def _depthwise(x, w, stride, pads, dilation, groups, last, hold=None):
     return made if per == 1 else made.reshape(_shaped(x.shape[0], w.shape[0], out, last))
 
 
+def _depthwise_last(x, w, stride, pads, dilation):
+    """One channel a group and the channels last, on a CPU: of a large window two rows in each pass over the image.
+
+    What a pass reads has to stay in the first cache; and the kernel is turned before, since each pass would read it in
+    steps otherwise. XLA would make one pass of all.
+    """
+    out, size = _count(x, w, stride, pads, dilation, True), math.prod(w.shape[2:])
+    kernel = _held(w.transpose(*range(2, w.ndim), 1, 0).reshape(size, -1))
+    grown = _padded(x, pads, 1)
+    parts = [grown[:, *at] * k for at, k in zip(taps(w.shape[2:], stride, dilation, out), kernel)]
+    some = 2 * w.shape[-1] if size > _SMALL else size
+    made = functools.reduce(operator.add, parts[:some])
+    for i in range(some, size, some):
+        made = functools.reduce(operator.add, parts[i : i + some], _held(made))
+    return made
+
+
 def _around(x, window, pads, first, hold):
     """An image with its padding, in memory where a large window reads each element of it many times."""
     grown = _padded(x, pads, first)
@@ -150,6 +177,8 @@ def _folded(x, w, stride, pads, dilation, last, of):
 def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
     """`of` is "out" for the result, "x" or "w" where its transpose is to give that gradient."""
     channels = x.shape[-1 if last else 1]
+    if of == "out" and last and w.shape[1] == 1 and w.shape[0] == groups > 1:
+        return _depthwise_last(x, w, stride, pads, dilation)
     if w.shape[1] == 1 < groups:
         return _depthwise(x, w, stride, pads, dilation, groups, last)
     if x.ndim == 3:
@@ -171,7 +200,10 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
         or (of == "x" and count <= 256 <= w.shape[0])
         or (of == "w" and not _WIDE and channels >= 16)
     )
-    if max(w.shape[2:]) == 1 and not any(a or b for a, b in pads) and count > _FEW and groups == 1:
+    single = max(w.shape[2:]) == 1 and not any(a or b for a, b in pads)
+    if of == "out" and last and groups == 1 and (few or single):
+        return _product_last(x, w, stride, pads, dilation)
+    if single and count > _FEW and groups == 1:
         form = _pointwise
     else:
         form = _product if few else _operator

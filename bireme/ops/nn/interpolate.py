@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.xla_exec.barrier import once
 
 FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
@@ -89,6 +91,16 @@ def resize_of(
     x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int
 ) -> Tensor:
     """Interpolated along some axes; use `interpolate`."""
+    return _resized(x, axes, sizes, scales, mode, align_corners, align_mode)
+
+
+@resize_of.on("cpu")
+def _(x, axes, sizes, scales, mode, align_corners, align_mode):
+    # in memory after the first axis: XLA would compute what comes before anew for each tap, and taps of taps
+    return _resized(x, axes, sizes, scales, mode, align_corners, align_mode, functools.partial(once, platform="cpu"))
+
+
+def _resized(x, axes, sizes, scales, mode, align_corners, align_mode, hold=None):
     y = _as_float(x) if mode != "nearest" else x
     for axis, times, taps in _plans(x.shape, axes, sizes, scales, mode, align_corners, align_mode):
         if taps is None:
@@ -109,6 +121,8 @@ def resize_of(
             if mode == "nearest"
             else sum([p * w.astype(y.dtype).reshape(shape) for p, w in zip(parts, weights)])
         )
+        if hold is not None and axis == axes[0] and len(at) > 1:
+            y = hold(y)
     return y.astype(x.dtype)
 
 

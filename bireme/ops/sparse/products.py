@@ -7,8 +7,6 @@ compute the product; compiled, it is a loop over the entries.
 
 from __future__ import annotations
 
-import functools
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -17,172 +15,128 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
 from bireme.core.declare.op import Tensor, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec import blas, sparsetools
+from bireme.core.numpy_exec import grouping, row_sums
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.precision import widen
 from bireme.ops.indexing.along_axis import WIDE, put_axis, take_axis
 
 BLOCK = 4096  # entries whose rows are gathered at a time: a block of both stays in the cache
-PART = 1 << 16  # entries that a core multiplies at a time
-SHARED = 1 << 18  # multiplications that are worth a second core
 
 
-def _is_sorted(index: np.ndarray) -> bool:
-    return bool((index[1:] >= index[:-1]).all())
-
-
-def _inside(index: np.ndarray, n: int) -> np.ndarray:
-    """Indices that do not leave an axis, as the loops take them: they have been checked, and a wrong one stays inside."""
-    index = np.ascontiguousarray(index, np.int64)
-    if index.size and index.view(np.uint64).max() >= n:  # a negative one is large without its sign
-        index = np.clip(index, 0, n - 1)
-    return index
-
-
-def _starts(index: np.ndarray, n: int) -> np.ndarray:
-    """Where the entries of each row begin, for sorted rows."""
-    starts = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(_inside(index, n), minlength=n), out=starts[1:])
-    return starts
-
-
-def _by_rows(starts, cols, data, dense, out) -> None:
-    """Entries in order of their rows: some rows at a time, whose indices stay in the cache, on all cores."""
-    (n, width), m, call = (
-        out.shape,
-        dense.shape[0],
-        sparsetools.loop("csr_matvec" if out.shape[1] == 1 else "csr_matvecs"),
-    )
-    ends = np.searchsorted(starts, np.arange(PART, data.size, PART))
-    cuts = np.unique(np.concatenate([[0], ends, [n]]))
-    right, sizes = dense.reshape(-1), (() if width == 1 else (width,))
-
-    def make(parts) -> None:
-        for a, b in parts:
-            low, high = starts[a], starts[b]
-            within = _inside(cols[low:high], m)
-            call(b - a, m, *sizes, starts[a : b + 1] - low, within, data[low:high], right, out[a:b].reshape(-1))
-
-    parts = list(zip(cuts[:-1].tolist(), cuts[1:].tolist()))
-    count = min(blas.cores(), len(parts)) if data.size * width >= SHARED else 1
-    if count == 1:
-        return make(parts)
-    blas.share([functools.partial(make, parts[i::count]) for i in range(count)])
-
-
-def _product_numpy(values, rows, cols, dense, n, starts=None):
+def _product_numpy(values, rows, cols, dense, n):
     wide = np.result_type(widen(values).dtype, widen(dense).dtype)
-    m, width = dense.shape
-    out = np.zeros((n, width), wide)
+    out = np.zeros((n, dense.shape[1]), wide)
     if not values.size or not out.size:
         return out
     data, right = np.ascontiguousarray(values, wide), np.ascontiguousarray(dense, wide)
-    known = starts is not None and starts.size == n + 1 and starts[0] == 0 and starts[-1] == data.size
-    if sparsetools.loop("csr_matvecs") is None:
-        parts = data[:, None] * np.take(right, cols, 0, mode="clip")
-        return put_axis(out, rows, parts, 0, "add")
-    if known and _is_sorted(starts):
-        _by_rows(starts.astype(np.int64, copy=False), cols, data, right, out)
-    elif _is_sorted(rows):
-        _by_rows(_starts(rows, n), cols, data, right, out)
-    else:
-        vector, into = width == 1, out.reshape(-1)
-        sizes, flat = (() if vector else (width,)), right.reshape(-1)
-        if _is_sorted(cols):  # the transpose of one by rows, as in a gradient
-            call = sparsetools.loop("csc_matvec" if vector else "csc_matvecs")
-            call(n, m, *sizes, _starts(cols, m), _inside(rows, n), data, flat, into)
-        else:
-            call = sparsetools.loop("coo_matvec" if vector else "coo_matmat_dense")
-            call(data.size, *sizes, _inside(rows, n), _inside(cols, m), data, flat, into)
+    if not row_sums.available(wide):
+        return put_axis(out, rows, _times(data, np.take(right, cols, 0, mode="clip")), 0, "add")
+    row_sums.add_products(grouping.groups(rows, n, cols, len(right)), data, right, out)
     return out
 
 
+def _times(values, rows):
+    """Rows times the value of each, or equal parts of rows times a value each."""
+    if values.ndim == 1:
+        return values[:, None] * rows
+    return (values[:, :, None] * rows.reshape(*values.shape, -1)).reshape(rows.shape)
+
+
 @dual(_product_numpy)
-def product(values, rows, cols, dense, n, starts=None):
+def product(values, rows, cols, dense, n):
     """The product, in a dtype wide enough to add up in."""
     values, dense = widen(values), widen(dense)
-    parts = values[:, None] * take_axis(dense, cols)
+    parts = _times(values, take_axis(dense, cols))
     return put_axis(jnp.zeros((n, dense.shape[1]), parts.dtype), rows, parts, 0, "add")
 
 
-def looped(values, rows, cols, dense, n, starts=None):
+def looped(values, rows, cols, dense, n):
     """The same for XLA on CPU, where a loop over the entries takes a third of the time of its scatter and no memory."""
     if dense.shape[1] < WIDE or not values.size:
         return product(values, rows, cols, dense, n)
     values, dense = widen(values), widen(dense)
 
     def add(i, out):
-        part = values[i] * lax.dynamic_slice_in_dim(dense, cols[i], 1)
+        part = _times(lax.dynamic_slice_in_dim(values, i, 1), lax.dynamic_slice_in_dim(dense, cols[i], 1))
         return lax.dynamic_update_slice_in_dim(out, lax.dynamic_slice_in_dim(out, rows[i], 1) + part, rows[i], 0)
 
     start = jnp.zeros((n, dense.shape[1]), jnp.result_type(values.dtype, dense.dtype))
-    return lax.fori_loop(0, values.size, add, start)
+    return lax.fori_loop(0, len(rows), add, start)
 
 
-def _entries_numpy(x, y, rows, cols):
+def _entries_numpy(x, y, rows, cols, heads=1):
     x, y = widen(x), widen(y)
-    out = np.zeros(rows.size, np.result_type(x.dtype, y.dtype))
+    wide = np.result_type(x.dtype, y.dtype)
+    out = np.zeros((rows.size, heads), wide)
+    if not out.size or not x.shape[1]:
+        return out if heads > 1 else out[:, 0]
 
-    def make(blocks) -> None:
-        for i in blocks:
-            left, right = (np.take(t, at[i : i + BLOCK], 0, mode="clip") for t, at in ((x, rows), (y, cols)))
-            np.einsum("ij,ij->i", left, right, out=out[i : i + BLOCK])
+    def make(i: int, end: int) -> None:
+        left, right = (np.take(t, at[i:end], 0, mode="clip") for t, at in ((x, rows), (y, cols)))
+        parts = (len(left), heads, -1)
+        np.einsum("ehd,ehd->eh", left.reshape(parts), right.reshape(parts), out=out[i:end])
 
-    blocks = range(0, rows.size, BLOCK)
-    count = min(blas.cores(), len(blocks)) if rows.size * x.shape[-1] >= SHARED else 1
-    if count > 1:
-        blas.share([functools.partial(make, blocks[i::count]) for i in range(count)])
-    else:
-        make(blocks)
-    return out
+    blocks = [(i, min(i + BLOCK, rows.size)) for i in range(0, rows.size, BLOCK)]
+    row_sums.shared(blocks, rows.size * x.shape[1], make)
+    return out if heads > 1 else out[:, 0]
 
 
 @dual(_entries_numpy)
-def entries(x, y, rows, cols):
-    """Products of rows of `x` with rows of `y`, in a dtype wide enough to add up in."""
-    return (take_axis(widen(x), rows) * take_axis(widen(y), cols)).sum(-1)
+def entries(x, y, rows, cols, heads=1):
+    """Products of rows of `x` with rows of `y`, or of equal parts of them, in a dtype wide enough to add up in."""
+    parts = take_axis(widen(x), rows) * take_axis(widen(y), cols)
+    return parts.sum(-1) if heads == 1 else parts.reshape(len(rows), heads, -1).sum(-1)
 
 
 def _check_entries(where: str, values, rows, cols) -> None:
     for name, index in (("rows", rows), ("cols", cols)):
-        if index.dtype.kind != "i" or index.ndim != 1 or index.shape != values.shape:
+        if index.dtype.kind != "i" or index.ndim != 1 or index.shape != values.shape[:1]:
             raise errors.bad(
                 f"{where}({name})",
-                f"a 1-D integer tensor of {values.size} elements, one for each entry",
+                f"a 1-D integer tensor of {values.shape[0]} elements, one for each entry",
                 described=f"{index.dtype.name} of shape {list(index.shape)}",
                 kind=errors.ShapeError,
             )
 
 
 @op(internal="matmul", dtypes=FLOAT | INT | COMPLEX, promote="values dense", mix="floats", numpy=True, by_numpy=True)
-def coo_product(values: Tensor, rows: Tensor, cols: Tensor, dense: Tensor, n: int,
-                starts: Tensor | None = None) -> Tensor:  # fmt: skip
+def coo_product(values: Tensor, rows: Tensor, cols: Tensor, dense: Tensor, n: int) -> Tensor:
     """A sparse matrix of `n` rows times a dense one: `values[e] * dense[cols[e]]` added up at `rows[e]`.
 
-    Where the rows are in order, `starts` may say where each begins, so that nobody has to look.
+    Values of shape `[entries, heads]` are several matrices of one pattern, each for its part of the columns of `dense`.
     """
-    return product(values, rows, cols, dense, n, starts).astype(values.dtype)
+    return product(values, rows, cols, dense, n).astype(values.dtype)
 
 
 @coo_product.on("cpu")
-def _(values, rows, cols, dense, n, starts=None):
+def _(values, rows, cols, dense, n):
     return looped(values, rows, cols, dense, n).astype(values.dtype)
 
 
 coo_product.infer(lambda values, dense, n: sig_of((n, dense.shape[1]), values.dtype))
 coo_product.index(lambda s: [("rows", 0, s["n"]), ("cols", 0, s["dense"].shape[0])])
-coo_product.effort(lambda values, dense: 2 * values.size * dense.shape[1])
+coo_product.effort(lambda rows, dense: 2 * rows.size * dense.shape[1])
 
 
 @coo_product.check
 def _(values, rows, cols, dense, n):
     _check_entries("matmul", values, rows, cols)
+    if values.ndim > 2 or (values.ndim == 2 and (not values.shape[1] or dense.shape[1] % values.shape[1])):
+        raise errors.bad(
+            "matmul(values)",
+            f"a vector, or columns of which {dense.shape[1]} is a multiple",
+            described=f"shape {list(values.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 def _product_grad(g, values, rows, cols, dense, needs, multiply):
-    by_values = entries(g, jnp.conj(dense), rows, cols).astype(values.dtype) if needs[0] else None
+    heads = 1 if values.ndim == 1 else values.shape[1]
+    by_values = None
+    if needs[0]:
+        by_values = entries(g, jnp.conj(dense), rows, cols, heads).reshape(values.shape).astype(values.dtype)
     by_dense = multiply(jnp.conj(values), cols, rows, g, dense.shape[0]).astype(dense.dtype) if needs[3] else None
-    return by_values, None, None, by_dense, *[None] * (len(needs) - 4)
+    return by_values, None, None, by_dense
 
 
 @coo_product.grad(numpy=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -17,6 +18,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.ops.vision.arguments import floating, pair, shaped
+from bireme.ops.vision.regions_numpy import add_to_rows, dots, rows
 
 
 def _out(size, kernel, stride, padding, dilation):
@@ -47,7 +49,7 @@ def _columns(x, offset, mask, kernel, stride, padding, dilation, groups):
     image = jnp.arange(n, dtype=jnp.int32).reshape(n, 1, 1, 1, 1)
     group = jnp.arange(groups, dtype=jnp.int32).reshape(groups, 1, 1)
     factor = 1 if mask is None else mask.reshape(n, groups, points, h, w).transpose(0, 2, 1, 3, 4)
-    total = 0
+    total: Any = 0
     for i, j in np.ndindex(2, 2):
         row, column = top + i, left + j
         there = inside & (row >= 0) & (row < height) & (column >= 0) & (column < width)
@@ -58,18 +60,19 @@ def _columns(x, offset, mask, kernel, stride, padding, dilation, groups):
     return total.reshape(n, points, groups, h * w, c // groups)
 
 
-def _product(columns, weight, groups, multiply):
+def _product(columns, weight, groups):
     """The columns `[N, points, groups of offsets, places, channels]` times the kernel, as `[N, out, places]`."""
     n, points, _, places, _ = columns.shape
     out, c = weight.shape[0], weight.shape[1]
     columns = columns.transpose(0, 3, 2, 4, 1).reshape(n, places, groups, c * points)
     columns = columns.transpose(2, 0, 1, 3).reshape(groups, n * places, c * points)
     kernel = weight.reshape(groups, out // groups, c * points)
-    found = multiply(columns, jnp.swapaxes(kernel, 1, 2)).reshape(groups, n, places, out // groups)
+    found = jnp.matmul(columns, jnp.swapaxes(kernel, 1, 2), precision=lax.Precision.HIGHEST)
+    found = found.reshape(groups, n, places, out // groups)
     return found.transpose(1, 0, 3, 2).reshape(n, out, places)
 
 
-def _deformed(x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups, multiply):
+def _deformed(x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups):
     (n, out), kernel, kind = (x.shape[0], weight.shape[0]), weight.shape[2:], x.dtype
     shape = (n, out, *offset.shape[2:])
     if not math.prod(shape) or not x.size:
@@ -78,22 +81,146 @@ def _deformed(x, offset, weight, mask, stride, padding, dilation, deformable_gro
         x, offset, weight = [a.astype(jnp.float32) for a in (x, offset, weight)]
         mask = None if mask is None else mask.astype(jnp.float32)
     seen = _columns(x, offset, mask, kernel, stride, padding, dilation, deformable_groups)
-    return _product(seen, weight, groups, multiply).reshape(shape).astype(kind)
+    return _product(seen, weight, groups).reshape(shape).astype(kind)
 
 
-def _multiply(a, b):
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+_positions_numpy = on_numpy(_positions)
 
 
-_deformed_numpy = on_numpy(_deformed)
+class _Corners:
+    """The four pixels around each place that is read, `[N * places * points * groups, 4]`, and their weights.
+
+    They are rows of `flat`, pixels `[N, H, W, groups]` with the channels of a group; what is outside is one row more,
+    of zeros.
+    """
+
+    def __init__(self, x, offset, mask, kernel, stride, padding, dilation, groups):
+        n, c, height, width = x.shape
+        self.x_shape, self.groups, self.channels = x.shape, groups, c // groups
+        count = n * height * width * groups
+        parts = x.reshape(n, groups, self.channels, height, width).transpose(0, 3, 4, 1, 2)
+        self.flat = np.zeros((count + 1, self.channels), x.dtype)
+        self.flat[:-1].reshape(parts.shape)[...] = parts
+        places = _positions_numpy(offset, x, kernel, stride, padding, dilation, groups)
+        rows, columns = [t.transpose(0, 3, 4, 1, 2) for t in places]  # [N, H, W, points, groups]
+        self.shape = rows.shape
+        self.inside = (rows > -1) & (rows < height) & (columns > -1) & (columns < width)  # not for NaN either
+        rows, columns = np.where(self.inside, rows, 0), np.where(self.inside, columns, 0)
+        top, left = np.floor(rows), np.floor(columns)
+        self.low, self.near = rows - top, columns - left
+        self.factor = None
+        if mask is not None:
+            self.factor = mask.reshape(n, groups, -1, *self.shape[1:3]).transpose(0, 3, 4, 2, 1)
+        top, left = top.astype(np.int64), left.astype(np.int64)
+        image = np.arange(n).reshape(n, 1, 1, 1, 1) * height
+        self.index = np.empty((*self.shape, 4), np.int64)
+        self.there = np.empty(self.index.shape, bool)
+        for k, (i, j) in enumerate(np.ndindex(2, 2)):
+            row, column = top + i, left + j
+            there = self.inside & (row >= 0) & (row < height) & (column >= 0) & (column < width)
+            place = ((image + row) * width + column) * groups + np.arange(groups)
+            self.index[..., k], self.there[..., k] = np.where(there, place, count), there
+        self.index = self.index.reshape(-1, 4)
+
+    def weights(self, down=(0, 1), across=(0, 1), factor=True):
+        """Weights of the corners; with (-1, 1) for an axis their derivative along it."""
+        out = np.empty((*self.shape, 4), self.flat.dtype)
+        for k, (i, j) in enumerate(np.ndindex(2, 2)):
+            weight = 1 if not factor or self.factor is None else self.factor
+            weight = weight * (down[i] if down[0] else self.low if i else 1 - self.low)
+            weight = weight * (across[j] if across[0] else self.near if j else 1 - self.near)
+            out[..., k] = np.where(self.there[..., k], weight, 0)
+        return out.reshape(-1, 4)
+
+    def read(self):
+        """What the kernel sees: `[N, places, points * channels]`."""
+        n, h, w = self.shape[:3]
+        return rows(self.index, self.weights(), self.flat).reshape(n, h * w, -1)
 
 
-@op(internal="deform_conv2d", promote="x offset weight mask", dtypes=FLOAT,
-    numpy=lambda x, offset, weight, mask, *rest: _deformed_numpy(x, offset, weight, mask, *rest, blas.matmul))  # fmt: skip
+def _kernels(weight, groups):
+    """The kernel as `[groups, out, points * channels]` of a group, in the order that the places are read in."""
+    out, c = weight.shape[:2]
+    parts = weight.reshape(groups, out // groups, c, -1).transpose(0, 1, 3, 2)
+    return np.ascontiguousarray(parts).reshape(groups, out // groups, -1)
+
+
+def _of_groups(seen, points, groups):
+    """What the kernel sees, `[groups, N, places, points * channels of a group]`."""
+    n, places = seen.shape[:2]
+    if groups == 1:
+        return seen[None]
+    return seen.reshape(n, places, points, groups, -1).transpose(3, 0, 1, 2, 4).reshape(groups, n, places, -1)
+
+
+def _deformed_numpy(x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups):
+    (n, out), kernel, kind = (x.shape[0], weight.shape[0]), weight.shape[2:], x.dtype
+    shape = (n, out, *offset.shape[2:])
+    if not math.prod(shape) or not x.size:
+        return np.zeros(shape, kind)
+    if kind.itemsize < 4:
+        x, offset, weight, mask = _in_float32(x, offset, weight, mask)
+    seen = _Corners(x, offset, mask, kernel, stride, padding, dilation, deformable_groups).read()
+    parts = _of_groups(seen, math.prod(kernel), groups)
+    found = blas.matmul(_kernels(weight, groups)[:, None], parts.swapaxes(2, 3))  # [groups, N, out, places]
+    return found.swapaxes(0, 1).reshape(shape).astype(kind, copy=False)
+
+
+def _deformed_back_numpy(g, x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups, needs):
+    given, kind, by_mask = (x, offset, weight, mask)[: len(needs)], x.dtype, mask is not None and needs[3]
+    if not g.size or not x.size:
+        return tuple(np.zeros(t.shape, kind) for t in given)
+    if kind.itemsize < 4:
+        g, x, offset, weight, mask = _in_float32(g, x, offset, weight, mask)
+    (n, c), points = x.shape[:2], math.prod(weight.shape[2:])
+    corners = _Corners(x, offset, mask, weight.shape[2:], stride, padding, dilation, deformable_groups)
+    g = g.reshape(n, groups, weight.shape[0] // groups, -1).swapaxes(0, 1)  # [groups, N, out, places]
+    found: list[Any] = [None] * len(needs)
+    if needs[2]:
+        by_weight = blas.matmul(g, _of_groups(corners.read(), points, groups)).sum(1)
+        found[2] = by_weight.reshape(weight.shape[0], points, -1).swapaxes(1, 2).reshape(weight.shape)
+    if needs[0] or needs[1] or by_mask:
+        # [groups, N, places, points * channels], then in the order that the places are read in
+        seen = blas.matmul(g.swapaxes(2, 3), _kernels(weight, groups)[:, None])
+        seen = seen.reshape(groups, *seen.shape[1:3], points, c // groups).transpose(1, 2, 3, 0, 4)
+        seen = np.ascontiguousarray(seen).reshape(-1, corners.channels)
+    if needs[0]:
+        total = np.zeros_like(corners.flat)
+        add_to_rows(total, corners.index, corners.weights(), seen)
+        found[0] = np.ascontiguousarray(total[:-1].reshape(n, *x.shape[2:], c).transpose(0, 3, 1, 2))
+    if needs[1] or by_mask:
+        shares = dots(corners.index, corners.flat, seen)
+
+        def along(weights):  # [N, H, W, points, groups] as [N, groups, points, H, W]
+            return (shares * weights).sum(1).reshape(corners.shape).transpose(0, 4, 3, 1, 2)
+
+        if needs[1]:
+            both = along(corners.weights(down=(-1, 1))), along(corners.weights(across=(-1, 1)))
+            found[1] = np.stack(both, 3).reshape(offset.shape)
+        if by_mask:
+            found[3] = along(corners.weights(factor=False)).reshape(mask.shape)
+    return tuple(None if t is None else t.astype(kind, copy=False) for t in found)
+
+
+def _in_float32(*arrays):
+    return [None if t is None else t.astype(np.float32) for t in arrays]
+
+
+@op(internal="deform_conv2d", promote="x offset weight mask", dtypes=FLOAT, numpy=_deformed_numpy, by_numpy=True)
 def deform_conv2d_of(x: Tensor, offset: Tensor, weight: Tensor, mask: Tensor | None, stride: Attr, padding: Attr,
                      dilation: Attr, deformable_groups: int, groups: int) -> Tensor:  # fmt: skip
     """Convolution at shifted positions, without a bias; use `deform_conv2d`."""
-    return _deformed(x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups, _multiply)
+    return _deformed(x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups)
+
+
+@deform_conv2d_of.grad(numpy=_deformed_back_numpy)
+def _(g, x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups, needs):
+    given = [x, offset, weight, mask][: len(needs)]
+
+    def forward(x, offset, weight, mask=None):
+        return _deformed(x, offset, weight, mask, stride, padding, dilation, deformable_groups, groups)
+
+    return jax.vjp(forward, *given)[1](g)
 
 
 deform_conv2d_of.infer(lambda x, offset, weight: sig_of((x.shape[0], weight.shape[0], *offset.shape[2:]), x.dtype))

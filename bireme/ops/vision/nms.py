@@ -12,7 +12,7 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Attr, Tensor, composite
 from bireme.core.graph.graph import sig_of
 from bireme.ops.vision.arguments import boxes_on_host, made, shaped, wide
-from bireme.ops.vision.suppression import Overlap, areas, suppressed
+from bireme.ops.vision.suppression import Overlap, areas, suppressed, suppressed_in_groups
 
 
 @composite(public="vision.ops.nms", name_arg=False)
@@ -70,10 +70,8 @@ def nms(
     if not isinstance(categories, (list, tuple)):
         raise errors.bad("nms(categories)", "a list of integers", categories, kind=errors.ArgumentTypeError)
     own = category_idxs._host()[order]
-    kept = np.zeros(n, bool)
-    for category in categories:
-        places = np.flatnonzero(own == category)
-        kept[places[suppressed(host[order[places]], overlap)]] = True
+    order = order[np.isin(own, list(categories))]
+    kept = suppressed_in_groups(host[order], category_idxs._host()[order], overlap)
     return made(order[kept][:top_k], dtypes.int64, boxes)
 
 
@@ -109,6 +107,14 @@ def _best_of_image(boxes: np.ndarray, scores: np.ndarray, background: int, optio
     order = np.argsort(-best, kind="stable")
     order = order[: options["keep_top_k"]] if options["keep_top_k"] > -1 else order
     return labels[order], best[order], index[order]
+
+
+def _numbers(where: str, bboxes: Any, scores: Any) -> tuple[int, int]:
+    """The numbers of images and boxes."""
+    shaped(f"{where}(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
+    n, m = bboxes.shape[:2]
+    shaped(f"{where}(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    return n, m
 
 
 @composite(public="vision.ops.matrix_nms")
@@ -157,9 +163,7 @@ def matrix_nms(
         >>> found[:, 1].tolist(), number.tolist(), index.tolist()
         ([0.75, 0.25], [2], [[0], [1]])
     """
-    shaped("matrix_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
-    n, m = bboxes.shape[:2]
-    shaped("matrix_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    n, m = _numbers("matrix_nms", bboxes, scores)
     boxes, host = wide("matrix_nms(bboxes)", bboxes), wide("matrix_nms(scores)", scores)
     host = host.astype(boxes.dtype, copy=False)
     options = {
@@ -177,6 +181,16 @@ def matrix_nms(
     number = made(np.array([len(part) for part in index]), dtypes.int32, bboxes) if return_rois_num else None
     place = made(np.concatenate([np.zeros(0), *index])[:, None], dtypes.int32, bboxes) if return_index else None
     return out, number, place
+
+
+@matrix_nms.results
+def _(bboxes, scores, return_index, return_rois_num, unknown):
+    n, _ = _numbers("matrix_nms", bboxes, scores)
+    return (
+        sig_of((unknown, 6), bboxes.dtype),
+        sig_of((n,), dtypes.int32) if return_rois_num else None,
+        sig_of((unknown, 1), dtypes.int32) if return_index else None,
+    )
 
 
 def _kept_of_image(boxes: np.ndarray, scores: np.ndarray, background: int, options: dict[str, Any]) -> tuple:
@@ -263,9 +277,7 @@ def multiclass_nms(
         >>> found[:, 1].tolist(), index.tolist(), number.tolist()
         ([0.75, 0.25], [[0], [2]], [2])
     """
-    shaped("multiclass_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
-    n, m = bboxes.shape[:2]
-    shaped("multiclass_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    n, m = _numbers("multiclass_nms", bboxes, scores)
     boxes, host = wide("multiclass_nms(bboxes)", bboxes), wide("multiclass_nms(scores)", scores)
     host = host.astype(boxes.dtype, copy=False)
     options = {
@@ -286,9 +298,7 @@ def multiclass_nms(
 
 @multiclass_nms.results
 def _(bboxes, scores, unknown):
-    shaped("multiclass_nms(bboxes)", bboxes, (None, None, 4), "boxes of shape [N, M, 4]")
-    n, m = bboxes.shape[:2]
-    shaped("multiclass_nms(scores)", scores, (n, None, m), f"scores of shape [{n}, C, {m}]")
+    n, _ = _numbers("multiclass_nms", bboxes, scores)
     return (
         sig_of((unknown, 6), bboxes.dtype),
         sig_of((unknown, 1), dtypes.int32),

@@ -24,22 +24,25 @@ def _decoded(anchors: np.ndarray, deltas: np.ndarray, variances: np.ndarray, off
     return np.concatenate([center - half * size, center + half * size - offset], axis=1)
 
 
-def _falling(boxes: np.ndarray, threshold: float, eta: float, offset: int) -> np.ndarray:
-    """`suppressed` with a threshold that is multiplied by `eta` after each box that stays, while it is above 0.5."""
+def _falling(boxes: np.ndarray, threshold: float, eta: float, offset: int, most: int) -> np.ndarray:
+    """`suppressed` with a threshold that is multiplied by `eta` after each box that stays, while it is above 0.5; the
+    first `most` at least.
+    """
     kind = boxes.dtype.type
     columns, limit, eta = np.ascontiguousarray(boxes.T), kind(threshold), kind(eta)
-    area, most, kept, n = areas(columns, offset), np.full(len(boxes), -1, boxes.dtype), [], 0
+    kept: list[int] = []
+    area, largest, n = areas(columns, offset), np.full(len(boxes), -1, boxes.dtype), 0
     while eta < 1 and limit > 0.5 and n < len(boxes):
-        open_ = np.flatnonzero(most[n:] <= limit)
+        open_ = np.flatnonzero(largest[n:] <= limit)
         if not open_.size:
             return np.array(kept, np.int64)
         n += int(open_[0])
         kept.append(n)
         shared = Overlap(limit, offset).shared(columns[:, n, None], columns)
-        np.maximum(most, shared / (area + area[n] - shared), out=most)
+        np.maximum(largest, shared / (area + area[n] - shared), out=largest)
         limit, n = limit * eta, n + 1
-    rest = np.flatnonzero(most[n:] <= limit) + n
-    return np.concatenate([np.array(kept, np.int64), rest[suppressed(boxes[rest], Overlap(limit, offset))]])
+    rest = np.flatnonzero(largest[n:] <= limit) + n
+    return np.concatenate([np.array(kept, np.int64), rest[suppressed(boxes[rest], Overlap(limit, offset), most)]])
 
 
 @composite(public="vision.ops.generate_proposals")
@@ -122,8 +125,8 @@ def generate_proposals(
             fits &= (boxes[:, :2] + size / 2 <= sizes[i, ::-1]).all(axis=1)
         boxes, order = boxes[fits], order[fits]
         if nms_thresh > 0 and len(boxes):
-            kept = _falling(boxes, nms_thresh, eta, offset)
-            kept = kept[:post_nms_top_n] if post_nms_top_n > 0 else kept
+            most = post_nms_top_n if post_nms_top_n > 0 else len(boxes)
+            kept = _falling(boxes, nms_thresh, eta, offset, most)[:most]
             boxes, order = boxes[kept], order[kept]
         rois.append(boxes if len(boxes) else np.zeros((1, 4), boxes.dtype))
         best.append(probabilities[i, order] if len(boxes) else np.zeros(1, boxes.dtype))
@@ -184,14 +187,17 @@ def distribute_fpn_proposals(
     width, height = host[:, 2] - host[:, 0], host[:, 3] - host[:, 1]
     area = np.where((width < 0) | (height < 0), kind(0), areas(host.T, 1 if pixel_offset else 0))
     level = np.floor(np.log2(np.sqrt(area) / kind(refer_scale) + kind(1e-6)) + refer_level)
-    level = np.clip(level, min_level, max_level).astype(np.int64)
-    order = np.argsort(level, kind="stable")
+    count = max_level - min_level + 1
+    level = np.clip(level, min_level, max_level).astype(np.int64) - min_level
+    order = np.argsort(level.astype(np.int16) if count < 2**15 else level, kind="stable")  # short ones by their digits
     restore = np.empty(len(order), np.int64)
     restore[order] = np.arange(len(order))
-    levels = range(min_level, max_level + 1)
-    found = [made(fpn_rois._host()[level == k], fpn_rois.dtype, fpn_rois) for k in levels]
+    ends = np.cumsum(np.bincount(level, minlength=count))[:-1]
+    parts = np.split(np.take(fpn_rois._host(), order, axis=0), ends)
+    found = [made(part, fpn_rois.dtype, fpn_rois) for part in parts]
     numbers = None
     if counts is not None:
         image = np.repeat(np.arange(len(counts)), counts)
-        numbers = [made(np.bincount(image[level == k], minlength=len(counts)), dtypes.int32, fpn_rois) for k in levels]
+        table = np.bincount(level * len(counts) + image, minlength=count * len(counts)).reshape(count, -1)
+        numbers = [made(row, dtypes.int32, fpn_rois) for row in table]
     return found, made(restore[:, None], dtypes.int32, fpn_rois), numbers

@@ -14,32 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_derivatives import linear_call
-from scipy import sparse
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
+from bireme.core.base.later import sparse
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.ops.vision import regions_numpy
 from bireme.ops.vision.arguments import counts_on_host, floating, integers, pair, shaped
-
-
-def _loop_numpy(low, high, step, state):
-    for i in range(low, int(high)):
-        state = step(i, state)
-    return state
 
 
 def _add(total, index, values):
     return total.at[index].add(values)
-
-
-def _add_numpy(total, index, values):
-    flat = np.ravel_multi_index([p.reshape(-1) for p in np.broadcast_arrays(*index)], total.shape)
-    found = np.bincount(flat, values.reshape(-1), total.size)  # which is faster than np.add.at by far
-    return total + found.reshape(total.shape).astype(total.dtype)
 
 
 def _images(boxes_num, n):
@@ -65,7 +54,9 @@ def _wide(boxes, x):
 
 
 def _lines(low, high, bins, divisor, size, sampling_ratio, aligned):
-    """One axis of all regions: start and width of the bins, number of samples, and the first sample that is inside."""
+    """One axis of all regions: start and width of the bins, number of samples, the first sample that is inside, and the
+    number of samples to look at.
+    """
     extent = high - low if aligned else jnp.maximum(high - low, 1)
     width = extent / divisor
     count = jnp.ceil(width) if sampling_ratio <= 0 else jnp.full_like(width, sampling_ratio)
@@ -75,22 +66,22 @@ def _lines(low, high, bins, divisor, size, sampling_ratio, aligned):
     step = width / jnp.maximum(count, 1)
     first = jnp.floor((-1 - start) / jnp.where(step > 0, step, 1)[:, None]) - 1
     first = jnp.where((first > 0) & (count[:, None] > most), jnp.minimum(first, count[:, None]), 0)
-    return start, width, count, first, jnp.max(jnp.minimum(count, most)).astype(jnp.int32)
+    return start, width, count, first, jnp.minimum(count, most).astype(jnp.int32)
 
 
 def _samples(line, k, size):
-    """The two pixels beside sample `k` of each bin, with their weights; no weight outside of the image."""
+    """The two pixels beside sample `k` of each bin, with the weights that make a mean of all; none outside of the image."""
     start, width, count, first, _ = line
-    i = first + k
-    at = start + (i + 0.5) * width[:, None] / jnp.maximum(count, 1)[:, None]
+    i, number = first + k, jnp.maximum(count, 1)[:, None]
+    at = start + (i + 0.5) * width[:, None] / number
     inside = (i < count[:, None]) & (at >= -1) & (at <= size)
     at = jnp.where(inside, jnp.clip(at, 0, size - 1), 0)
     low = jnp.floor(at)
     share = at - low
     low = low.astype(jnp.int32)
     return [
-        (low, jnp.where(inside, 1 - share, 0)),
-        (jnp.minimum(low + 1, size - 1), jnp.where(inside, share, 0)),
+        (low, jnp.where(inside, (1 - share) / number, 0)),
+        (jnp.minimum(low + 1, size - 1), jnp.where(inside, share / number, 0)),
     ]
 
 
@@ -100,76 +91,68 @@ def _pixels(line, k, size):
     return [(jnp.minimum(low + k, size - 1), jnp.where(low + k < high, weight, 0))]
 
 
-def _taps(ys, xs, k, sizes, taps):
+def _taps(ys, xs, k, across, sizes, taps):
     """Rows, columns and weights of pass `k` over all pairs of samples: `[regions, bins down, bins across]`."""
-    across = jnp.maximum(xs[-1], 1)
     for row, down in taps(ys, k // across, sizes[0]):
         for column, along in taps(xs, k % across, sizes[1]):
             yield row[:, :, None], column[:, None, :], down[:, :, None] * along[:, None, :]
 
 
-def _summed(x, image, ys, xs, more, taps, loop):
+def _summed(x, given, more, taps):
     """Weighed sums of pixels of `x` `[N, H, W, ..., C]`, as `[regions, bins down, bins across, C]`."""
+    image, ys, xs = given
     zero = jnp.zeros((*ys[0].shape, xs[0].shape[1], x.shape[-1]), x.dtype)
+    passes, across = _passes(ys, xs)
 
     def step(k, total):
-        for row, column, weight in _taps(ys, xs, k, x.shape[1:3], taps):
+        for row, column, weight in _taps(ys, xs, k, across, x.shape[1:3], taps):
             total = total + x[(image[:, None, None], row, column, *more)] * weight[..., None]
         return total
 
-    return loop(0, ys[-1] * xs[-1], step, zero)
+    return lax.fori_loop(0, passes, step, zero)
 
 
-def _spread(g, shape, image, ys, xs, more, taps, loop, add):
+def _spread(g, shape, given, more, taps):
     """The transpose: sums spread over the pixels that they are made of."""
+    image, ys, xs = given
+    passes, across = _passes(ys, xs)
 
     def step(k, total):
-        for row, column, weight in _taps(ys, xs, k, shape[1:3], taps):
-            total = add(total, (image[:, None, None], row, column, *more), g * weight[..., None])
+        for row, column, weight in _taps(ys, xs, k, across, shape[1:3], taps):
+            total = _add(total, (image[:, None, None], row, column, *more), g * weight[..., None])
         return total
 
-    return loop(0, ys[-1] * xs[-1], step, jnp.zeros(shape, g.dtype))
+    return lax.fori_loop(0, passes, step, jnp.zeros(shape, g.dtype))
 
 
-def _both_ways(values, shape, given, more, taps, back):
-    """`_summed`, or `_spread` if `back`: each is the derivative of the other, as no program knows of a loop."""
+def _passes(ys, xs):
+    """Pairs of samples of the largest bin, and how many of them are in a row."""
+    down, across = jnp.max(ys[-1]), jnp.max(xs[-1])
+    return down * across, jnp.maximum(across, 1)
+
+
+def _both_ways(values, shape, given, own, taps, back):
+    """Weighed sums of pixels of `values`, which has `shape` `[N, C, H, W]`; if `back`, sums `values` spread over the
+    pixels that they are made of. Each is the derivative of the other, as no program knows of a loop.
+
+    `given` are the images of regions and two axes, whose pixels `taps` tells; with `own` each bin has its own channels.
+    """
+    bins = [line[0].shape[1] for line in given[1:]]
+    parts = (shape[0], -1, *bins, *shape[2:])
+    more: tuple = (jnp.arange(bins[0], dtype=jnp.int32)[:, None], jnp.arange(bins[1], dtype=jnp.int32)) if own else ()
+    inner = (shape[0], *shape[2:], *bins, shape[1] // math.prod(bins)) if own else (shape[0], *shape[2:], shape[1])
 
     def forward(given, x):
-        return _summed(x, *given, more, taps, lax.fori_loop)
+        return _summed(x, given, more, taps)
 
     def backward(given, g):
-        return _spread(g, shape, *given, more, taps, lax.fori_loop, _add)
+        return _spread(g, inner, given, more, taps)
 
-    ways = (backward, forward) if back else (forward, backward)
-    return linear_call(*ways, given, values)
-
-
-_taps_numpy = on_numpy(_taps)
-
-
-def _both_ways_numpy(values, shape, given, more, taps, back):
-    """The same as a product with a sparse matrix, one row for each bin: one pass, and none over single elements."""
-    image, ys, xs = given
-    bins = (*ys[0].shape, xs[0].shape[1])
-    columns, weights = [], []
-    for k in range(int(ys[-1] * xs[-1])):
-        for row, column, weight in _taps_numpy(ys, xs, k, shape[1:3], taps):
-            place = np.broadcast_arrays(image[:, None, None], row, column, *more)
-            columns.append(np.ravel_multi_index([p.reshape(-1) for p in place], shape[:-1]))
-            weights.append(np.broadcast_to(weight, bins).reshape(-1))
-    count, channels = math.prod(bins), shape[-1]
-    if not columns:
-        return np.zeros(shape if back else (*bins, channels), values.dtype)
-    rows = np.tile(np.arange(count), len(columns))
-    entries = np.concatenate(weights).astype(values.dtype, copy=False), (rows, np.concatenate(columns))
-    matrix = sparse.csr_array(entries, shape=(count, math.prod(shape[:-1])))
-    flat = values.reshape(-1, channels)
-    return (matrix.T @ flat).reshape(shape) if back else (matrix @ flat).reshape(*bins, channels)
-
-
-def _last(shape):
-    """The shape `[N, C, H, W]` with channels last."""
-    return (shape[0], *shape[2:], shape[1])
+    if back:
+        found = linear_call(backward, forward, given, jnp.moveaxis(values, 1, -1))
+        return found.transpose(0, 5, 3, 4, 1, 2).reshape(shape) if own else jnp.moveaxis(found, -1, 1)
+    last = values.reshape(parts).transpose(0, 4, 5, 2, 3, 1) if own else jnp.moveaxis(values, 1, -1)
+    return jnp.moveaxis(linear_call(forward, backward, given, last), -1, 1)
 
 
 # ---------------------------------------------------------------- roi_align
@@ -186,20 +169,17 @@ def _align(values, shape, boxes, boxes_num, bins, spatial_scale, sampling_ratio,
     down, across = _divisors(bins, image, boxes.dtype)
     ys = _lines(low_y, high_y, bins[0], down, shape[2], sampling_ratio, aligned)
     xs = _lines(low_x, high_x, bins[1], across, shape[3], sampling_ratio, aligned)
-    number = jnp.maximum(ys[2] * xs[2], 1)[:, None, None, None]
-    values = jnp.moveaxis(values, 1, -1).astype(boxes.dtype)
-    found = ways(values / number if back else values, _last(shape), (image, ys, xs), (), _samples, back)
-    return jnp.moveaxis(found if back else found / number, -1, 1).astype(kind)
+    return ways(values.astype(boxes.dtype), shape, (image, ys, xs), False, _samples, back).astype(kind)
 
 
 _align_numpy = on_numpy(_align)
 
 
 def _roi_align_numpy(x, *rest):
-    return _align_numpy(x, x.shape, *rest, False, _both_ways_numpy)
+    return _align_numpy(x, x.shape, *rest, False, regions_numpy.sums)
 
 
-@op(internal="roi_align", dtypes=FLOAT, constants="boxes", numpy=_roi_align_numpy)
+@op(internal="roi_align", dtypes=FLOAT, constants="boxes", numpy=_roi_align_numpy, by_numpy=True)
 def roi_align_of(x: Tensor, boxes: Tensor, boxes_num: Tensor, bins: Attr, spatial_scale: float, sampling_ratio: int,
                  aligned: bool) -> Tensor:  # fmt: skip
     """Means of interpolated samples in the bins of regions; use `roi_align`."""
@@ -208,7 +188,7 @@ def roi_align_of(x: Tensor, boxes: Tensor, boxes_num: Tensor, bins: Attr, spatia
 
 def _roi_align_grad_numpy(g, boxes, boxes_num, bins, spatial_scale, sampling_ratio, aligned, sigs):
     rest = (boxes, boxes_num, bins, spatial_scale, sampling_ratio, aligned)
-    return _align_numpy(g, sigs[0].shape, *rest, True, _both_ways_numpy), None, None
+    return _align_numpy(g, sigs[0].shape, *rest, True, regions_numpy.sums), None, None
 
 
 @roi_align_of.grad(numpy=_roi_align_grad_numpy)
@@ -248,16 +228,21 @@ def _half_away(t):
     return jnp.where(t == t, jnp.sign(t) * jnp.floor(jnp.abs(t) + 0.5), 0)
 
 
-def _maxima(x, boxes, boxes_num, bins, spatial_scale, loop):
+def _edges(x, boxes, boxes_num, bins, spatial_scale):
+    """The images of regions; begin and end of the pixels of their bins, and the most pixels of one, for both axes."""
+    low_x, low_y, high_x, high_y = [_half_away(_wide(boxes, x)[:, i] * spatial_scale) for i in range(4)]
+    image = _images(boxes_num, boxes.shape[0])
+    down, across = _divisors(bins, image, low_x.dtype)
+    ys = _ranges(low_y, high_y, bins[0], down, x.shape[2])
+    return image, ys, _ranges(low_x, high_x, bins[1], across, x.shape[3])
+
+
+def _maxima(x, boxes, boxes_num, bins, spatial_scale):
     n, shape = boxes.shape[0], x.shape
     if not n or not np.prod(shape):
         zero = jnp.zeros((n, shape[1], *bins), x.dtype)
         return zero, zero.astype(jnp.int32) - 1
-    low_x, low_y, high_x, high_y = [_half_away(_wide(boxes, x)[:, i] * spatial_scale) for i in range(4)]
-    image = _images(boxes_num, n)
-    down, across = _divisors(bins, image, low_x.dtype)
-    top, bottom, rows = _ranges(low_y, high_y, bins[0], down, shape[2])
-    left, right, columns = _ranges(low_x, high_x, bins[1], across, shape[3])
+    image, (top, bottom, rows), (left, right, columns) = _edges(x, boxes, boxes_num, bins, spatial_scale)
     last, image = jnp.moveaxis(x, 1, -1), image[:, None, None]
     least = jnp.finfo(x.dtype).min
     wide = jnp.maximum(columns, 1)
@@ -273,40 +258,52 @@ def _maxima(x, boxes, boxes_num, bins, spatial_scale, loop):
 
     zero = jnp.zeros((n, *bins, shape[1]), x.dtype)
     state = zero + np.asarray(least).astype(x.dtype), zero.astype(jnp.int32) - 1
-    most, place = loop(0, rows * columns, step, state)
+    most, place = lax.fori_loop(0, rows * columns, step, state)
     empty = (bottom <= top)[:, :, None] | (right <= left)[:, None, :]
     most = jnp.where(empty[..., None], np.zeros((), x.dtype), most)
     return jnp.moveaxis(most, -1, 1), jnp.moveaxis(place, -1, 1)
 
 
-_maxima_numpy = on_numpy(_maxima)
+_edges_numpy, _images_numpy = on_numpy(_edges), on_numpy(_images)
 
 
-@op(internal="roi_pool", dtypes=FLOAT, constants="boxes", numpy=lambda *args: _maxima_numpy(*args, _loop_numpy))
+def _maxima_numpy(x, boxes, boxes_num, bins, spatial_scale):
+    n, kind = boxes.shape[0], x.dtype
+    if not n or not x.size:
+        zero = np.zeros((n, x.shape[1], *bins), kind)
+        return zero, zero.astype(np.int32) - 1
+    image, down, across = _edges_numpy(x, boxes, boxes_num, bins, spatial_scale)
+    wide = x if kind.itemsize >= 4 else x.astype(np.float32)
+    most, place = regions_numpy.maxima(wide, image, down[:2], across[:2])
+    return most.astype(kind, copy=False), place
+
+
+@op(internal="roi_pool", dtypes=FLOAT, constants="boxes", numpy=_maxima_numpy, by_numpy=True)
 def roi_pool_of(x: Tensor, boxes: Tensor, boxes_num: Tensor, bins: Attr, spatial_scale: float) -> tuple[Tensor, Tensor]:
     """Maxima in the bins of regions, and the pixels that they are found at; use `roi_pool`."""
-    return _maxima(x, boxes, boxes_num, bins, spatial_scale, lax.fori_loop)
+    return _maxima(x, boxes, boxes_num, bins, spatial_scale)
 
 
-def _maxima_back(g, out, boxes_num, sigs, add):
+def _maxima_back_numpy(g, out, boxes_num, sigs):
+    g, place, kind = g[0], out[1], g[0].dtype
+    if not g.size or not sigs[0].size:
+        return np.zeros(sigs[0].shape, kind), None, None
+    wide = g if kind.itemsize >= 4 else g.astype(np.float32)
+    found = regions_numpy.add_at(sigs[0].shape, _images_numpy(boxes_num, g.shape[0]), place, wide)
+    return found.astype(kind, copy=False), None, None
+
+
+@roi_pool_of.grad(numpy=_maxima_back_numpy)
+def _(g, out, boxes_num, sigs):
     (n, c, h, w), (g, place) = sigs[0].shape, (g[0], out[1])
     if not g.size or not sigs[0].size:
-        return jnp.zeros(sigs[0].shape, g.dtype)
+        return jnp.zeros(sigs[0].shape, g.dtype), None, None
     kind = g.dtype
     g = g.astype(kind if kind.itemsize >= 4 else jnp.float32)  # many regions may add to one pixel
     image = _images(boxes_num, g.shape[0])[:, None, None, None]
     index = (image, jnp.arange(c, dtype=jnp.int32)[:, None, None], jnp.maximum(place, 0))
-    found = add(jnp.zeros((n, c, h * w), g.dtype), index, jnp.where(place < 0, np.zeros((), g.dtype), g))
-    return found.reshape(n, c, h, w).astype(kind)
-
-
-_maxima_back_numpy = on_numpy(_maxima_back)
-
-
-@roi_pool_of.grad(numpy=lambda g, out, boxes_num, sigs: (_maxima_back_numpy(g, out, boxes_num, sigs, _add_numpy),
-                                                         None, None))  # fmt: skip
-def _(g, out, boxes_num, sigs):
-    return _maxima_back(g, out, boxes_num, sigs, _add), None, None
+    found = _add(jnp.zeros((n, c, h * w), g.dtype), index, jnp.where(place < 0, np.zeros((), g.dtype), g))
+    return found.reshape(n, c, h, w).astype(kind), None, None
 
 
 def _roi_pool_sigs(x, boxes, bins):
@@ -338,32 +335,25 @@ def _means(values, shape, boxes, boxes_num, bins, spatial_scale, back, ways):
         begin = _pixel(jnp.floor(at * width[:, None] + low[:, None]), size)
         end = _pixel(jnp.ceil((at + 1) * width[:, None] + low[:, None]), size)
         weight = 1 / jnp.maximum(end - begin, 1).astype(boxes.dtype)
-        lines.append((begin, end, weight, jnp.max(end - begin)))
-    down, along = jnp.arange(bins[0], dtype=jnp.int32)[:, None], jnp.arange(bins[1], dtype=jnp.int32)
-    parts = (shape[0], own, *bins, *shape[2:])
-    values = values.astype(boxes.dtype)
-    values = jnp.moveaxis(values, 1, -1) if back else values.reshape(parts).transpose(0, 4, 5, 2, 3, 1)
-    inner = (shape[0], *shape[2:], *bins, own)
-    found = ways(values, inner, (image, *lines), (down, along), _pixels, back)
-    found = found.transpose(0, 5, 3, 4, 1, 2).reshape(shape) if back else jnp.moveaxis(found, -1, 1)
-    return found.astype(kind)
+        lines.append((begin, end, weight, jnp.max(end - begin, axis=1)))
+    return ways(values.astype(boxes.dtype), shape, (image, *lines), True, _pixels, back).astype(kind)
 
 
 _means_numpy = on_numpy(_means)
 
 
 def _psroi_pool_numpy(x, *rest):
-    return _means_numpy(x, x.shape, *rest, False, _both_ways_numpy)
+    return _means_numpy(x, x.shape, *rest, False, regions_numpy.sums)
 
 
-@op(internal="psroi_pool", dtypes=FLOAT, constants="boxes", numpy=_psroi_pool_numpy)
+@op(internal="psroi_pool", dtypes=FLOAT, constants="boxes", numpy=_psroi_pool_numpy, by_numpy=True)
 def psroi_pool_of(x: Tensor, boxes: Tensor, boxes_num: Tensor, bins: Attr, spatial_scale: float) -> Tensor:
     """Means in the bins of regions, each bin from channels of its own; use `psroi_pool`."""
     return _means(x, x.shape, boxes, boxes_num, bins, spatial_scale, False, _both_ways)
 
 
 def _psroi_pool_grad_numpy(g, boxes, boxes_num, bins, spatial_scale, sigs):
-    return _means_numpy(g, sigs[0].shape, boxes, boxes_num, bins, spatial_scale, True, _both_ways_numpy), None, None
+    return _means_numpy(g, sigs[0].shape, boxes, boxes_num, bins, spatial_scale, True, regions_numpy.sums), None, None
 
 
 @psroi_pool_of.grad(numpy=_psroi_pool_grad_numpy)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 _CHUNK = 512  # candidates that are settled at a time
+_PAIRS = 1 << 20  # of boxes in small groups that are looked at together
 _ROWS = 32  # boxes that are compared with others at a time: what a comparison writes stays in the cache
 
 
@@ -76,8 +77,10 @@ class Overlap:
         return np.nonzero(self.over(self.shared(a[:, :, None], b), area_a[:, None] + area_b))
 
 
-def suppressed(boxes: np.ndarray, overlap: Overlap) -> np.ndarray:
-    """Ascending indices of the boxes `[n, 4]`, best first, that overlap with none that was kept before them."""
+def suppressed(boxes: np.ndarray, overlap: Overlap, most: int | None = None) -> np.ndarray:
+    """Ascending indices of the boxes `[n, 4]`, best first, that overlap with none that was kept before them; with `most`
+    so many of the first at least, if there are.
+    """
     order = np.argsort(boxes[:, 0], kind="stable")
     rest, place = np.ascontiguousarray(boxes[order].T), order
     kept: list[np.ndarray] = []
@@ -87,12 +90,65 @@ def suppressed(boxes: np.ndarray, overlap: Overlap) -> np.ndarray:
         chunk, own = rest[:, now], place[now]
         keep = _settled(own, list(overlap.pairs(chunk, chunk)))
         kept.append(np.sort(own[keep]))
+        if most is not None and sum(part.size for part in kept) >= most:
+            break
         rest, place = rest[:, ~now], place[~now]
         gone = np.zeros(place.size, bool)
         for _, j in overlap.pairs(chunk[:, keep], rest):
             gone[j] = True
         rest, place = rest[:, ~gone], place[~gone]
     return np.concatenate(kept) if kept else np.zeros(0, np.int64)
+
+
+def suppressed_in_groups(boxes: np.ndarray, group: np.ndarray, overlap: Overlap) -> np.ndarray:
+    """Ascending indices of the boxes `[n, 4]`, best first, that overlap with none that was kept before them in their group.
+
+    Small groups are settled together: a sweep along x finds the pairs of all of them in one pass.
+    """
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=group[order[:1]] - 1))
+    sizes = np.diff(starts, append=order.size)
+    together = np.isfinite(boxes).all() and overlap.threshold >= 0
+    kept = []
+    small = np.zeros(order.size, bool)
+    for start, size in zip(starts.tolist(), sizes.tolist()):
+        if together and size <= _CHUNK:
+            small[start : start + size] = True
+        else:
+            own = order[start : start + size]
+            kept.append(own[suppressed(boxes[own], overlap)])
+    members, rank = order[small], np.repeat(np.arange(sizes.size), sizes)[small]
+    at = 0
+    while at < members.size:
+        # whole groups, of at most so many pairs as fit a few megabytes
+        most = np.cumsum(sizes[rank[at] :] ** 2)
+        last = rank[at] + max(int(np.searchsorted(most, _PAIRS, side="right")), 1)
+        end = int(np.searchsorted(rank, last))
+        own = members[at:end]
+        kept.append(own[_settled(own, [_pairs_in_groups(boxes[own], rank[at:end] - rank[at], overlap)])])
+        at = end
+    return np.sort(np.concatenate(kept)) if kept else np.zeros(0, np.int64)
+
+
+def _pairs_in_groups(boxes: np.ndarray, group: np.ndarray, overlap: Overlap) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of overlapping boxes of one group, each pair both ways."""
+    columns = np.ascontiguousarray(boxes.T)
+    low, high = columns[0].astype(np.float64), columns[2].astype(np.float64)
+    apart = group * (2 * (max(high.max(), low.max()) - min(low.min(), high.min())) + 1)  # groups side by side
+    order = np.argsort(low + apart, kind="stable")
+    begin, end = (low + apart)[order], (high + apart)[order]
+    # rounding keeps the order: of boxes that meet none is missed, and boxes that do not are looked at closely
+    ends = np.maximum(np.searchsorted(begin, end, side="right"), np.arange(order.size) + 1)
+    counts = ends - np.arange(order.size) - 1
+    i = np.repeat(np.arange(order.size), counts)
+    j = np.arange(i.size) - np.repeat(np.cumsum(counts) - counts, counts) + i + 1
+    i, j = order[i], order[j]
+    meet = (columns[1, i] <= columns[3, j]) & (columns[1, j] <= columns[3, i]) & (group[i] == group[j])
+    i, j = i[meet], j[meet]
+    area = areas(columns, overlap.offset)
+    hit = overlap.over(overlap.shared(columns[:, i], columns[:, j]), area[i] + area[j])
+    i, j = i[hit], j[hit]
+    return np.concatenate([i, j]), np.concatenate([j, i])
 
 
 def _settled(place: np.ndarray, pairs: list) -> np.ndarray:

@@ -393,9 +393,13 @@ def prelu(x: Tensor, mode: str, param_attr: Any = None, data_format: str = "NCHW
         sizes = [1, *[known_size("prelu(x)", x, i) for i in range(1, x.ndim)]]
         slope = make(sizes, param_attr, default_initializer=start)
         return nn.functional.relu(x) - nn.functional.relu(-x) * slope
-    sizes = [1] if mode == "all" else [known_size("prelu(x)", x, axis)]
+    if mode == "all":
+        return nn.functional.prelu(x, make([1], param_attr, default_initializer=start), data_format)
+    channels = known_size("prelu(x)", x, axis)
+    # the shape that files of Paddle's programs have
+    sizes = [1, channels, 1, 1] if axis == 1 else [1, 1, 1, channels]
     slope = make(sizes, param_attr, default_initializer=start)
-    return nn.functional.prelu(x, slope, data_format)
+    return nn.functional.prelu(x, slope.reshape([channels]), data_format)
 
 
 guard_functions(globals())

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from bireme.utils import cpp_extension as package
 from bireme.utils.cpp_extension import get_build_directory, load
-from bireme.utils.cpp_extension.packaging import BuildExtension, CppExtension, setup
+
+if TYPE_CHECKING:
+    from bireme.utils.cpp_extension.packaging import BuildExtension, CppExtension, setup
 
 __all__ = ["CUDA_HOME", "BuildExtension", "CppExtension", "get_build_directory", "load", "setup"]
 
 CUDA_HOME = None  # no sources in CUDA are compiled, wherever its compiler is
+
+
+def __getattr__(name: str) -> Any:
+    """What stands on setuptools, as in the package."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(package, name)

@@ -59,7 +59,43 @@ POOLED = [call(floats(5, 2), np.array([3, 0, 0, 3, 1]), p, 4) for p in ("sum", "
 TIED = [call(np.array([2.0, 5.0, 2.0, 5.0]), np.array([0, 0, 0, 0]), p, 2) for p in ("max", "min")]
 EMPTY = [call(np.zeros((0, 2)), np.zeros(0, np.int64), p, 2) for p in ("mean", "max")]
 
+
+def _neighbors(x, src, dst, rows, mean=False):
+    return _pool(x[src], dst, "mean" if mean else "sum", rows)
+
+
+SRC, DST = np.array([2, 0, 1, 2, 2]), np.array([1, 3, 1, 0, 1])
 TABLE = [
+    Row(
+        "sum_neighbors",
+        [
+            *[call(floats(3, *dims), SRC, DST, 4, mean) for dims in ((), (2,), (2, 9)) for mean in (False, True)],
+            call(floats(3, 2), SRC.astype(np.int32), np.sort(DST).astype(np.int32), 5),
+            call(floats(3, 2), np.zeros(0, np.int64), np.zeros(0, np.int64), 2, True),
+            call(np.zeros((3, 0)), SRC, DST, 4),
+        ],
+        _neighbors,
+        dtypes=FLOAT | INT,
+        grad=2,
+        skip={"0-d": NO_SCALAR},
+        bad=[
+            Bad(
+                call(floats(2), np.array([0, 2]), np.array([0, 0]), 3),
+                "sum_neighbors(src): expected indices in [0, 1]",
+                IndexError,
+            ),
+            Bad(
+                call(floats(2), np.array([0, -1]), np.array([0, 0]), 3),
+                "sum_neighbors(src): expected indices in [0, 1]",
+                IndexError,
+            ),
+            Bad(
+                call(floats(2), np.array([0, 0]), np.array([0, 3]), 3),
+                "sum_neighbors(dst): expected indices in [0, 2]",
+                IndexError,
+            ),
+        ],
+    ),
     Row(
         "pool_rows",
         [*POOLED, *TIED, *EMPTY],

@@ -12,7 +12,12 @@ BY_COLS = (np.array([2, 0, 3, 1]), np.array([0, 1, 1, 2]))
 UNSORTED = (np.array([2, 0, 2, 1]), np.array([2, 0, 2, 1], np.int64))
 
 
-def _product(values, rows, cols, dense, n, starts=None):
+def _product(values, rows, cols, dense, n):
+    if values.ndim == 2:
+        parts = np.split(dense, values.shape[1], axis=1)
+        return np.concatenate(
+            [_product(v, rows, cols, part, n) for v, part in zip(values.T, parts, strict=True)], axis=1
+        )
     matrix = np.zeros((n, dense.shape[0]), values.dtype)
     np.add.at(matrix, (rows, cols), values)
     return matrix @ dense
@@ -32,7 +37,8 @@ TABLE = [
                 for width in (1, 9)
             ],
             call(floats(4), *[i.astype(np.int32) for i in BY_ROWS], floats(3, 2), 5),
-            call(floats(4), *BY_ROWS, floats(3, 2), 4, np.array([0, 2, 3, 3, 4])),
+            call(floats(4, 2), *UNSORTED, floats(3, 6), 4),
+            call(floats(4, 3), *BY_ROWS, floats(3, 9), 4),
             call(np.zeros(0), NONE, NONE, floats(3, 2), 2),
             call(floats(4), *BY_ROWS, np.zeros((3, 0)), 4),
         ],
@@ -49,6 +55,10 @@ TABLE = [
             Bad(
                 call(floats(3), BY_ROWS[0], BY_ROWS[1], floats(3, 2), 4),
                 "matmul(rows): expected a 1-D integer tensor of 3",
+            ),
+            Bad(
+                call(floats(4, 2), BY_ROWS[0], BY_ROWS[1], floats(3, 3), 4),
+                "matmul(values): expected a vector, or columns of which 3 is a multiple, got shape [4, 2]",
             ),
         ],
     ),

@@ -1,0 +1,65 @@
+"""The command `bireme`: one verb for each thing that is done with a saved model from a shell.
+
+A verb is a module of this package with `HELP`, `add` (its arguments) and `run` (what it does, the exit status); it is
+imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from bireme.version import full_version
+
+VERBS = {
+    "export": "write a saved model for other places: C without dependencies, ONNX",
+    "info": "show what a saved model takes, gives and consists of",
+    "ocr": "read text in images and PDFs",
+    "serve": "answer requests to saved models over HTTP and gRPC",
+}
+_EPILOG = """examples:
+  bireme export model/inference.pdmodel --to c -o net.c --shape x=1,3,224,224
+  bireme info model/inference.pdmodel
+  bireme ocr letter.png scan.pdf --json
+  bireme serve mnist=models/mnist
+  bireme VERB --help
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, by default those of the process; the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="bireme",
+        description="Bireme: what is done with a saved model from a shell.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"bireme {full_version}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    module = None
+    for name, help in VERBS.items():
+        own = verbs.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+        if given[:1] == [name]:  # others are not imported
+            module = importlib.import_module(f"bireme.command.{name}")
+            module.add(own)
+    chosen = parser.parse_args(given)
+    if module is None:
+        return 2
+    try:
+        return int(module.run(chosen))
+    except (OSError, ValueError, ImportError, RuntimeError) as e:
+        sys.stderr.write(f"bireme {chosen.verb}: {told(e)}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def told(error: Exception) -> str:
+    """An error as one who typed a command wants it: without the line of a program that is not theirs."""
+    lines = [line for line in str(error).splitlines() if not line.startswith("  at ")]
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        lines = [f"there is no file {error.filename}"]
+    return "\n".join(lines) or type(error).__name__

@@ -1,0 +1,107 @@
+"""Sums over the entries of sparse matrices by SciPy's loops, on all cores: rows times values, added up where they go."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from bireme.core.numpy_exec import blas, sparsetools
+from bireme.core.numpy_exec.grouping import Groups
+
+PART = 1 << 16  # entries that a core goes over at a time: their indices stay in the cache
+SHARED = 1 << 18  # multiplications that are worth a second core
+
+
+def available(dtype: Any) -> bool:
+    """Whether there are loops for such values."""
+    return dtype in _TYPES and sparsetools.loop("csr_matvecs") is not None
+
+
+_TYPES = frozenset(map(np.dtype, "?bBhHiIlLqQfdFD"))
+
+
+def add_products(groups: Groups, values: np.ndarray | None, dense: np.ndarray, out: np.ndarray) -> None:
+    """Add to each row of `out` those of `dense` that its entries name, times their values; None: as they are.
+
+    Entries with several values each have one for each equal part of a row, as an edge has one for each head.
+    """
+    if values is not None and values.ndim > 1:
+        return _add_parts(groups, values, dense, out)
+    add = _add_vector if out.shape[1] == 1 else _add_rows
+    over_rows(groups, out.shape[1], functools.partial(add, groups, values, dense, out))
+
+
+def over_rows(groups: Groups, width: int, make: Callable[[int, int], Any]) -> None:
+    """Call `make` with the first row and the end of parts of all rows, on all cores."""
+    starts, size = groups.starts, groups.cols.size
+    ends = np.searchsorted(starts, np.arange(PART, size, PART))
+    cuts = np.unique(np.concatenate([[0], ends, [starts.size - 1]])).tolist()
+    shared(list(itertools.pairwise(cuts)), size * width, make)
+
+
+def shared(parts: list[tuple[int, int]], work: int, make: Callable[[int, int], Any]) -> None:
+    """Call `make` with each part, on all cores if it is much work."""
+
+    def some(mine: Iterable[tuple[int, int]]) -> None:
+        for part in mine:
+            make(*part)
+
+    count = min(blas.cores(), len(parts)) if work >= SHARED else 1
+    if count <= 1:
+        return some(parts)
+    blas.share([functools.partial(some, parts[i::count]) for i in range(count)])
+
+
+def _part(groups: Groups, values: np.ndarray | None, a: int, b: int, dtype: Any) -> tuple:
+    """Row starts, columns and values of the entries of some rows."""
+    low, high = int(groups.starts[a]), int(groups.starts[b])
+    if values is None:
+        data = np.ones(high - low, dtype)
+    elif groups.order is None:
+        data = values[low:high]
+    else:
+        data = np.take(values, groups.order[low:high], 0, mode="clip")
+    return groups.starts[a : b + 1] - low, groups.cols[low:high], data
+
+
+def _add_rows(groups: Groups, values: Any, dense: np.ndarray, out: np.ndarray, a: int, b: int) -> None:
+    starts, cols, data = _part(groups, values, a, b, out.dtype)
+    loop = sparsetools.loop("csr_matvecs")
+    loop(b - a, len(dense), out.shape[1], starts, cols, data.reshape(-1), dense.reshape(-1), out[a:b].reshape(-1))
+
+
+def _add_vector(groups: Groups, values: Any, dense: np.ndarray, out: np.ndarray, a: int, b: int) -> None:
+    starts, cols, data = _part(groups, values, a, b, out.dtype)
+    loop = sparsetools.loop("csr_matvec")
+    loop(b - a, len(dense), starts, cols, data.reshape(-1), dense.reshape(-1), out[a:b].reshape(-1))
+
+
+def _add_parts(groups: Groups, values: np.ndarray, dense: np.ndarray, out: np.ndarray) -> None:
+    """Each part of the rows by itself: to copy them out costs less than indices for each part of each entry."""
+    heads = values.shape[1]
+    wide = [t.reshape(len(t), heads, -1).transpose(1, 0, 2) for t in (dense, out)]
+    parts, sums = np.ascontiguousarray(wide[0]), np.zeros(wide[1].shape, out.dtype)
+    for column, part, total in zip(np.ascontiguousarray(values.T), parts, sums):
+        add_products(groups, column, part, total)
+    wide[1] += sums
+
+
+def most(groups: Groups, ufunc: np.ufunc, x: np.ndarray, out: np.ndarray) -> None:
+    """Write the largest, or smallest, of its entries' rows of `x` into each row of `out` that has entries."""
+    over_rows(groups, out.shape[1], functools.partial(_reduce_some, groups, ufunc, x, out))
+
+
+def _reduce_some(groups: Groups, ufunc: np.ufunc, x: np.ndarray, out: np.ndarray, a: int, b: int) -> None:
+    low, high = int(groups.starts[a]), int(groups.starts[b])
+    starts = groups.starts[a : b + 1] - low
+    filled = np.flatnonzero(starts[1:] > starts[:-1])
+    if not filled.size:
+        return
+    part = x[low:high] if groups.order is None else np.take(x, groups.order[low:high], 0, mode="clip")
+    # along rows of memory: NumPy takes ten times as long to reduce short columns
+    found = ufunc.reduceat(np.ascontiguousarray(part.T), starts[filled], axis=1)
+    out[a + filled] = found.T

@@ -1,0 +1,266 @@
+"""The connection of this process with the others of its job: jax's coordination service, through which processes find
+and watch each other, and a client of XLA with gloo, whose programs move the data. The engine's own client stays local.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+from jaxlib import _jax, xla_client
+
+from bireme.core.base import errors
+
+HEARTBEAT = 100  # seconds without a sign of life after which the service gives a process up; its death shows earlier
+PATIENCE = 2.0  # seconds in a call after which a process says where it waits
+LOOK = 1.0  # seconds between two looks at where the others wait
+CERTAIN = 3  # looks in a row that have to show the same before a process is ended
+CONNECTED = "BIREME_CONNECTED"  # a file that tells who started the processes that they have all connected
+LINGER = 300.0  # seconds that the process which runs the service waits at its end for the others
+SETTLE = 0.5  # seconds that it takes to leave, at most
+GRACE = 5.0  # seconds to find out who was lost, and for gloo to report it
+
+
+def serve(address: str, nodes: int) -> Any:
+    """Start the coordination service of a job at an address, for this many nodes; it ends with the object."""
+    # recoverable: the end of one process must not abort the others before they can say what they waited for
+    with _without_warnings():
+        return _jax.get_distributed_runtime_service(address, nodes, heartbeat_timeout=HEARTBEAT, recoverable=True)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """What C++ writes to the standard error stream is not shown: the service warns that it is recoverable."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+class Service:
+    """A node of the coordination service: what processes tell each other by name."""
+
+    def __init__(self, address: str, node: int, timeout: int):
+        self.client = _jax.get_distributed_runtime_client(
+            address,
+            node,
+            init_timeout=timeout,
+            heartbeat_timeout=HEARTBEAT,
+            shutdown_on_destruction=False,
+            use_compression=False,
+        )
+
+    def join(self) -> None:
+        """Wait until all nodes are there."""
+        self.client.connect()
+
+    def tell(self, key: str, what: Any) -> None:
+        self.client.key_value_set(key, json.dumps(what), allow_overwrite=True)
+
+    def told(self, folder: str) -> dict[int, Any]:
+        """What each process has told under a folder, by its rank."""
+        found = self.client.key_value_dir_get(folder)
+        return {int(key.rpartition("/")[2]): json.loads(text) for key, text in found}
+
+    def meet(self, name: str, seconds: float) -> bool:
+        """Wait for all nodes: whether they have come in time."""
+        try:
+            self.client.wait_at_barrier(name, int(seconds * 1000))
+        except jax.errors.JaxRuntimeError:
+            return False
+        return True
+
+    def ended(self, rank: int, how: str, cause: bool = True) -> None:
+        """Tell the others that a process has ended, and whether by itself or because of another one."""
+        self.tell(f"ended/{rank}", [how, cause])
+
+    def outlast(self, count: int, seconds: float) -> None:
+        """Wait until this many have told that they end: losing the service would abort them."""
+        until = time.monotonic() + seconds
+        while len(self.told("ended/")) < count and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(SETTLE)  # between what they tell and their leaving there is no more to hear
+
+    def leave(self) -> None:
+        self.client.shutdown()
+
+
+def speak_for(address: str, rank: int, how: str) -> None:
+    """Tell the others of a job, in which all have connected, how a process has ended that could not tell it itself."""
+    service = Service(address, rank, timeout=10)
+    with contextlib.suppress(jax.errors.JaxRuntimeError):  # if the others have ended too, nobody has to know
+        service.join()
+        if rank not in service.told("ended/"):
+            service.ended(rank, how)
+        service.leave()
+
+
+class Connection(Service):
+    """This process as one of a job."""
+
+    def __init__(self, rank: int, size: int, address: str, host: str, served: Any = None, timeout: int = 300):
+        super().__init__(address, rank, timeout)
+        self.rank, self.size, self._served = rank, size, served
+        self.waits: Wait | None = None
+        self.lock = threading.RLock()
+        self._left, self._process = threading.Event(), os.getpid()
+        self.join()
+        self.tell(f"host/{rank}", socket.gethostname())
+        gloo = _jax.make_gloo_tcp_collectives(distributed_client=self.client, hostname=host)
+        backend: Any = xla_client.make_cpu_client(
+            distributed_client=self.client, node_id=rank, num_nodes=size, collectives=gloo, num_devices=1
+        )
+        self.devices = sorted(backend.devices(), key=lambda device: device.process_index)
+        self.hosts = self.told("host/")  # all are there: making the client has waited for them
+        self._watching = threading.Thread(target=self._watch, name="bireme-processes", daemon=True)
+        self._watching.start()
+        atexit.register(self.close)
+
+    def name(self, rank: int) -> str:
+        """A process as messages name it."""
+        return f"rank {rank} on {self.hosts.get(rank, 'an unknown host')}"
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Tell how this process ends, and leave."""
+        if self._left.is_set() or self._process != os.getpid():
+            return
+        self._left.set()
+        self._watching.join(GRACE)
+        error = error or getattr(sys, "last_value", None)  # what nobody caught
+        how = "ended" if error is None else first_line(error)
+        try:
+            self.ended(self.rank, how, not isinstance(error, errors.ProcessLostError))
+            if self._served is not None:
+                self.outlast(self.size, LINGER if error is None else GRACE)
+            self.leave()
+        except jax.errors.JaxRuntimeError:  # the service has gone before
+            return
+
+    # ------------------------------------------------------------ waiting for others
+
+    def lost(self, wait: Wait) -> Exception:
+        """The error to raise where the connection broke during a call: it names who was lost."""
+        until = time.monotonic() + GRACE
+        while True:
+            found = {r: how for r, how in self.told("ended/").items() if r != self.rank}
+            causes = {r: how for r, (how, cause) in found.items() if cause}
+            if causes or time.monotonic() > until:
+                break
+            time.sleep(0.05)
+        by = causes or {r: how for r, (how, _) in found.items()}
+        who = "; ".join(f"{self.name(r)} is gone ({how})" for r, how in sorted(by.items()))
+        return errors.as_told(errors.ProcessLostError(f"{self._here(wait)}: {who or 'a process of the group is gone'}"))
+
+    def _here(self, wait: Wait) -> str:
+        return f"{wait.text} in {self.name(self.rank)}, among ranks {list(wait.ranks)}"
+
+    def _watch(self) -> None:
+        """What the thread that watches does: look after calls that wait long."""
+        shown: Wait | None = None
+        before, times = "", 0
+        while not self._left.wait(LOOK):
+            wait = self.waits
+            if wait is not shown and shown is not None:
+                self.client.key_value_delete(f"waits/{self.rank}")
+                shown = None
+            if wait is None or time.monotonic() - wait.since < PATIENCE:
+                continue
+            if shown is not wait:
+                self.tell(f"waits/{self.rank}", wait.told())
+                shown = wait
+            reason = self._hopeless(wait)
+            # a look at others is never quite up to date: what is true several times in a row is true
+            times = times + 1 if reason and reason == before else 0
+            before = reason
+            if times >= CERTAIN and self.waits is wait:
+                self._end(f"{self._here(wait)}: {reason}")
+
+    def _hopeless(self, wait: Wait) -> str:
+        """Why a call can never end; empty if it can."""
+        waits = self.told("waits/")
+        stuck = deadlocked(waits)
+        others = [r for r in stuck if r != self.rank and waits[r][0] != wait.told()[0]]
+        if self.rank in stuck and others:
+            return "; ".join(f"{self.name(r)} waits in {waits[r][1]}" for r in others)
+        gone = {r: how for r, (how, _) in self.told("ended/").items() if r in wait.ranks}
+        if gone:
+            return "; ".join(f"{self.name(r)} is gone ({how})" for r, how in sorted(gone.items()))
+        if time.monotonic() - wait.since > wait.timeout:
+            missing = [r for r in wait.ranks if waits.get(r, [None])[0] != wait.told()[0]]
+            return f"after {wait.timeout:.0f} s {', '.join(map(self.name, missing))} did not come"
+        return ""
+
+    def _end(self, message: str) -> None:
+        """End the process from a thread: the main one is in a call that never comes back."""
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
+        try:
+            self.ended(self.rank, message, cause=False)
+            time.sleep(PATIENCE)  # others in the same state come to see it themselves
+        except jax.errors.JaxRuntimeError:  # the service is gone, and with it those who would listen
+            pass
+        os._exit(1)
+
+
+class Wait:
+    """A call in which this process waits for others: which it is in all processes, its text, and whom it waits for."""
+
+    def __init__(self, key: str, text: str, ranks: Sequence[int], timeout: float):
+        self.key, self.text, self.ranks, self.timeout = key, text, ranks, timeout
+        self.since = time.monotonic()
+
+    def told(self) -> list:
+        return [self.key, self.text, list(self.ranks)]
+
+
+def deadlocked(waits: dict[int, list]) -> list[int]:
+    """The ranks that wait for each other in different calls. One waits forever if somebody it needs does so elsewhere."""
+    stuck = set(waits)
+    while True:
+        free = {r for r in stuck if not any(m in stuck and waits[m][0] != waits[r][0] for m in waits[r][2])}
+        if not free:
+            return sorted(stuck)
+        stuck -= free
+
+
+def first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+
+
+class _Current:
+    connection: Connection | None = None
+
+
+def current() -> Connection | None:
+    """The connection of this process, None before ``connect``."""
+    return _Current.connection
+
+
+def close(error: BaseException | None = None) -> None:
+    """Leave the others at the end of a process, before an error ends it."""
+    if _Current.connection is not None:
+        _Current.connection.close(error)
+
+
+def connect(rank: int, size: int, address: str, host: str, served: Any = None) -> None:
+    """Connect this process with the others of its job; `served` is the service if this process runs it."""
+    _Current.connection = Connection(rank, size, address, host, served)
+    if CONNECTED in os.environ:
+        with open(os.environ[CONNECTED], "a"):
+            pass

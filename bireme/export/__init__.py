@@ -1,0 +1,5 @@
+"""Saved models for other places: as C without dependencies."""
+
+from bireme.export.c_source import to_c
+
+__all__ = ["to_c"]

@@ -1,0 +1,332 @@
+/* Kernels of exported models, in C99. Each section begins with a line `//: name needs...`, and only the sections that a model needs
+   are copied into its file. Tensors are contiguous and in C order; sizes are those of the exported graph. */
+
+//: act
+/* an activation over n values, in place */
+enum { BM_NONE, BM_RELU, BM_CLIP, BM_HARDSWISH, BM_HARDSIGMOID, BM_SIGMOID, BM_TANH, BM_LEAKY, BM_SWISH };
+
+static void bm_act(float *x, size_t n, int kind, float a, float b) {
+    size_t i;
+    switch (kind) {
+    case BM_RELU: for (i = 0; i < n; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i]; break;
+    case BM_CLIP: for (i = 0; i < n; i++) { float v = x[i] < a ? a : x[i]; x[i] = v > b ? b : v; } break;
+    case BM_HARDSWISH:
+        for (i = 0; i < n; i++) { float v = x[i] / 6.0f + 0.5f; v = v < 0.0f ? 0.0f : v; x[i] *= v > 1.0f ? 1.0f : v; }
+        break;
+    case BM_HARDSIGMOID:
+        for (i = 0; i < n; i++) { float v = a * x[i] + b; v = v < 0.0f ? 0.0f : v; x[i] = v > 1.0f ? 1.0f : v; }
+        break;
+    case BM_SIGMOID: for (i = 0; i < n; i++) x[i] = 1.0f / (1.0f + expf(-x[i])); break;
+    case BM_TANH: for (i = 0; i < n; i++) x[i] = tanhf(x[i]); break;
+    case BM_LEAKY: for (i = 0; i < n; i++) x[i] = x[i] < 0.0f ? a * x[i] : x[i]; break;
+    case BM_SWISH: for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-x[i])); break;
+    default: break;
+    }
+}
+
+//: tile
+/* products of matrices in tiles of BM_MR rows and BM_NR columns, which stay in registers */
+enum { BM_MR = 8, BM_NR = 8, BM_KC = 256, BM_NC = 64 };
+
+/* products and sums in one instruction, where there is one: gcc leaves them apart in C99 unless it is told */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BM_CONTRACT __attribute__((optimize("fp-contract=fast")))
+#else
+#define BM_CONTRACT
+#endif
+
+/* c[rows, columns] (+)= a[BM_MR, k] b[k, BM_NR], both packed */
+BM_CONTRACT static void bm_tile(const float *a, const float *b, size_t k, float *c, size_t ldc, size_t rows, size_t columns,
+                                int add) {
+    float sum[BM_MR][BM_NR];
+    size_t p, i, j;
+#if defined(__GNUC__) /* vectors of four, which every compiler that knows them keeps in registers */
+    typedef float four __attribute__((vector_size(16)));
+    four s[BM_MR][2], x, y;
+    memset(s, 0, sizeof s);
+    for (p = 0; p < k; p++, a += BM_MR, b += BM_NR) {
+        memcpy(&x, b, 16);
+        memcpy(&y, b + 4, 16);
+#define BM_ROW(i) s[i][0] += a[i] * x; s[i][1] += a[i] * y;
+        BM_ROW(0) BM_ROW(1) BM_ROW(2) BM_ROW(3) BM_ROW(4) BM_ROW(5) BM_ROW(6) BM_ROW(7)
+#undef BM_ROW
+    }
+    memcpy(sum, s, sizeof sum);
+#else
+    memset(sum, 0, sizeof sum);
+    for (p = 0; p < k; p++, a += BM_MR, b += BM_NR)
+        for (i = 0; i < BM_MR; i++)
+            for (j = 0; j < BM_NR; j++) sum[i][j] += a[i] * b[j];
+#endif
+    for (i = 0; i < rows; i++)
+        for (j = 0; j < columns; j++) c[i * ldc + j] = add ? c[i * ldc + j] + sum[i][j] : sum[i][j];
+}
+
+/* m rows of a block of k columns, by tiles: float [m / BM_MR][k][BM_MR] */
+static void bm_pack(const float *a, size_t row, size_t column, size_t m, size_t k, float *to) {
+    size_t t, p, i;
+    for (t = 0; t < m; t += BM_MR)
+        for (p = 0; p < k; p++)
+            for (i = 0; i < BM_MR; i++) *to++ = t + i < m ? a[(t + i) * row + p * column] : 0.0f;
+}
+
+/* c[m, n] (+)= packed a [m, k] times packed b [k, n] */
+static void bm_block(const float *a, const float *b, size_t m, size_t n, size_t k, float *c, size_t ldc, int add) {
+    size_t i, j;
+    for (i = 0; i < m; i += BM_MR)
+        for (j = 0; j < n; j += BM_NR)
+            bm_tile(a + i * k, b + j * k, k, c + i * ldc + j, ldc, m - i < BM_MR ? m - i : BM_MR,
+                    n - j < BM_NR ? n - j : BM_NR, add);
+}
+
+//: pack_i8
+/* the same of integers that stand for value * scale, a scale for each row */
+static void bm_pack_i8(const signed char *a, const float *scale, size_t row, size_t m, size_t k, float *to) {
+    size_t t, p, i;
+    for (t = 0; t < m; t += BM_MR)
+        for (p = 0; p < k; p++)
+            for (i = 0; i < BM_MR; i++) *to++ = t + i < m ? (float)a[(t + i) * row + p] * scale[t + i] : 0.0f;
+}
+
+//: matmul tile
+/* c[m, n] = a[m, k] b[k, n], rows and columns of a and b at any distance; scratch: m * BM_KC + BM_KC * BM_NC, m rounded up to tiles */
+static void bm_matmul(const float *a, size_t ar, size_t ac, const float *b, size_t br, size_t bc, float *c,
+                      size_t m, size_t n, size_t k, float *scratch) {
+    size_t p, j, t, q, i;
+    float *packed = scratch + (m + BM_MR - 1) / BM_MR * BM_MR * BM_KC;
+    for (p = 0; p < k; p += BM_KC) {
+        size_t depth = k - p < BM_KC ? k - p : BM_KC;
+        bm_pack(a + p * ac, ar, ac, m, depth, scratch);
+        for (j = 0; j < n; j += BM_NC) {
+            size_t wide = n - j < BM_NC ? n - j : BM_NC;
+            float *to = packed;
+            for (t = 0; t < wide; t += BM_NR)
+                for (q = 0; q < depth; q++)
+                    for (i = 0; i < BM_NR; i++) *to++ = t + i < wide ? b[(p + q) * br + (j + t + i) * bc] : 0.0f;
+            bm_block(scratch, packed, m, wide, depth, c + j, n, p > 0);
+        }
+    }
+}
+
+//: conv tile act
+typedef struct {
+    size_t channels, height, width, filters, kh, kw, oh, ow;
+    long sh, sw, ph, pw, dh, dw; /* strides, padding at the top and left, dilations */
+} bm_window;
+
+/* a block of the matrix of windows: rows p.. of channels * kh * kw, columns j.. of oh * ow, by tiles */
+static void bm_windows(const float *x, const bm_window *w, size_t p, size_t depth, size_t j, size_t wide, float *to) {
+    size_t t, q, i;
+    for (t = 0; t < wide; t += BM_NR) {
+        long rows[BM_NR], columns[BM_NR]; /* of the upper left corner of each window */
+        size_t kx = p % w->kw, ky = p / w->kw % w->kh;
+        const float *plane = x + p / (w->kw * w->kh) * w->height * w->width;
+        for (i = 0; i < BM_NR; i++) {
+            size_t pixel = j + t + i;
+            rows[i] = t + i < wide ? (long)(pixel / w->ow) * w->sh - w->ph : -(1L << 24);
+            columns[i] = (long)(pixel % w->ow) * w->sw - w->pw;
+        }
+        for (q = 0; q < depth; q++) {
+            long dy = (long)ky * w->dh, dx = (long)kx * w->dw;
+            for (i = 0; i < BM_NR; i++) {
+                long row = rows[i] + dy, column = columns[i] + dx;
+                int inside = row >= 0 && row < (long)w->height && column >= 0 && column < (long)w->width;
+                *to++ = inside ? plane[row * (long)w->width + column] : 0.0f;
+            }
+            if (++kx == w->kw) {
+                kx = 0;
+                if (++ky == w->kh) {
+                    ky = 0;
+                    plane += w->height * w->width;
+                }
+            }
+        }
+    }
+}
+
+/* the same where a window is one pixel */
+static void bm_pixels(const float *x, const bm_window *w, size_t p, size_t depth, size_t j, size_t wide, float *to) {
+    size_t t, q, i, plane = w->height * w->width;
+    for (t = 0; t < wide; t += BM_NR)
+        for (q = 0; q < depth; q++) {
+            const float *from = x + (p + q) * plane + j + t;
+            if (t + BM_NR <= wide) {
+                memcpy(to, from, BM_NR * sizeof *to);
+                to += BM_NR;
+            } else
+                for (i = 0; i < BM_NR; i++) *to++ = t + i < wide ? from[i] : 0.0f;
+        }
+}
+
+/* one image and one group; packed: the filters by blocks of BM_KC, as bm_filters writes them */
+static void bm_conv(const float *x, const float *packed, const float *bias, float *y, const bm_window *w, int kind, float a,
+                    float b, float *scratch) {
+    size_t k = w->channels * w->kh * w->kw, n = w->oh * w->ow, m = w->filters, j, p, i;
+    size_t tiles = (m + BM_MR - 1) / BM_MR * BM_MR;
+    int pixels = w->kh == 1 && w->kw == 1 && w->sh == 1 && w->sw == 1 && !w->ph && !w->pw && n == w->height * w->width;
+    for (j = 0; j < n; j += BM_NC) {
+        size_t wide = n - j < BM_NC ? n - j : BM_NC;
+        for (p = 0; p < k; p += BM_KC) {
+            size_t depth = k - p < BM_KC ? k - p : BM_KC;
+            (pixels ? bm_pixels : bm_windows)(x, w, p, depth, j, wide, scratch);
+            bm_block(packed + p * tiles, scratch, m, wide, depth, y + j, n, p > 0);
+        }
+        for (i = 0; i < m; i++) {
+            float *row = y + i * n + j;
+            if (bias) for (p = 0; p < wide; p++) row[p] += bias[i];
+            bm_act(row, wide, kind, a, b);
+        }
+    }
+}
+
+//: filters tile
+static void bm_filters(const float *f, size_t m, size_t k, float *to) {
+    size_t p;
+    for (p = 0; p < k; p += BM_KC) {
+        size_t depth = k - p < BM_KC ? k - p : BM_KC;
+        bm_pack(f + p, k, 1, m, depth, to + p * ((m + BM_MR - 1) / BM_MR * BM_MR));
+    }
+}
+
+//: filters_i8 pack_i8
+static void bm_filters_i8(const signed char *f, const float *scale, size_t m, size_t k, float *to) {
+    size_t p;
+    for (p = 0; p < k; p += BM_KC) {
+        size_t depth = k - p < BM_KC ? k - p : BM_KC;
+        bm_pack_i8(f + p, scale, k, m, depth, to + p * ((m + BM_MR - 1) / BM_MR * BM_MR));
+    }
+}
+
+//: depthwise act
+/* a filter for each channel */
+static void bm_depthwise(const float *x, const float *f, const float *bias, float *y, size_t channels, size_t height,
+                         size_t width, size_t kh, size_t kw, size_t oh, size_t ow, long sh, long sw, long ph, long pw,
+                         long dh, long dw, int kind, float a, float b) {
+    size_t c, r, ky, kx, i;
+    for (c = 0; c < channels; c++, x += height * width, f += kh * kw)
+        for (r = 0; r < oh; r++, y += ow) {
+            for (i = 0; i < ow; i++) y[i] = bias ? bias[c] : 0.0f;
+            for (ky = 0; ky < kh; ky++) {
+                long row = (long)r * sh - ph + (long)ky * dh;
+                if (row < 0 || row >= (long)height) continue;
+                for (kx = 0; kx < kw; kx++) {
+                    long shift = (long)kx * dw - pw, first = 0, last = (long)ow;
+                    const float *from = x + (size_t)row * width;
+                    float v = f[ky * kw + kx];
+                    while (first < last && first * sw + shift < 0) first++;
+                    while (last > first && (last - 1) * sw + shift >= (long)width) last--;
+                    if (sw == 1)
+                        for (i = (size_t)first; i < (size_t)last; i++) y[i] += v * from[(long)i + shift];
+                    else
+                        for (i = (size_t)first; i < (size_t)last; i++) y[i] += v * from[(long)i * sw + shift];
+                }
+            }
+            bm_act(y, ow, kind, a, b);
+        }
+}
+
+//: conv_transpose
+/* each value of x is spread over a window of y; one image */
+static void bm_conv_transpose(const float *x, const float *f, const float *bias, float *y, size_t channels, size_t height,
+                              size_t width, size_t filters, size_t kh, size_t kw, size_t oh, size_t ow, long sh, long sw,
+                              long ph, long pw, long dh, long dw) {
+    size_t c, m, r, q, ky, kx, i;
+    for (m = 0; m < filters; m++)
+        for (i = 0; i < oh * ow; i++) y[m * oh * ow + i] = bias ? bias[m] : 0.0f;
+    for (c = 0; c < channels; c++)
+        for (m = 0; m < filters; m++)
+            for (r = 0; r < height; r++)
+                for (ky = 0; ky < kh; ky++) {
+                    long row = (long)r * sh - ph + (long)ky * dh;
+                    if (row < 0 || row >= (long)oh) continue;
+                    for (kx = 0; kx < kw; kx++) {
+                        float v = f[((c * filters + m) * kh + ky) * kw + kx];
+                        for (q = 0; q < width; q++) {
+                            long column = (long)q * sw - pw + (long)kx * dw;
+                            if (column >= 0 && column < (long)ow)
+                                y[(m * oh + (size_t)row) * ow + (size_t)column] += v * x[(c * height + r) * width + q];
+                        }
+                    }
+                }
+}
+
+//: pool
+/* the largest value, or the mean, of each window; the mean counts the padding if `all` */
+static void bm_pool(const float *x, float *y, size_t planes, size_t height, size_t width, size_t kh, size_t kw, size_t oh,
+                    size_t ow, long sh, long sw, long ph, long pw, long dh, long dw, int mean, int all) {
+    size_t c, r, q, ky, kx;
+    for (c = 0; c < planes; c++, x += height * width)
+        for (r = 0; r < oh; r++)
+            for (q = 0; q < ow; q++) {
+                float sum = 0.0f, most = -INFINITY;
+                size_t count = 0;
+                for (ky = 0; ky < kh; ky++) {
+                    long row = (long)r * sh - ph + (long)ky * dh;
+                    if (row < 0 || row >= (long)height) continue;
+                    for (kx = 0; kx < kw; kx++) {
+                        long column = (long)q * sw - pw + (long)kx * dw;
+                        float v;
+                        if (column < 0 || column >= (long)width) continue;
+                        v = x[(size_t)row * width + (size_t)column];
+                        sum += v;
+                        most = v > most || v != v ? v : most;
+                        count++;
+                    }
+                }
+                *y++ = mean ? sum / (float)(all ? kh * kw : count ? count : 1) : most;
+            }
+}
+
+//: softmax
+/* along an axis: outer * n * inner values */
+static void bm_softmax(const float *x, float *y, size_t outer, size_t n, size_t inner, int logarithm) {
+    size_t o, i, q;
+    for (o = 0; o < outer; o++)
+        for (q = 0; q < inner; q++) {
+            const float *from = x + o * n * inner + q;
+            float *to = y + o * n * inner + q, most = -INFINITY, sum = 0.0f;
+            for (i = 0; i < n; i++) most = from[i * inner] > most ? from[i * inner] : most;
+            for (i = 0; i < n; i++) sum += to[i * inner] = expf(from[i * inner] - most);
+            for (i = 0; i < n; i++) to[i * inner] = logarithm ? from[i * inner] - most - logf(sum) : to[i * inner] / sum;
+        }
+}
+
+//: layer_norm
+static void bm_layer_norm(const float *x, const float *scale, const float *bias, float *y, size_t rows, size_t n, float eps) {
+    size_t r, i;
+    for (r = 0; r < rows; r++, x += n, y += n) {
+        double mean = 0.0, variance = 0.0;
+        float factor;
+        for (i = 0; i < n; i++) mean += x[i];
+        mean /= (double)n;
+        for (i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean);
+        factor = (float)(1.0 / sqrt(variance / (double)n + eps));
+        for (i = 0; i < n; i++) y[i] = (x[i] - (float)mean) * factor * scale[i] + (bias ? bias[i] : 0.0f);
+    }
+}
+
+//: resize
+/* values at places between pixels: nearest or linear along one axis, `at` and `part` being made at export */
+static void bm_resize(const float *x, float *y, size_t outer, size_t n, size_t inner, size_t m, const int *low, const int *high,
+                      const float *part) {
+    size_t o, i, q;
+    for (o = 0; o < outer; o++)
+        for (i = 0; i < m; i++)
+            for (q = 0; q < inner; q++) {
+                float a = x[(o * n + (size_t)low[i]) * inner + q], b = x[(o * n + (size_t)high[i]) * inner + q];
+                *y++ = a + (b - a) * part[i];
+            }
+}
+
+//: gather
+/* rows of x along an axis by indices, negative ones from the end; 0 if one is out of range */
+static int bm_gather(const void *x, const int64_t *index, void *y, size_t outer, size_t n, size_t inner, size_t count) {
+    size_t o, i;
+    for (o = 0; o < outer; o++)
+        for (i = 0; i < count; i++) {
+            int64_t at = index[i] < 0 ? index[i] + (int64_t)n : index[i];
+            if (at < 0 || at >= (int64_t)n) return 0;
+            memcpy((char *)y + (o * count + i) * inner, (const char *)x + (o * n + (size_t)at) * inner, inner);
+        }
+    return 1;
+}

@@ -1,0 +1,152 @@
+"""Executables: a model that many threads run, by the engine or by a compiled program of its own for one set of shapes.
+
+Which of the two is decided by counts alone. The first shapes are compiled at once: most models see no others. Others
+are run by the engine, and compiled when they have come back often; a bounded number of programs is kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.graph.graph import Value, sig_of
+from bireme.core.program import running
+from bireme.core.program.building import suspended
+from bireme.core.program.program_model import Model
+from bireme.core.program.variable import Symbol
+from bireme.core.record import flush
+from bireme.core.record.capture import capture, needs_value
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor, read, wrap
+
+OFTEN = 8  # runs after which other shapes than the first are compiled
+MOST = 16  # programs of a model
+RESTING = 64  # runs that a program has not been used for when another one may take its place
+MOST_SHAPES = 1024  # that are counted
+HALF = 2  # a program that covers less of the calls than one in so many is not compiled
+
+
+class _Shapes:
+    """Runs with inputs of one set of shapes."""
+
+    def __init__(self) -> None:
+        self.runs = self.last = 0
+        self.lock = threading.Lock()
+        self.program: Callable[[list], list] | None = None
+
+
+class Executables:
+    """What all clones of a predictor share."""
+
+    def __init__(self, model: Model, device: Any, compiles: bool):
+        self.model, self.device, self.compiles = model, device, compiles
+        self._lock = threading.Lock()
+        self._shapes: OrderedDict[Any, _Shapes] = OrderedDict()
+        self._compiled: dict[Any, _Shapes] = {}
+        self._clock = 0
+
+    def run(self, arrays: list) -> list:
+        """Results, as arrays or tensors, for one array or tensor per input."""
+        before = devices.use(self.device)
+        try:
+            shapes = self._due(tuple([(tuple(a.shape), str(a.dtype)) for a in arrays])) if self.compiles else None
+            if shapes is None:
+                return self._by_engine(arrays)
+            with shapes.lock:
+                if shapes.program is None:
+                    shapes.program = self._program(arrays) or self._by_engine
+            return shapes.program(arrays)
+        finally:
+            devices.use(before)
+
+    def _due(self, key: Any) -> _Shapes | None:
+        """The shapes of a run where a program is there or due."""
+        with self._lock:
+            self._clock += 1
+            found = self._shapes.get(key)
+            if found is None:
+                found = self._shapes[key] = _Shapes()
+                if len(self._shapes) > MOST_SHAPES:
+                    self._shapes.pop(next(each for each in self._shapes if each not in self._compiled))
+            self._shapes.move_to_end(key)
+            found.runs, found.last = found.runs + 1, self._clock
+            if key in self._compiled:
+                return found
+            if self._compiled and found.runs < OFTEN:
+                return None
+            if len(self._compiled) >= MOST:
+                oldest = min(self._compiled, key=lambda each: self._compiled[each].last)
+                if self._clock - self._compiled[oldest].last < RESTING:
+                    return None
+                self._shapes.pop(oldest)
+                self._compiled.pop(oldest)
+            self._compiled[key] = found
+            return found
+
+    def _by_engine(self, arrays: list) -> list:
+        with no_grad():
+            given = [a if isinstance(a, Tensor) else Tensor(a) for a in arrays]
+            return list(self.model.run(*given))
+
+    def _program(self, arrays: list) -> Callable[[list], list] | None:
+        """A compiled program for inputs like these; None where it would cover little. What depends on values, and all
+        after it, is left to the engine.
+        """
+        steps = self.model.plan().steps
+        count = len(steps)
+        with suspended(), no_grad(), capture() as captured:
+            env: dict[Symbol, Any] = {
+                s: wrap(captured.input(tuple(a.shape), dtypes.of(a.dtype, "inputs")))
+                for s, a in zip(self.model.inputs, arrays, strict=True)
+            }
+            for i, step in enumerate(steps):
+                try:
+                    running.make([step], env, lambda t: t)
+                except RuntimeError as e:
+                    if not needs_value(e):
+                        raise
+                    count = i
+                    break
+            if HALF * count < len(steps):
+                return None
+            outs = [env[x] if isinstance(x, Symbol) else x for x in self.model.outputs] if count == len(steps) else []
+            names = [] if count == len(steps) else [s for s, t in env.items() if isinstance(t, Tensor)]
+            outs += [env[s] for s in names]
+            others = {s: x for s, x in env.items() if not isinstance(x, Tensor)}
+            run = captured.finish([t._value for t in outs]).compiled()
+        if count == len(steps):
+            return lambda given: run(list(map(_array, given)))
+
+        def both(given: list) -> list:
+            made = {s: _tensor(a, self.device) for s, a in zip(names, run(list(map(_array, given))), strict=True)}
+            left: dict[Symbol, Any] = {**others, **made}
+            with suspended(), no_grad():
+                running.make(steps[count:], left, lambda t: t)
+            return [left[x] if isinstance(x, Symbol) else x for x in self.model.outputs]
+
+        return both
+
+
+def _array(x: Any) -> Any:
+    """What a program takes: an array of the host, or the one that a tensor is on."""
+    return flush.force(read(x)) if isinstance(x, Tensor) else x
+
+
+def _tensor(array: Any, device: Any) -> Tensor:
+    return wrap(Value(sig_of(tuple(array.shape), dtypes.of(array.dtype, "results")), array, device))
+
+
+def as_tensor(x: Any, device: Any) -> Tensor:
+    """A result as a tensor."""
+    return x if isinstance(x, Tensor) else _tensor(x, device)
+
+
+def as_array(x: Any) -> np.ndarray:
+    """A result as an array of its own on the host."""
+    return x.numpy() if isinstance(x, Tensor) else np.array(x)

@@ -1,0 +1,98 @@
+"""Reading the model of a Config, in whichever format it is, and making its passes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from bireme import onnx
+from bireme.core.base import errors
+from bireme.core.program.program import Operation
+from bireme.core.program.program_model import Model
+from bireme.core.program.variable import Symbol
+from bireme.files import paddle_models, program_files
+from bireme.inference.kinds import PrecisionType
+from bireme.jit.saving import for_evaluation, models_of
+from bireme.jit.transforms import transformed
+from bireme.jit.transforms.mixed_precision import mixed_precision
+from bireme.ops import cast
+from bireme.static.input import InputSpec
+
+HALF = {PrecisionType.Half: "float16", PrecisionType.Bfloat16: "bfloat16"}
+
+
+def load(config: Any) -> Model:
+    """The model that a Config names, as it was saved."""
+    if config._buffers is not None:
+        return _from_memory(*config._buffers)
+    program, params = config.prog_file(), config.params_file() or None
+    if not program:
+        program = config.model_dir()
+    if not program:
+        raise errors.bad("create_predictor(config)", "a Config with a model", described="none set")
+    return read(program, params)
+
+
+def read(program: str, params: str | None = None) -> Model:
+    """The model of these files."""
+    if program.endswith(".onnx"):
+        return _from_onnx(program)
+    graph = program if os.path.isfile(program) else program + program_files.GRAPH
+    if program_files.is_ours(graph):
+        weights = params or os.path.splitext(graph)[0] + program_files.WEIGHTS
+        return program_files.read((graph, weights), "create_predictor(config)")[0]["forward"]
+    return for_evaluation(paddle_models.load(program, params))
+
+
+def _from_memory(program: bytes, params: bytes) -> Model:
+    """Files are what the readers take; a model in memory becomes two for a moment."""
+    kind = ".json" if program[:1] == b"{" else ".pdmodel"
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model")
+        for name, data in ((path + kind, program), (path + ".pdiparams", params)):
+            with open(name, "wb") as file:
+                file.write(data)
+        return read(path + kind, path + ".pdiparams")
+
+
+def _from_onnx(path: str) -> Model:
+    """The graph of an ONNX file, with the shapes that it declares."""
+    layer: Any = onnx.load(path)
+    specs = [InputSpec(shape, dtype, name) for name, shape, dtype in layer.declared_inputs()]
+    model = models_of(layer, specs, "create_predictor")["forward"]
+    model.output_names = list(layer.output_names)
+    return model
+
+
+def prepared(config: Any) -> tuple[Model, list[str]]:
+    """The model of a Config after its passes, and what they changed."""
+    model = load(config)
+    names = config.pass_builder().all_passes() if config.ir_optim() else []
+    if config.use_gpu() or config._device is not None:
+        names = [name for name in names if name != "channels_last"]  # the compilers of accelerators choose layouts
+    # how rows of an output are divided into sequences is an output too, after all others
+    lengths = [s for x in model.outputs if isinstance(x, Symbol) for s in x.lengths]
+    model = Model(
+        model.program, model.inputs, [*model.outputs, *lengths], [*model.output_names, *[s.name for s in lengths]]
+    )
+    made, report = transformed(model, names)
+    if config._precision in HALF:
+        report += in_half(made, HALF[config._precision], config._kept_full, config._low_io)
+    return made, report
+
+
+def in_half(model: Model, dtype: str, kept: Iterable[str], low_outputs: bool) -> list[str]:
+    """Let a model run in half precision, but for operators of these names; outputs keep their types unless told."""
+    lines = mixed_precision(model, dtype, "O1", frozenset(kept))
+    for i, x in enumerate([] if low_outputs else model.outputs):
+        if isinstance(x, Symbol) and x.dtype.is_floating:
+            operation = Operation(cast, "cast", (x, x.dtype.name), {})
+            made = Symbol(model.program._unused_name(x.name + ".cast"), x.samples)
+            made.lengths = x.lengths
+            operation.results = model.outputs[i] = model.program._add(made)
+            model.program.operations.append(operation)
+    model.results = list(model.outputs)
+    model.program.version += 1
+    return lines

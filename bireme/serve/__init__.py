@@ -1,0 +1,7 @@
+"""Saved models behind HTTP and gRPC: the Open Inference Protocol (KServe V2), with requests run in batches."""
+
+from bireme.serve.application import application
+from bireme.serve.batching import Limits
+from bireme.serve.repository import Repository
+
+__all__ = ["Repository", "Limits", "application"]

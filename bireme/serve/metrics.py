@@ -1,0 +1,55 @@
+"""What a server counts, in Prometheus' text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.serve.libraries import library
+from bireme.serve.repository import Repository, Served
+
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """Counters of one server, in a registry of their own."""
+
+    def __init__(self, repository: Repository):
+        self._library = prometheus = library("prometheus_client")
+        self._repository = repository
+        self._registry = registry = prometheus.CollectorRegistry()
+        self._requests = prometheus.Counter(
+            "bireme_requests", "Requests by model and status", ["model", "status"], registry=registry
+        )
+        self._seconds = prometheus.Histogram(
+            "bireme_request_seconds", "Time of requests", ["model"], buckets=SECONDS, registry=registry
+        )
+        self._rows = prometheus.Histogram(
+            "bireme_batch_rows", "Rows of batches", ["model"], buckets=ROWS, registry=registry
+        )
+        self._busy = prometheus.Counter("bireme_model_seconds", "Time that models ran", ["model"], registry=registry)
+        self._waiting = prometheus.Gauge("bireme_queue_length", "Requests that wait", ["model"], registry=registry)
+        self._ready = prometheus.Gauge(
+            "bireme_model_ready", "Whether a model is loaded", ["model", "version"], registry=registry
+        )
+        repository.on_run = self._ran
+        self._names = {served.name for served in repository.all()}
+
+    def request(self, model: str, status: int, seconds: float) -> None:
+        """Count a request; names that no model has are counted together."""
+        name = model if model in self._names else ""
+        self._requests.labels(name, str(status)).inc()
+        self._seconds.labels(name).observe(seconds)
+
+    def _ran(self, served: Served, rows: int, seconds: float) -> None:
+        self._rows.labels(served.name).observe(rows)
+        self._busy.labels(served.name).inc(seconds)
+
+    def shown(self) -> tuple[bytes, int, dict[str, Any]]:
+        """Body, status and headers of an answer."""
+        for served in self._repository.all():
+            self._ready.labels(served.name, served.version).set(served.ready)
+            if served.batcher is not None:
+                self._waiting.labels(served.name).set(served.batcher.waiting)
+        headers = {"content-type": self._library.CONTENT_TYPE_LATEST}
+        return self._library.generate_latest(self._registry), 200, headers

@@ -1,0 +1,200 @@
+"""Several processes on this machine: collectives, data parallel training, failures, and the launcher.
+
+The processes are forked from one that has imported the package, so that one more costs little.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import distributed_programs as programs
+import numpy as np
+import pytest
+
+from bireme import distributed as dist
+from bireme.core.processes import connection
+from bireme.distributed import world
+from bireme.distributed.launch import job, main
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HOST = os.uname().nodename
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Run a function of `distributed_programs` in several processes."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["bireme", "pytest"])
+
+    def spawn(function, *args, count=2):
+        return dist.spawn(function, args, nprocs=count, start_method="forkserver")
+
+    return spawn
+
+
+def test_collectives(start):
+    start(programs.collectives)
+
+
+def test_a_call_that_does_not_fit_is_an_error_in_all_processes(start):
+    start(programs.wrong_calls)
+
+
+def test_loss_curves_do_not_depend_on_the_number_of_processes(start, tmp_path):
+    found = {}
+    for count in (1, 2, 4):
+        path = tmp_path / f"{count}.json"
+        start(programs.losses, 4, str(path), count=count)
+        found[count] = json.loads(path.read_text())
+    for count in (2, 4):
+        for name in ("mlp", "resnet"):
+            assert len(found[count][name]) == 4
+            np.testing.assert_allclose(found[count][name], found[1][name], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "lines"),
+    [
+        ("kill", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
+                  "rank 1 on {host} is gone (ended by signal 9)"]),
+        ("raise", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
+                   "rank 1 on {host} is gone (ValueError: of rank 1)"]),
+        ("return", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
+                    "rank 1 on {host} is gone (ended)"]),
+        ("groups", [f"barrier() at {{file}} in rank {r} on {{host}}, among ranks [0, 1]: "
+                    f"rank {1 - r} on {{host}} waits in barrier() at {{file}}" for r in range(2)]),
+        ("receive", [f"recv(float32[1], src={1 - r}) at {{file}} in rank {r} on {{host}}, among ranks [{1 - r}]: "
+                     f"rank {1 - r} on {{host}} waits in recv(float32[1], src={r}) at {{file}}" for r in range(2)]),
+    ],
+)  # fmt: skip
+def test_who_waits_in_vain_says_for_whom(start, tmp_path, how, lines):
+    path = tmp_path / "errors"
+    path.touch()
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="spawn: process") as error:
+        start(programs.ends, how, str(path))
+    assert time.monotonic() - begin < 30
+    assert how != "raise" or "ValueError: of rank 1" in str(error.value)  # and not the error that came of it
+    told = path.read_text()
+    for line in lines:
+        words = line.format(file="distributed_programs.py:", host=HOST).split("distributed_programs.py:")
+        assert any(all(word in text for word in words) for text in told.splitlines()), (line, told)
+
+
+def test_processes_that_were_started_by_other_means(start):
+    context = multiprocessing.get_context("forkserver")
+    address = f"127.0.0.1:{world.free_ports(1)[0]}"
+    processes = [context.Process(target=programs.by_hand, args=(rank, address)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_deadlocks():
+    """A process waits forever if one of those it waits for does so in another call."""
+    calls = {0: ["a", "", [0, 1]], 1: ["b", "", [1, 2]], 2: ["c", "", [0, 2]]}
+    assert connection.deadlocked(calls) == [0, 1, 2]
+    assert connection.deadlocked({**calls, 2: ["b", "", [1, 2]]}) == []  # 1 and 2 meet, then 1 may come to 0
+    assert connection.deadlocked({0: calls[0], 1: calls[1]}) == []  # 2 may still come
+    assert connection.deadlocked({}) == []
+
+
+@pytest.fixture
+def handlers(monkeypatch):
+    """The launcher's handlers of signals stay away from the process that runs the tests."""
+    monkeypatch.setattr(signal, "signal", lambda *args: None)
+
+
+def test_launch(handlers, tmp_path, capsys):
+    program = os.path.join(HERE, "distributed_programs.py")
+    with pytest.raises(SystemExit) as end:
+        main.run(["--nproc_per_node=2", f"--log_dir={tmp_path}", program, "--epochs=3"])
+    logs = [(tmp_path / f"workerlog.{rank}").read_text() for rank in range(2)]
+    assert end.value.code == 0, logs
+    lines = [log.splitlines()[-1] for log in logs]
+    shown = capsys.readouterr().out
+    assert lines[0] in shown and lines[1] not in shown
+    for rank, line in enumerate(lines):
+        total, arguments, found = json.loads(line)
+        assert total == 3 and arguments == ["--epochs=3"]
+        ranks = [found[f"PADDLE_{name}"] for name in ("TRAINER_ID", "LOCAL_RANK", "GLOBAL_RANK", "RANK_IN_NODE")]
+        sizes = [found[f"PADDLE_{name}"] for name in ("TRAINERS_NUM", "LOCAL_SIZE", "GLOBAL_SIZE", "NNODES")]
+        assert ranks == [str(rank)] * 4 and sizes == ["2", "2", "2", "1"]
+        places = found["PADDLE_TRAINER_ENDPOINTS"].split(",")
+        assert len(set(places)) == 2 and found["PADDLE_CURRENT_ENDPOINT"] == places[rank]
+        assert found["PADDLE_LOG_DIR"] == str(tmp_path)
+
+
+def command(text):
+    return [sys.executable, "-c", f"import os, sys, time; rank = int(os.environ['PADDLE_TRAINER_ID']); {text}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "restarts", "any_failure", "code", "tries"),
+    [
+        ("sys.exit('in vain' if rank else 0)", 2, False, 1, 1),
+        ("sys.exit(3 * rank)", 1, True, 3, 2),
+        ("sys.exit(0 if 'PADDLE_RESTART_COUNT' in os.environ else 101)", 3, False, 0, 2),
+        ("os.kill(os.getpid(), 15) if rank else time.sleep(60)", 0, False, 128 + 15, 1),
+    ],
+)
+def test_exit_codes_and_restarts(handlers, monkeypatch, tmp_path, capfd, text, restarts, any_failure, code, tries):
+    monkeypatch.setattr(job, "GRACE", 0.2)
+    assert job.run(command(text), 2, job.Nodes(None, 0, 1), str(tmp_path), restarts, any_failure) == code
+    told = capfd.readouterr().err
+    assert told.count("launch: restart") == tries - 1
+    if "in vain" in text:
+        last = f"rank 1 on {HOST} has failed: exit code 1; the last lines of {tmp_path}/workerlog.1:\n  in vain\n"
+        assert f"launch: {last}" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"), [("print(rank)", [0, 0]), ("sys.exit(7) if rank == 2 else time.sleep(60)", [1, 7])]
+)
+def test_two_machines(handlers, monkeypatch, tmp_path, text, codes):
+    """Two launchers, with one and with two processes: their ranks follow each other, and the failure of one ends both."""
+    monkeypatch.setattr(job, "GRACE", 0.2)
+    master = f"127.0.0.1:{world.free_ports(1)[0]}"
+
+    def launcher(node):
+        nodes = job.Nodes(master, node, 2)
+        return job.run(
+            command(f"print(os.environ['PADDLE_TRAINER_ENDPOINTS']); {text}"),
+            node + 1,
+            nodes,
+            str(tmp_path / str(node)),
+            0,
+            False,
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(launcher, range(2))) == codes
+    if codes == [0, 0]:
+        logs = [tmp_path / "0" / "workerlog.0", *[tmp_path / "1" / f"workerlog.{i}" for i in range(2)]]
+        found = [log.read_text().split() for log in logs]
+        assert [ranks for _, ranks in found] == ["0", "1", "2"]
+        assert len({places for places, _ in found}) == 1 and len(found[0][0].split(",")) == 3
+
+
+def test_the_command_line_of_the_launcher(capfd):
+    for arguments, message in (
+        (["--nproc_per_node", "0", __file__], "expected a number from 1 after --nproc_per_node, got 0"),
+        (["--nnodes", "2", __file__], "expected --master HOST:PORT and --rank below 2 with --nnodes 2"),
+        (["--elastic_level", "x", __file__], "expected -1, 0, 1 or 2 after --elastic_level, got x"),
+    ):
+        with pytest.raises(SystemExit):
+            main.run(arguments)
+        assert message in capfd.readouterr().err
+
+
+def test_where_processes_meet_has_to_be_known(monkeypatch):
+    monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
+    monkeypatch.delenv("PADDLE_MASTER", raising=False)
+    monkeypatch.delenv("PADDLE_TRAINER_ENDPOINTS", raising=False)
+    with pytest.raises(ValueError, match="PADDLE_MASTER: expected the address of the first of 2 processes"):
+        dist.init_parallel_env()
