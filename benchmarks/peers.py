@@ -55,12 +55,15 @@ class Gone(RuntimeError):
 
 
 class Peer:
-    """A process that runs `make(*args)` once, then calls what that gave: `peer(1)` is `make(*args)(1)` over there."""
+    """A process that runs `make(*args)` once, then calls what that gave: `peer(1)` is `make(*args)(1)` over there.
 
-    def __init__(self, make, *args, settings=None):
+    One with workers of its own is no daemon, since daemons may have no children.
+    """
+
+    def __init__(self, make, *args, settings=None, daemon=True):
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, make, args), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, make, args), daemon=daemon)
         with _with_environment(settings or {}):
             self._process.start()
         theirs.close()
@@ -97,10 +100,10 @@ class Peers:
     def __init__(self):
         self.live, self.gone = {}, {}
 
-    def start(self, name, make, *args, settings=None):
+    def start(self, name, make, *args, settings=None, daemon=True):
         # one after another: a compile must not compete with another peer's first step
         try:
-            self.live[name] = Peer(make, *args, settings={**environment(name), **(settings or {})})
+            self.live[name] = Peer(make, *args, settings={**environment(name), **(settings or {})}, daemon=daemon)
         except Gone as why:
             self.gone[name] = str(why)
 

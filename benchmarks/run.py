@@ -39,6 +39,7 @@ BENCHMARKS = (
     "inference",
     "graph_networks",
     "detection",
+    "data_pipeline",
 )
 
 

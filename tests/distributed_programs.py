@@ -397,7 +397,7 @@ def main():
     x = tensor([1 + dist.get_rank()])
     dist.all_reduce(x)
     found = {name: value for name, value in os.environ.items() if name.startswith("PADDLE_")}
-    sys.stdout.write(json.dumps([x.item(), sys.argv[1:], found]) + "\n")
+    sys.stdout.write(json.dumps([x.item(), dist.ParallelEnv().device_id, sys.argv[1:], found]) + "\n")
 
 
 if __name__ == "__main__":

@@ -42,10 +42,15 @@ SCRIPTS = {
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),
     "graph_networks": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"gat +[\d.]+ "),
     "detection": ("--boxes 50 --rounds 1 --repeats 1 --peers bireme --only nms roi_align", r"roi_align +[\d.]+ "),
+    "data_pipeline": (
+        "--images 6 --file 20 30 --size 8 --batch 2 --workers 0 --rounds 1 --peers bireme",
+        r"Bireme +[\d.]+ ",
+    ),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),
     "first_minute": ("--tiny --peers bireme --only llama --filled", r"llama +bireme, second process +[\d.]+ "),
 }
+TRANSFORMS = "--what transforms --only hflip Normalize --seconds 0 --rounds 1 --peers bireme"
 MODES = {
     "lengths": r"bireme +[\d.]+ +[\d.]+ ",
     "generate": r"cache written by index +bireme +[\d.]+ ",
@@ -99,6 +104,10 @@ def test_a_benchmark_runs_to_its_end(name, tmp_path):
 @pytest.mark.parametrize("what", MODES)
 def test_the_first_minute_has_other_modes(what, tmp_path):
     run_to_its_end("first_minute", f"--what {what} --tiny --peers bireme", MODES[what], tmp_path)
+
+
+def test_the_pipeline_has_another_mode(tmp_path):
+    run_to_its_end("data_pipeline", TRANSFORMS, r"Pillow, hflip +[\d.]+ ", tmp_path)
 
 
 def run_to_its_end(name, arguments, row, tmp_path):

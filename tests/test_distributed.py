@@ -236,7 +236,10 @@ def test_what_is_not_there_for_several_processes_yet(monkeypatch):
     assert (dist.get_rank(), dist.get_world_size()) == (1, 2)
     with pytest.raises(RuntimeError, match="the default group is not initialized"):
         bireme.DataParallel(net)
+    model = bireme.Model(net)
+    model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), nn.MSELoss())
     for call in (
+        lambda: model.fit([[bireme.ones([1, 2]), bireme.ones([1, 2])]]),
         lambda: fleet.init(is_collective=True),
         lambda: dist.sharding.group_sharded_parallel(net, bireme.optimizer.SGD(0.1, parameters=net.parameters()), "os"),
     ):

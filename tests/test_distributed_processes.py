@@ -110,18 +110,19 @@ def handlers(monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *args: None)
 
 
-def test_launch(handlers, tmp_path, capsys):
+def test_launch(handlers, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("FLAGS_selected_gpus", "")
     program = os.path.join(HERE, "distributed_programs.py")
     with pytest.raises(SystemExit) as end:
-        main.run(["--nproc_per_node=2", f"--log_dir={tmp_path}", program, "--epochs=3"])
+        main.run(["--devices=3,5", f"--log_dir={tmp_path}", program, "--epochs=3"])  # a process for each device
     logs = [(tmp_path / f"workerlog.{rank}").read_text() for rank in range(2)]
     assert end.value.code == 0, logs
     lines = [log.splitlines()[-1] for log in logs]
     shown = capsys.readouterr().out
     assert lines[0] in shown and lines[1] not in shown
     for rank, line in enumerate(lines):
-        total, arguments, found = json.loads(line)
-        assert total == 3 and arguments == ["--epochs=3"]
+        total, device, arguments, found = json.loads(line)
+        assert total == 3 and device == [3, 5][rank] and arguments == ["--epochs=3"]
         ranks = [found[f"PADDLE_{name}"] for name in ("TRAINER_ID", "LOCAL_RANK", "GLOBAL_RANK", "RANK_IN_NODE")]
         sizes = [found[f"PADDLE_{name}"] for name in ("TRAINERS_NUM", "LOCAL_SIZE", "GLOBAL_SIZE", "NNODES")]
         assert ranks == [str(rank)] * 4 and sizes == ["2", "2", "2", "1"]

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import warnings
 from pathlib import Path
 
@@ -505,6 +506,18 @@ def test_the_dataset_travels_once_and_as_it_is():
     assert two["a"][0] == 0
     np.testing.assert_array_equal(one["a"][1:], data[1:])
     assert one["b"] == [1, "x"]
+
+
+@pytest.mark.parametrize("name", ["__main__", "__mp_main__"])
+def test_a_dataset_of_the_running_script_is_known(name, monkeypatch):
+    """Workers import the script for it; a process that multiprocessing has spawned has it under the second name."""
+    module = types.ModuleType(name)
+    module.Mine = type("Mine", (), {"__module__": name})
+    monkeypatch.setitem(sys.modules, name, module)
+    fd = memory.anonymous()
+    parcel = memory.pack(fd, module.Mine())
+    os.close(fd)
+    assert parcel.main
 
 
 def test_persistent_workers_stay():

@@ -470,3 +470,44 @@ def test_a_converted_network_is_exported_node_by_node(bits):
     session = runtime.InferenceSession(model.SerializeToString(), options)
     (made,) = session.run(None, {"x": x.numpy()})
     np.testing.assert_allclose(made, converted(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_quantized_resnet_has_the_same_answers_in_onnxruntime():
+    """ResNet-18 whose last layer is fitted to digits, in int8: the file gives the class that the network gives, each time."""
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))[:640]
+    x = np.repeat(np.repeat(data.images[order], 2, 1), 2, 2)[:, None].repeat(3, 1).astype("float32") / 8 - 1
+    y, fit = data.target[order], 384
+    bireme.seed(0)
+    net = bireme.vision.models.resnet18(num_classes=10)
+
+    def answers(layer, images):
+        return np.concatenate([layer(bireme.to_tensor(images[i : i + 64])).numpy() for i in range(0, len(images), 64)])
+
+    with bireme.no_grad():
+        for _ in range(3):  # statistics of the normalizations
+            net(bireme.to_tensor(x[:64]))
+        net.eval()
+        last, net.fc = net.fc, nn.Identity()
+        features = answers(net, x[:fit]).astype("float64")
+        net.fc = last
+        gram = features.T @ features + 10 * np.eye(512)
+        last.weight.set_value(np.linalg.solve(gram, features.T @ (np.eye(10)[y[:fit]] - 0.1)).astype("float32"))
+        last.bias.set_value(np.full(10, 0.1, "float32"))
+        ptq = PTQ(both(AbsmaxObserver(), AbsMaxChannelWiseWeightObserver()))
+        watched = ptq.quantize(net)
+        watched(bireme.to_tensor(x[:64]))
+        converted = ptq.convert(watched)
+        whole, found = answers(net, x[fit:]), answers(converted, x[fit:])
+    right = [float((scores.argmax(1) == y[fit:]).mean()) for scores in (whole, found)]
+    assert right[0] > 0.8 and right[1] > right[0] - 0.04 and len(np.unique(found.argmax(1))) == 10
+    with tempfile.TemporaryDirectory() as folder:
+        bireme.onnx.export(converted, folder + "/net", [bireme.static.InputSpec([None, 3, 16, 16], "float32", "x")])
+        model = onnx.load(folder + "/net.onnx")
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("ConvInteger") == 20 and kinds.count("MatMulInteger") == 1
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (made,) = session.run(None, {"x": x[fit:]})
+    assert len(made) == 256
+    np.testing.assert_array_equal(made.argmax(1), found.argmax(1))

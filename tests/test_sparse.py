@@ -4,11 +4,13 @@ Numbers that no formula gives were told by paddlepaddle 3.2.2.
 """
 
 import copy
+import itertools
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import bireme
 from bireme import sparse
@@ -500,3 +502,38 @@ def test_a_training_loop_compiles_once():
         if step == 3:
             before = bireme.debug.stats()["compiles"]
     assert losses[-1] < 0.9 * losses[0] and bireme.debug.stats()["compiles"] == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("sizes", [(4, 5, 7), (4, 5, 0), (0, 5, 0), (4, 0, 0), (1, 1, 5), (6, 3, 30)], ids=str)
+def test_entries_that_repeat_in_no_order_or_are_none(sizes, dtype):
+    """Beside SciPy: unsorted, repeated and no entries, rows without any, axes without elements."""
+    n, m, count = sizes
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(0, max(n, 1), count), rng.integers(0, max(m, 1), count)
+    values = rng.integers(-5, 5, count).astype(dtype)
+    matrix = scipy.sparse.coo_array((values, (rows, cols)), shape=(n, m)).toarray()
+    dense, vector = rng.integers(-3, 3, (m, 3)).astype(dtype), rng.integers(-3, 3, m).astype(dtype)
+    x = sparse.sparse_coo_tensor(np.stack([rows, cols]), values, [n, m], stop_gradient=False)
+    c, y = x.to_sparse_csr(), bireme.to_tensor(dense, stop_gradient=False)
+    for made, want in (
+        (x.to_dense(), matrix), (sparse.coalesce(x).to_dense(), matrix), (c.to_dense(), matrix),
+        (sparse.matmul(x, y), matrix @ dense), (sparse.matmul(c, y), matrix @ dense),
+        (sparse.matmul(bireme.to_tensor(dense.T.copy()), sparse.transpose(x, [1, 0])), dense.T @ matrix.T),
+        (sparse.mv(x, bireme.to_tensor(vector)), matrix @ vector), (sparse.mv(c, bireme.to_tensor(vector)), matrix @ vector),
+        (sparse.add(x, x).to_dense(), 2 * matrix), (sparse.add(c, c).to_dense(), 2 * matrix),
+        (sparse.subtract(x, x).to_dense(), 0 * matrix), (sparse.multiply(x, x).to_dense(), matrix * matrix),
+        (sparse.sum(x, 0).to_dense(), matrix.sum(0)), (sparse.sum(x, 1, keepdim=True).to_dense(), matrix.sum(1, keepdims=True)),
+        (sparse.reshape(x, [m, n]).to_dense(), matrix.reshape(m, n)),
+        (sparse.matmul(x, sparse.transpose(x, [1, 0])).to_dense(), matrix @ matrix.T),
+    ):  # fmt: skip
+        assert made.shape == list(want.shape)
+        np.testing.assert_allclose(made.numpy(), want, rtol=1e-6)
+    if dtype.startswith("float"):
+        sparse.matmul(x, y).sum().backward()
+        np.testing.assert_allclose(y.grad.numpy(), np.repeat(matrix.sum(0)[:, None], 3, 1), rtol=1e-6)
+        np.testing.assert_allclose(x.grad.values().numpy(), dense.sum(1)[cols] if count else [], rtol=1e-6)
+        shares = sparse.nn.functional.softmax(c).values().numpy()
+        starts = c.crows().numpy()
+        for low, high in itertools.pairwise(starts):
+            assert low == high or abs(shares[low:high].sum() - 1) < 1e-6

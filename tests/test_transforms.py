@@ -192,7 +192,8 @@ def test_kernels_are_packed():
 
 
 SAMPLE = ("LeNet", "shufflenet_v2_x0_25", "lstm", "seq2seq_beam")
-TOLERANCE = {"mixed_precision": 0.2, "fold_batch_norm": 1e-5, "channels_last": 1e-5}  # relative to the largest value; others change nothing
+# relative to the largest value; others change nothing
+TOLERANCE = {"mixed_precision": 0.2, "fold_batch_norm": 1e-5, "channels_last": 1e-5}
 
 
 @pytest.mark.parametrize("name", exports_table.networks())

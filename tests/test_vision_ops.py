@@ -8,6 +8,8 @@ from PIL import Image
 
 import bireme
 from bireme.core.graph import executor
+from bireme.core.numpy_exec import sparsetools
+from bireme.ops.vision import regions_numpy
 from bireme.vision import ops
 
 
@@ -35,6 +37,82 @@ def test_many_boxes(size, threshold):
     boxes = np.concatenate([low, low + rng.integers(-2, size, (1500, 2))], axis=1).astype(np.float32)
     boxes[700:800] = boxes[:100]
     assert ops.nms(bireme.to_tensor(boxes), threshold).tolist() == _greedy(boxes, threshold)
+
+
+@pytest.mark.parametrize("spread", [1, 40])
+def test_many_boxes_of_many_categories(spread):
+    """Small categories are settled together, one that is larger than what is settled at a time alone, one with a NaN
+    too.
+    """
+    rng = np.random.default_rng(spread)
+    n = 1200
+    low = rng.uniform(0, 300, (n, 2))
+    boxes = np.concatenate([low, low + rng.uniform(1, 80, (n, 2))], axis=1).astype(np.float32)
+    category = np.where(rng.uniform(size=n) < 0.5, 0, rng.integers(1, 1 + spread, n))
+    scores = rng.permutation(n).astype(np.float32)
+    for broken in (False, True):
+        if broken:
+            boxes[7] = np.nan
+        order = np.argsort(-scores)
+        wanted = []
+        for c in range(1 + spread):
+            own = order[category[order] == c]
+            wanted += own[_greedy(boxes[own], 0.4)].tolist()
+        arguments = [bireme.to_tensor(t) for t in (scores, category)]
+        found = ops.nms(bireme.to_tensor(boxes), 0.4, *arguments, list(range(1 + spread)))
+        assert found.tolist() == sorted(wanted, key=lambda i: -scores[i])
+        some = ops.nms(bireme.to_tensor(boxes), 0.4, *arguments, [0], 5)
+        assert some.tolist() == [i for i in found.tolist() if category[i] == 0][:5]
+
+
+def _regions():
+    """Feature maps with equal values, and regions: small, large, empty, outside, without numbers."""
+    rng = np.random.default_rng(3)
+    x = np.round(rng.standard_normal((2, 8, 9, 11)), 1).astype(np.float32)
+    low = rng.uniform(-4, 10, (40, 2))
+    boxes = np.concatenate([low, low + rng.exponential(4, (40, 2))], axis=1)
+    boxes[5], boxes[6], boxes[7], boxes[8] = [np.nan] * 4, [1e9] * 4, [-1e9, -1e9, 1e9, 1e9], [3, 3, 3, 3]
+    return x, boxes.astype(np.float32), np.array([15, 25], np.int32)
+
+
+POOLS = {
+    "roi_align": lambda *args: ops.roi_align(*args, (3, 2), 0.7),
+    "roi_align, two samples": lambda *args: ops.roi_align(*args, 3, 0.7, 2, False),
+    "roi_pool": lambda *args: ops.roi_pool(*args, (3, 2), 0.7),
+    "psroi_pool": lambda *args: ops.psroi_pool(*args, (2, 2), 0.7),
+}
+
+
+def _pooled(pool, x, *rest):
+    t = bireme.to_tensor(x, stop_gradient=False)
+    out = pool(t, *map(bireme.to_tensor, rest))
+    (out * out).sum().backward()
+    return out.numpy(), t.grad.numpy()
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_regions_in_small_parts(name, monkeypatch):
+    """The same numbers however regions are put together, and without SciPy's loops; rows compare them with references."""
+    with bireme.debug.use_executor("interpreter"):
+        wanted, found = _pooled(POOLS[name], *_regions()), []
+        for setting, value in (("ENTRIES", 8), ("ELEMENTS", 16), ("ALIKE", 1), ("SHARED", 1)):
+            monkeypatch.setattr(regions_numpy, setting, value)
+        found.append(_pooled(POOLS[name], *_regions()))
+        monkeypatch.setattr(sparsetools, "loop", lambda name: None)
+        found.append(_pooled(POOLS[name], *_regions()))
+    for got in found:
+        np.testing.assert_allclose(got[0], wanted[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(got[1], wanted[1], rtol=1e-4, atol=1e-4)
+
+
+def test_a_number_that_is_none_stays_where_it_is():
+    """Pixels without weight are not read: one that is no number is no neighbour's matter."""
+    x = np.zeros((1, 1, 6, 6), np.float32)
+    x[0, 0, 0, 0] = np.nan
+    boxes = bireme.to_tensor(np.array([[2.0, 2.0, 5.0, 5.0], [50.0, 50.0, 60.0, 60.0]], np.float32))
+    with bireme.debug.use_executor("interpreter"):
+        found = ops.roi_align(bireme.to_tensor(x), boxes, bireme.to_tensor(np.array([2], np.int32)), 2)
+        assert not np.isnan(found.numpy()).any()
 
 
 def test_a_negative_threshold_leaves_one_box():

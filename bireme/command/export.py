@@ -9,13 +9,16 @@ from pathlib import Path
 import bireme.onnx as onnx
 from bireme.core.base import errors
 from bireme.export import to_c
-from bireme.jit.saved import saved_model
+from bireme.inference.saved import model_of
+from bireme.jit import TranslatedLayer
 from bireme.static import InputSpec
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
-    parser.add_argument("model", metavar="MODEL", help="saved model of jit.save or of Paddle's, or a folder with one")
+    parser.add_argument(
+        "model", metavar="MODEL", help="saved model of jit.save, of Paddle's or of ONNX, or a folder with one"
+    )
     parser.add_argument("--to", choices=["c", "onnx"], required=True, help="c: one file of C99; onnx: a file of ONNX")
     parser.add_argument("--out", "-o", metavar="FILE", required=True, help="path of what is written")
     parser.add_argument(
@@ -42,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{written.path}: {written.calls} calls, {written.bytes / 2**20:.1f} MiB, {written.memory / 2**10:.0f} KiB of memory\n"
         )
         return 0
-    layer, graph = saved_model(arguments.model)
+    graph = model_of(arguments.model)
+    layer = TranslatedLayer({"forward": graph}, graph.program.tensors)
     specs = [
         InputSpec(shapes.get(x.name, [n if n >= 0 else None for n in x.shape]), x.dtype, x.name) for x in graph.inputs
     ]

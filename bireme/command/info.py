@@ -8,15 +8,14 @@ import sys
 from collections import Counter
 from typing import Any
 
-import numpy as np
-
-from bireme.jit.saved import saved_model
+from bireme.core.program.program_model import Model
+from bireme.inference.saved import model_of, sketches
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument(
-        "model", metavar="MODEL", help="path of a model of jit.save or of Paddle's, or a folder with one"
+        "model", metavar="MODEL", help="saved model of jit.save, of Paddle's or of ONNX, or a folder with one"
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--program", action="store_true", help="print the calls of the program too")
@@ -24,8 +23,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Load the model and print what it is."""
-    layer, model = saved_model(arguments.model)
-    told = described(layer, model)
+    model = model_of(arguments.model)
+    told = described(model)
     if arguments.json:
         sys.stdout.write(json.dumps(told) + "\n")
         return 0
@@ -38,22 +37,21 @@ def run(arguments: argparse.Namespace) -> int:
     width = max(len(name) for name, _ in rows) + 2
     sys.stdout.write("".join(f"{name:{width}}{value}\n" for name, value in rows))
     if arguments.program:
-        sys.stdout.write(f"\n{layer.program()}\n")
+        sys.stdout.write(f"\n{model.program}\n")
     return 0
 
 
-def described(layer: Any, model: Any) -> dict[str, Any]:
-    """Inputs, outputs, sizes and calls of a loaded model."""
-    tensors = list(layer.state_dict().values())
+def described(model: Model) -> dict[str, Any]:
+    """Inputs, outputs, sizes and calls of a model."""
+    arrays = [t.numpy() for t in model.program.tensors.values()]
+    kinds = [
+        [{"name": name, "dtype": str(dtype), "shape": shape} for name, (dtype, shape) in each.items()]
+        for each in sketches(model)
+    ]
     return {
-        "inputs": [_sketch(name, x) for name, x in zip(model.input_names, model.inputs, strict=True)],
-        "outputs": [_sketch(name, x) for name, x in zip(model.output_names, model.outputs, strict=True)],
-        "parameters": sum(t.size for t in tensors),
-        "bytes": sum(t.size * np.dtype(t.numpy().dtype).itemsize for t in tensors),
+        "inputs": kinds[0],
+        "outputs": kinds[1],
+        "parameters": sum(a.size for a in arrays),
+        "bytes": sum(a.nbytes for a in arrays),
         "calls": dict(Counter(operation.type for operation in model.program.operations).most_common()),
     }
-
-
-def _sketch(name: str, x: Any) -> dict[str, Any]:
-    shape = [-1 if not isinstance(size, int) else size for size in x.shape]
-    return {"name": name, "dtype": str(x.dtype).removeprefix("bireme."), "shape": shape}

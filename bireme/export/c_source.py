@@ -16,7 +16,8 @@ from bireme.export import rows
 from bireme.export.graph import Graph, Value, graph_of
 from bireme.export.memory import home, placed
 from bireme.files.atomic import replacing
-from bireme.jit.saved import saved_model
+from bireme.inference.saved import model_of, sketches
+from bireme.jit import TranslatedLayer
 from bireme.nn import Layer
 from bireme.static import InputSpec
 
@@ -118,9 +119,12 @@ def _loaded(model: Any, input_spec: list[InputSpec] | None) -> tuple[Any, list[I
         return model, [InputSpec(s.shape, s.dtype, s.name or f"x{i}") for i, s in enumerate(input_spec)]
     if not isinstance(model, (str, os.PathLike)):
         raise errors.bad("to_c(model)", "a path or a Layer", model, kind=errors.ArgumentTypeError)
-    layer, graph = saved_model(model)
-    shapes = [[n if isinstance(n, int) and n >= 0 else None for n in x.shape] for x in graph.inputs]
-    return layer, [InputSpec(shape, x.dtype, x.name) for shape, x in zip(shapes, graph.inputs, strict=True)]
+    graph = model_of(model)
+    specs = [
+        InputSpec([None if n < 0 else n for n in shape], str(dtype), key)
+        for key, (dtype, shape) in sketches(graph)[0].items()
+    ]
+    return TranslatedLayer({"forward": graph}, graph.program.tensors), specs
 
 
 class _Source:

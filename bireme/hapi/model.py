@@ -15,6 +15,8 @@ from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
+from bireme.distributed import world
+from bireme.distributed.parallel import DataParallel
 from bireme.hapi.batches import (
     arrays,
     batch_size_of,
@@ -322,6 +324,8 @@ class Model(Guarded):
                 "Model.fit(train_data)", "a dataset, a DataLoader, or batches", None, kind=errors.ArgumentError
             )
         self._need("fit", optimizer=self._optimizer, loss=self._loss)
+        if not isinstance(self.network, DataParallel):
+            world.alone("Model.fit()")  # without a word each process would train a network of its own
         for name, number in (
             ("epochs", epochs),
             ("eval_freq", eval_freq),

@@ -59,7 +59,9 @@ def pack(fd: int, objects: Any) -> Parcel:
     with mmap.mmap(fd, max(at, 1)) as area:
         for (start, size), view in zip(parts, (text, *(buffer.raw() for buffer in buffers)), strict=True):
             area[start : start + size] = view
-    return Parcel(b"__main__" in stream.getvalue(), parts, max(at, 1))
+    # a process that multiprocessing has spawned calls the script by the second name
+    main = any(name in stream.getvalue() for name in (b"__main__", b"__mp_main__"))
+    return Parcel(main, parts, max(at, 1))
 
 
 def unpack(fd: int, parcel: Parcel) -> Any:

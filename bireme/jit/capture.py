@@ -122,7 +122,8 @@ def _kept(builder: building.Builder, *roots: Any) -> Iterator[None]:
             if isinstance(now, Variable) and t is not None:
                 t.persistable = True
                 kind = "keep_attribute" if name in own._non_persistable_buffer_names_set else "set_buffer"
-                update(builder, _set_buffer, kind, [t], [now])
+                path = builder.paths.get(id(own), "")
+                update(builder, _set_buffer, kind, [t], [now]).scope = f"{path}.{name}" if path else name
     finally:
         state.restore()
 

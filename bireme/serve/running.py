@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from bireme.autograd import no_grad
-from bireme.jit.saved import saved_model
+from bireme.inference import Config, create_predictor
+from bireme.inference.saved import model_of, program_of, sketches
 from bireme.serve.batching import Arrays
-from bireme.tensor import to_tensor
-
-Sketch = tuple[np.dtype, list[int]]  # dtype, and sizes with -1 for those that are open
 
 
 class Runner:
-    """A loaded model."""
+    """A loaded model; one thread at a time runs it."""
 
     def __init__(self, path: str):
-        layer, model = saved_model(path)
-        self._layer = layer
-        self.inputs = {name: _sketch(x) for name, x in zip(model.input_names, model.inputs, strict=True)}
-        self.outputs = {name: _sketch(x) for name, x in zip(model.output_names, model.outputs, strict=True)}
+        self.inputs, self.outputs = sketches(model_of(path))
+        self._predictor = create_predictor(Config(program_of(path)))
 
     @property
     def open_rows(self) -> bool:
         """Whether every input and output has a first size that is open."""
-        sketches = [*self.inputs.values(), *self.outputs.values()]
-        return bool(self.inputs) and all(shape[:1] == [-1] for _, shape in sketches)
+        sketched = [*self.inputs.values(), *self.outputs.values()]
+        return bool(self.inputs) and all(shape[:1] == [-1] for _, shape in sketched)
 
     def run(self, inputs: Arrays) -> Arrays:
         """Outputs by name."""
-        with no_grad():
-            made: Any = self._layer(*[to_tensor(inputs[name]) for name in self.inputs])
-        listed = made if isinstance(made, (list, tuple)) else [made]
-        return {name: x.numpy() for name, x in zip(self.outputs, listed, strict=True)}
-
-
-def _sketch(x: Any) -> Sketch:
-    return np.dtype(x.dtype.np), [n if isinstance(n, int) and n >= 0 else -1 for n in x.shape]
+        predictor = self._predictor
+        for name in self.inputs:
+            predictor.get_input_handle(name).copy_from_cpu(inputs[name])
+        predictor.run()
+        return {name: predictor.get_output_handle(name).copy_to_cpu() for name in self.outputs}

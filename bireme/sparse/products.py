@@ -143,7 +143,7 @@ def mv(x: SparseTensor, vec: Tensor, name: str | None = None) -> Tensor:
             "mv(vec)", f"a vector of {x.shape[1]} elements", described=f"shape {vec.shape}", kind=errors.ShapeError
         )
     with errors.within("mv", "x", "vec", values="x", dense="vec"):
-        return ops.reshape(_times_dense(x, ops.reshape(vec, [-1, 1])), [-1])
+        return ops.coo_product(x._values, *x._coo().matrix(), vec, x.shape[0])
 
 
 def addmm(

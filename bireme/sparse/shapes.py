@@ -136,8 +136,8 @@ def reshape(x: SparseTensor, shape: Sequence[int], name: str | None = None) -> S
 
     Args:
         x: Sparse tensor, COO or CSR. Also named ``input``.
-        shape: New shape; ``-1`` stands for the size that fits, 0 for that of the same axis of ``x``. Dense axes have to
-            stay the last ones.
+        shape: New shape; ``-1`` stands for the size that fits, 0 for that of the same axis of ``x``, if it has
+            elements. Dense axes have to stay the last ones.
         name: Has no effect.
 
     Returns:
@@ -154,7 +154,8 @@ def reshape(x: SparseTensor, shape: Sequence[int], name: str | None = None) -> S
     """
     sparse("reshape(x)", x)
     wanted = list(ints(shape, 0, "reshape(shape)") or ())
-    dims = [x.shape[i] if n == 0 and i < x.ndim else n for i, n in enumerate(wanted)]
+    # without elements, 0 is a size, as in reshape of dense tensors
+    dims = [x.shape[i] if n == 0 and i < x.ndim and x.size else n for i, n in enumerate(wanted)]
     if dims.count(-1) == 1:
         known = math.prod(n for n in dims if n != -1)
         dims[dims.index(-1)] = x.size // known if known else 0

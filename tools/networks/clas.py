@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
-import sys
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -95,12 +92,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @functools.cache
 def load() -> Any:
-    """The module of the backbones, without the root of the package: that imports predictors, and what they need."""
-    root = ModuleType("paddleclas")
-    found = importlib.util.find_spec("paddleclas")
-    assert found is not None and found.submodule_search_locations is not None
-    root.__path__ = list(found.submodule_search_locations)
-    sys.modules.setdefault("paddleclas", root)
     importlib.import_module("paddleclas.ppcls.utils.logger").init_logger()
     return importlib.import_module("paddleclas.ppcls.arch.backbone")
 

@@ -13,6 +13,7 @@ from bireme.core.numpy_exec import blas, sparsetools
 from bireme.core.numpy_exec.grouping import Groups
 
 PART = 1 << 16  # entries that a core goes over at a time: their indices stay in the cache
+PER_CORE = 4  # parts for each core where nothing has to stay in the cache: rows are not of the same length
 SHARED = 1 << 18  # multiplications that are worth a second core
 
 
@@ -32,13 +33,17 @@ def add_products(groups: Groups, values: np.ndarray | None, dense: np.ndarray, o
     if values is not None and values.ndim > 1:
         return _add_parts(groups, values, dense, out)
     add = _add_vector if out.shape[1] == 1 else _add_rows
-    over_rows(groups, out.shape[1], functools.partial(add, groups, values, dense, out))
+    as_it_is = values is not None and groups.order is None
+    over_rows(groups, out.shape[1], functools.partial(add, groups, values, dense, out), PER_CORE if as_it_is else 0)
 
 
-def over_rows(groups: Groups, width: int, make: Callable[[int, int], Any]) -> None:
-    """Call `make` with the first row and the end of parts of all rows, on all cores."""
+def over_rows(groups: Groups, width: int, make: Callable[[int, int], Any], per_core: int = 0) -> None:
+    """Call `make` with the first row and the end of parts of all rows, on all cores: small ones, or so many for each."""
     starts, size = groups.starts, groups.cols.size
-    ends = np.searchsorted(starts, np.arange(PART, size, PART))
+    part = max(PART, size // (per_core * blas.cores())) if per_core else PART
+    if blas.cores() == 1 and per_core:
+        return make(0, starts.size - 1)
+    ends = np.searchsorted(starts, np.arange(part, size, part))
     cuts = np.unique(np.concatenate([[0], ends, [starts.size - 1]])).tolist()
     shared(list(itertools.pairwise(cuts)), size * width, make)
 
@@ -65,7 +70,8 @@ def _part(groups: Groups, values: np.ndarray | None, a: int, b: int, dtype: Any)
         data = values[low:high]
     else:
         data = np.take(values, groups.order[low:high], 0, mode="clip")
-    return groups.starts[a : b + 1] - low, groups.cols[low:high], data
+    starts = groups.starts[a : b + 1]
+    return starts - low if low else starts, groups.cols[low:high], data
 
 
 def _add_rows(groups: Groups, values: Any, dense: np.ndarray, out: np.ndarray, a: int, b: int) -> None:
@@ -105,3 +111,50 @@ def _reduce_some(groups: Groups, ufunc: np.ufunc, x: np.ndarray, out: np.ndarray
     # along rows of memory: NumPy takes ten times as long to reduce short columns
     found = ufunc.reduceat(np.ascontiguousarray(part.T), starts[filled], axis=1)
     out[a + filled] = found.T
+
+
+def softmax(groups: Groups, x: np.ndarray) -> np.ndarray:
+    """Shares of each row's entries in the sum of their exponentials."""
+    out = np.empty_like(x)
+    over_rows(groups, SOFTMAX, functools.partial(_softmax_of_some, groups, x, out))
+    return out
+
+
+NEAR = 16.0  # a difference up to this loses no digits of float32 that the exponential of a smaller one would have
+SOFTMAX = 8  # multiplications that take as long as an exponential and what goes with it
+
+
+def _softmax_of_some(groups: Groups, x: np.ndarray, out: np.ndarray, a: int, b: int) -> None:
+    low, high = int(groups.starts[a]), int(groups.starts[b])
+    if low == high:
+        return
+    at = slice(low, high) if groups.order is None else groups.order[low:high]
+    starts = groups.starts[a : b + 1] - low
+    counts = np.diff(starts)
+    begin = starts[:-1][counts > 0]
+    part, filled = x[at], counts[counts > 0]
+    top = part.max()
+    # where all are near each other, what is subtracted need not be the largest of each row, which takes long to find
+    near = top - part.min() <= NEAR
+    part = part - (top if near else np.repeat(np.maximum.reduceat(part, begin), filled))
+    np.exp(part, out=part)
+    total = np.zeros(b - a, x.dtype)
+    loop, read = sparsetools.loop("csr_matvec"), np.zeros(part.size, starts.dtype)
+    if loop is None:
+        total[counts > 0] = np.add.reduceat(part, begin)
+    else:
+        loop(b - a, 1, starts, read, part, np.ones(1, x.dtype), total)
+    part /= np.repeat(total, counts)
+    out[at] = part
+
+
+def sum_each(groups: Groups, x: np.ndarray) -> np.ndarray:
+    """For each entry, the sum of all entries of its row."""
+    total = np.zeros((groups.starts.size - 1, 1), x.dtype)
+    add_products(groups, x, np.ones((groups.cols.size, 1), x.dtype), total)
+    found = np.repeat(total[:, 0], np.diff(groups.starts))
+    if groups.order is None:
+        return found
+    out = np.empty_like(found)
+    out[groups.order] = found
+    return out

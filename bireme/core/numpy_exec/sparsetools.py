@@ -13,7 +13,9 @@ from typing import Any
 @functools.cache
 def _module() -> Any:
     home = importlib.util.find_spec("scipy")
-    path = Path((home and home.origin) or "").parent / "sparse" / f"_sparsetools{sysconfig.get_config_var('EXT_SUFFIX')}"
+    path = (
+        Path((home and home.origin) or "").parent / "sparse" / f"_sparsetools{sysconfig.get_config_var('EXT_SUFFIX')}"
+    )
     try:
         loader = importlib.machinery.ExtensionFileLoader("_sparsetools", str(path))
         spec = importlib.util.spec_from_file_location("_sparsetools", path, loader=loader)

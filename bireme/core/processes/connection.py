@@ -23,6 +23,7 @@ from bireme.core.base import errors
 HEARTBEAT = 100  # seconds without a sign of life after which the service gives a process up; its death shows earlier
 PATIENCE = 2.0  # seconds in a call after which a process says where it waits
 LOOK = 1.0  # seconds between two looks at where the others wait
+FAREWELL = 2.0  # seconds between a process' last words and its end
 CERTAIN = 3  # looks in a row that have to show the same before a process is ended
 CONNECTED = "BIREME_CONNECTED"  # a file that tells who started the processes that they have all connected
 LINGER = 300.0  # seconds that the process which runs the service waits at its end for the others
@@ -211,7 +212,7 @@ class Connection(Service):
         sys.stderr.flush()
         try:
             self.ended(self.rank, message, cause=False)
-            time.sleep(PATIENCE)  # others in the same state come to see it themselves
+            time.sleep(FAREWELL)  # others in the same state come to see it themselves
         except jax.errors.JaxRuntimeError:  # the service is gone, and with it those who would listen
             pass
         os._exit(1)

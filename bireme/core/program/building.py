@@ -167,12 +167,13 @@ def _renewed(program: Program, operation: Operation, pairs: list[int]) -> list[A
 
 
 def _matched(program: Program, operation: Operation) -> list[Any] | None:
-    """What a call gives of an input whose unknown sizes are those of another operand; None: it refuses that too."""
+    """What a call gives of an input whose unknown sizes are the unknown ones of another operand; None: it refuses them."""
     operands = [x for x in operation.reads if isinstance(x, Symbol) and x.samples[0].items is None]
     for symbol in [x for x in operands if x.fixed and UNKNOWN in x.fixed and not x.sizes]:
         for other in [x for x in operands if x is not symbol and len(x.shape) == len(symbol.shape)]:
-            sizes = zip(*[sample.sig.shape for sample in other.samples], strict=True)
-            found = _tried(program, operation, symbol, [dict(enumerate(sizes))])
+            sizes = enumerate(zip(*[sample.sig.shape for sample in other.samples], strict=True))
+            unknown = {axis: each for axis, each in sizes if len(set(each)) > 1}
+            found = _tried(program, operation, symbol, [unknown]) if unknown else None
             if found is not None:
                 return found
     return None

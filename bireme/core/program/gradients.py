@@ -73,12 +73,13 @@ def _gradient(program: Program, of: Symbol | Tensor) -> Symbol:
     return made
 
 
-def update(builder: Builder, call: Callable, type: str, params: list[Tensor], grads: list[Any]) -> None:
+def update(builder: Builder, call: Callable, type: str, params: list[Tensor], grads: list[Any]) -> Operation:
     """Add a change of parameters to the program: `call(params, grads)`, whenever it runs."""
     symbols = [symbol_of(g) for g in grads]
     operation = Operation(call, type, (params, symbols), {}, errors.position())
     operation.role = "update"
     builder.program._append(operation)
+    return operation
 
 
 def start_with(startup: Program, param: Tensor, fill: Callable[[Tensor], None]) -> None:

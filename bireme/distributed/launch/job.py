@@ -101,6 +101,8 @@ class Job:
     ) -> subprocess.Popen:
         rank = self.first + local
         environment = world.environment(rank, endpoints, local, count, self.nodes.count, **more)
+        devices = os.environ.get("FLAGS_selected_gpus", "").split(",")  # noqa: SIM112 - Paddle's name
+        environment.update({"FLAGS_selected_gpus": devices[local % len(devices)]} if devices[0] else {})
         environment.update(PADDLE_LOG_DIR=self.log_dir, PADDLE_DISTRI_BACKEND="gloo")
         environment.update({"BIREME_COORDINATOR": self.coordinator, connection.CONNECTED: self._connected})
         with open(self.log_of(local), "ab" if self.try_ else "wb") as log:

@@ -16,6 +16,8 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.conversion import ints
 from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import weighted_rows
+from bireme.core.numpy_exec.add_rows import add_rows
 from bireme.core.numpy_exec.rebinding import on_numpy
 
 
@@ -229,7 +231,61 @@ def _pixels(rows, dims, places):
     return jnp.where(valid[..., None], rows[batch, flat], np.zeros((), rows.dtype))
 
 
-@op(promote="x grid", dtypes=FLOAT, numpy=True)
+def _positions(grid, dims, padding_mode, align_corners):
+    """Coordinates of each axis in pixels; the grid has the last axis first."""
+    at = []
+    for i, n in enumerate(dims):
+        t = _unnormalised(grid[..., len(dims) - 1 - i], n, align_corners)
+        at.append(_inside(t, n, padding_mode, align_corners))
+    return at
+
+
+_positions_numpy = on_numpy(_positions)
+
+
+def _sampled_numpy(x, grid, mode, padding_mode, align_corners):
+    """The samples as sums of pixels with weights; what is outside is one pixel more, which is zero."""
+    (n, c), dims, kind = x.shape[:2], x.shape[2:], x.dtype
+    out = np.empty((n, c, *grid.shape[1:-1]), kind)
+    if not x.size or not grid.size:
+        out[...] = 0
+        return out
+    if kind.itemsize < 4:
+        x, grid = x.astype(np.float32), grid.astype(np.float32)
+    pixels = math.prod(dims)
+    flat = np.zeros((n * pixels + 1, c), x.dtype)
+    flat[:-1].reshape(n, pixels, c)[...] = x.reshape(n, c, pixels).swapaxes(1, 2)
+    count, whole = n * pixels, np.int32 if (len(dims) + 1) * n * pixels < 2**31 else np.int64
+    taps, step = [], pixels
+    for t, size in zip(_positions_numpy(grid, dims, padding_mode, align_corners), dims):
+        step //= size
+        low = np.rint(t) if mode == "nearest" else np.floor(t)
+        share, axis = t - low, []
+        low = np.where((low >= -1) & (low <= size), low, -2).astype(whole)  # not for NaN either
+        for k in range(1 if mode == "nearest" else 2):
+            place = low + k
+            valid = (place >= 0) & (place < size)
+            weight = np.where(valid, share if k else 1 - share, 0)
+            axis.append((np.where(valid, place * step, count).astype(whole, copy=False), weight))
+        taps.append(axis)
+    image = (np.arange(n, dtype=whole) * pixels).reshape(-1, *[1] * (grid.ndim - 2))
+    corners = list(np.ndindex(*map(len, taps)))
+    index = np.empty((*grid.shape[:-1], len(corners)), whole)
+    weights = np.empty(index.shape, x.dtype)
+    for k, corner in enumerate(corners):
+        chosen = [axis[c] for axis, c in zip(taps, corner)]
+        index[..., k] = np.minimum(sum([place for place, _ in chosen], image), count)
+        weights[..., k] = math.prod([weight for _, weight in chosen])
+    index = index.reshape(-1, len(corners))
+    if mode == "nearest":
+        found = flat.take(index[:, 0], axis=0)
+    else:
+        found = weighted_rows.rows(index, weights.reshape(index.shape), flat)
+    out.reshape(n, c, -1)[...] = found.reshape(n, -1, c).swapaxes(1, 2)
+    return out
+
+
+@op(promote="x grid", dtypes=FLOAT, numpy=_sampled_numpy, by_numpy=True)
 def grid_sample(
     x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True
 ) -> Tensor:
@@ -259,10 +315,7 @@ def grid_sample(
     if kind.itemsize < 4:
         x, grid = x.astype(jnp.float32), grid.astype(jnp.float32)
     rows = jnp.moveaxis(x, 1, -1).reshape(x.shape[0], -1, x.shape[1])
-    at = []
-    for i, n in enumerate(dims):  # the grid has the last axis first
-        t = _unnormalised(grid[..., len(dims) - 1 - i], n, align_corners)
-        at.append(_inside(t, n, padding_mode, align_corners))
+    at = _positions(grid, dims, padding_mode, align_corners)
     if mode == "nearest":
         found = _pixels(rows, dims, [jnp.round(t) for t in at])
     else:
@@ -334,9 +387,11 @@ def _added(shape, places, values):
 
 
 def _added_numpy(shape, places, values):
-    made = np.zeros(shape, values.dtype)
-    np.add.at(made, (np.arange(shape[0])[:, None], places), values)
-    return made
+    made = np.zeros((shape[0] * shape[1], shape[2]), values.dtype)
+    index = (places + np.arange(shape[0])[:, None] * shape[1]).reshape(-1)
+    if not add_rows(made, index, values.reshape(-1, shape[2])):
+        np.add.at(made, index, values.reshape(-1, shape[2]))
+    return made.reshape(shape)
 
 
 _grid_grads_numpy = on_numpy(_grid_grads)

@@ -7,6 +7,8 @@ compute the product; compiled, it is a loop over the entries.
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -103,28 +105,34 @@ def _check_entries(where: str, values, rows, cols) -> None:
 def coo_product(values: Tensor, rows: Tensor, cols: Tensor, dense: Tensor, n: int) -> Tensor:
     """A sparse matrix of `n` rows times a dense one: `values[e] * dense[cols[e]]` added up at `rows[e]`.
 
-    Values of shape `[entries, heads]` are several matrices of one pattern, each for its part of the columns of `dense`.
+    A vector stands for a dense matrix of one column. Values of shape `[entries, heads]` are several matrices of one
+    pattern, each for its part of the columns of `dense`.
     """
-    return product(values, rows, cols, dense, n).astype(values.dtype)
+    return product(values, rows, cols, _matrix(dense), n).astype(values.dtype).reshape((n, *dense.shape[1:]))
+
+
+def _matrix(dense):
+    return dense if dense.ndim == 2 else dense[:, None]
 
 
 @coo_product.on("cpu")
 def _(values, rows, cols, dense, n):
-    return looped(values, rows, cols, dense, n).astype(values.dtype)
+    return looped(values, rows, cols, _matrix(dense), n).astype(values.dtype).reshape((n, *dense.shape[1:]))
 
 
-coo_product.infer(lambda values, dense, n: sig_of((n, dense.shape[1]), values.dtype))
+coo_product.infer(lambda values, dense, n: sig_of((n, *dense.shape[1:]), values.dtype))
 coo_product.index(lambda s: [("rows", 0, s["n"]), ("cols", 0, s["dense"].shape[0])])
-coo_product.effort(lambda rows, dense: 2 * rows.size * dense.shape[1])
+coo_product.effort(lambda rows, dense: 2 * rows.size * math.prod(dense.shape[1:]))
 
 
 @coo_product.check
 def _(values, rows, cols, dense, n):
     _check_entries("matmul", values, rows, cols)
-    if values.ndim > 2 or (values.ndim == 2 and (not values.shape[1] or dense.shape[1] % values.shape[1])):
+    width = math.prod(dense.shape[1:])
+    if values.ndim > 2 or (values.ndim == 2 and (not values.shape[1] or width % values.shape[1])):
         raise errors.bad(
             "matmul(values)",
-            f"a vector, or columns of which {dense.shape[1]} is a multiple",
+            f"a vector, or columns of which {width} is a multiple",
             described=f"shape {list(values.shape)}",
             kind=errors.ShapeError,
         )
@@ -132,10 +140,13 @@ def _(values, rows, cols, dense, n):
 
 def _product_grad(g, values, rows, cols, dense, needs, multiply):
     heads = 1 if values.ndim == 1 else values.shape[1]
-    by_values = None
+    wide, by_values, by_dense = _matrix(g), None, None
     if needs[0]:
-        by_values = entries(g, jnp.conj(dense), rows, cols, heads).reshape(values.shape).astype(values.dtype)
-    by_dense = multiply(jnp.conj(values), cols, rows, g, dense.shape[0]).astype(dense.dtype) if needs[3] else None
+        by_values = (
+            entries(wide, jnp.conj(_matrix(dense)), rows, cols, heads).reshape(values.shape).astype(values.dtype)
+        )
+    if needs[3]:
+        by_dense = multiply(jnp.conj(values), cols, rows, wide, dense.shape[0]).astype(dense.dtype).reshape(dense.shape)
     return by_values, None, None, by_dense
 
 
@@ -179,3 +190,46 @@ def _(g, x, y, rows, cols, needs):
 @product_entries.grad(on="cpu")
 def _(g, x, y, rows, cols, needs):
     return _entries_grad(g, x, y, rows, cols, needs, looped)
+
+
+def _shares_numpy(values, rows, n):
+    return row_sums.softmax(grouping.groups(rows, n), values) if values.size else values
+
+
+@dual(_shares_numpy)
+def _shares(values, rows, n):
+    top = put_axis(jnp.full(n, -jnp.inf, values.dtype), rows, values, 0, "max")
+    part = jnp.exp(values - take_axis(top, rows))
+    return part / take_axis(put_axis(jnp.zeros(n, part.dtype), rows, part, 0, "add"), rows)
+
+
+def _sums_numpy(x, rows, n):
+    return row_sums.sum_each(grouping.groups(rows, n), x) if x.size else x
+
+
+@dual(_sums_numpy)
+def _sums(x, rows, n):
+    """For each entry, the sum of those of its row."""
+    return take_axis(put_axis(jnp.zeros(n, x.dtype), rows, x, 0, "add"), rows)
+
+
+@op(internal="softmax", dtypes=FLOAT, numpy=True, by_numpy=True)
+def row_softmax(values: Tensor, rows: Tensor, n: int) -> Tensor:
+    """Softmax of the entries of each row of a sparse matrix: what is not stored has no share."""
+    return _shares(widen(values), rows, n).astype(values.dtype)
+
+
+row_softmax.infer(lambda values: values)
+row_softmax.index(lambda s: [("rows", 0, s["n"])])
+row_softmax.effort(lambda values: 10 * values.size)
+
+
+@row_softmax.check
+def _(values, rows):
+    _check_entries("softmax", values, rows, rows)
+
+
+@row_softmax.grad(numpy=True)
+def _(g, out, rows, n):
+    wide, shares = widen(g), widen(out)
+    return (shares * (wide - _sums(wide * shares, rows, n))).astype(g.dtype), None

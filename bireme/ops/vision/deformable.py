@@ -17,8 +17,8 @@ from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.numpy_exec.weighted_rows import add_to_rows, dots, rows
 from bireme.ops.vision.arguments import floating, pair, shaped
-from bireme.ops.vision.regions_numpy import add_to_rows, dots, rows
 
 
 def _out(size, kernel, stride, padding, dilation):

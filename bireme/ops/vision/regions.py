@@ -18,7 +18,6 @@ from jax.custom_derivatives import linear_call
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.base.later import sparse
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of

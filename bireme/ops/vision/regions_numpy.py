@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bireme.core.numpy_exec import blas, sparsetools
+from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.add_rows import add_rows
+from bireme.core.numpy_exec.weighted_rows import add_to_rows, rows
 
 ENTRIES = 1 << 16  # of a matrix at a time
 ALIKE = 8  # samples of a bin along an axis that need no class of their own
@@ -109,37 +110,6 @@ class _Matrices:
             index += (order[0] * self.bins[1] + order[1]).astype(self.kind)
         index = np.minimum(index, self.count, out=index)
         return regions, index.reshape(-1, math.prod(lengths)), weight.reshape(-1, math.prod(lengths))
-
-
-def rows(index: np.ndarray, weights: np.ndarray, flat: np.ndarray) -> np.ndarray:
-    """For each row of entries the weighed sum of the rows of `flat` that it names."""
-    loop = sparsetools.loop("csr_matvecs")
-    if loop is None:
-        return np.einsum("rk,rkc->rc", weights, flat[index])
-    out = np.zeros((len(index), flat.shape[1]), flat.dtype)
-    starts = np.arange(len(index) + 1, dtype=index.dtype) * index.shape[1]
-    loop(len(index), *flat.shape, starts, index.reshape(-1), weights.reshape(-1), flat.reshape(-1), out.reshape(-1))
-    return out
-
-
-def add_to_rows(total: np.ndarray, index: np.ndarray, weights: np.ndarray, parts: np.ndarray) -> None:
-    """The transpose of `rows`: each of `parts` is added to those of `total` that its entries name."""
-    loop = sparsetools.loop("csc_matvecs")
-    if loop is None:
-        np.add.at(total, index, weights[..., None] * parts[:, None])
-        return
-    starts = np.arange(len(index) + 1, dtype=index.dtype) * index.shape[1]
-    sizes = (len(total), len(index), total.shape[1])
-    loop(*sizes, starts, index.reshape(-1), weights.reshape(-1), parts.reshape(-1), total.reshape(-1))
-
-
-def dots(index: np.ndarray, flat: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """The product of each of `parts` with the rows of `flat` that its entries name: the gradient of the weights."""
-    out = np.empty(index.shape, flat.dtype)
-    step = max(1, ELEMENTS // max(index.shape[1] * flat.shape[1], 1))
-    for i in range(0, len(index), step):
-        np.einsum("rkc,rc->rk", flat[index[i : i + step]], parts[i : i + step], out=out[i : i + step])
-    return out
 
 
 def _shares(jobs: list, work: float) -> list[list]:

@@ -48,14 +48,14 @@ class Overlap:
     def pairs(self, a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Indices of overlapping boxes in `a` and `b`, both `[4, n]` in ascending order of x0."""
         area_a, area_b = areas(a, self.offset), areas(b, self.offset)
-        widest = (b[2] - b[0]).max(initial=0)
+        widest = np.fmax.reduce(b[2] - b[0], initial=0)  # a box without numbers hides none of the others
         everything = self.threshold < 0  # then boxes that do not even touch overlap enough
         for first in range(0, a.shape[1], _ROWS):
             rows = a[:, first : first + _ROWS]
             low, high = 0, b.shape[1]
             if not everything:  # boxes that begin beyond these or end before them are left out
                 low = np.searchsorted(b[0], rows[0, 0] - widest)
-                high = np.searchsorted(b[0], rows[2].max(), side="right")
+                high = np.searchsorted(b[0], np.fmax.reduce(rows[2]), side="right")
             i, j = self._tile(rows, b[:, low:high], area_a[first : first + _ROWS], area_b[low:high], everything)
             yield i + first, j + low
 

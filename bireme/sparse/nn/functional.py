@@ -62,6 +62,8 @@ def leaky_relu(x: SparseTensor, negative_slope: float = 0.01, name: str | None =
 
 def _softmax_of(values: Tensor, group: Tensor, n: int) -> Tensor:
     """Softmax of the values of each group; the gradient does not depend on what is subtracted."""
+    if values.ndim == 1:
+        return ops.row_softmax(values, group, n)
     top = ops.pool_rows(values.detach(), group, "max", n)
     part = ops.exp(values - ops.index_select(top, group))
     return part / ops.index_select(summed(part, group, n), group)

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.numpy_exec import weighted_rows
 from bireme.vision.transforms import geometry
 
 BITS = 11  # of a weight in resizing
-STEPS = 32  # positions between two pixels in warping
+STEPS = 1 << 5  # positions between two pixels in warping
 SCALE = 1 << 15  # of a weight in warping
 RESIZES = ("nearest", "bilinear", "area", "bicubic", "lanczos")
 WARPS = ("nearest", "bilinear", "bicubic")
@@ -146,8 +147,11 @@ def pad(img: np.ndarray, padding: Any, fill: Any, padding_mode: Any) -> np.ndarr
     widths = [(top, bottom), (left, right), (0, 0)][: img.ndim]
     if padding_mode != "constant":
         return np.pad(img, widths, padding_mode)
-    out = np.empty([n + before + after for n, (before, after) in zip(img.shape, widths, strict=True)], img.dtype)
-    out[...] = _color(img, fill)
+    out = np.zeros([n + before + after for n, (before, after) in zip(img.shape, widths, strict=True)], img.dtype)
+    color = _color(img, fill)
+    if np.any(color):
+        for border in (out[:top], out[top + img.shape[0] :], out[:, :left], out[:, left + img.shape[1] :]):
+            border[...] = color
     out[top : top + img.shape[0], left : left + img.shape[1]] = img
     return out
 
@@ -157,6 +161,10 @@ def crop(img: np.ndarray, top: int, left: int, height: int, width: int) -> np.nd
 
 
 def hflip(img: np.ndarray) -> np.ndarray:
+    if img.ndim == 3 and img.shape[2] > 1 and img.dtype.itemsize == 1:
+        # a pixel at a time: copies of single bytes backwards take ten times as long
+        pixels = np.ascontiguousarray(img).view(f"V{img.shape[2]}")
+        return np.ascontiguousarray(pixels[:, ::-1]).view(img.dtype)
     return np.ascontiguousarray(img[:, ::-1])
 
 
@@ -165,7 +173,10 @@ def vflip(img: np.ndarray) -> np.ndarray:
 
 
 def _looked_up(img: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.clip(values, 0, 255).astype(np.uint8)[img.astype(np.uint8)]
+    table = np.clip(values, 0, 255).astype(np.uint8)
+    # a byte at a time: an index array would have eight bytes for each
+    found = bytearray(img.astype(np.uint8, copy=False).tobytes()).translate(table.tobytes())
+    return np.frombuffer(found, np.uint8).reshape(img.shape)
 
 
 def _three(where: str, img: np.ndarray) -> None:
@@ -197,16 +208,16 @@ def adjust_hue(img: np.ndarray, factor: float) -> np.ndarray:
 
 def _to_hsv(img: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hue in 256 steps, saturation and value of an image of blue, green and red, with fractions of 12 bits."""
-    blue, green, red = np.moveaxis(img.astype(np.int64), 2, 0)
-    value, spread = img.max(2).astype(np.int64), np.ptp(img, 2).astype(np.int64)
+    blue, green, red = np.moveaxis(img.astype(np.int32), 2, 0)
+    value, spread = img.max(2).astype(np.int32), np.ptp(img, 2).astype(np.int32)
     by = np.maximum(np.arange(256), 1)
-    saturation = (spread * np.rint((255 << 12) / by).astype(np.int64)[value] + (1 << 11)) >> 12
+    saturation = (spread * np.rint((255 << 12) / by).astype(np.int32)[value] + (1 << 11)) >> 12
     sixths = np.where(
         value == red,
         green - blue,
         np.where(value == green, blue - red + 2 * spread, red - green + 4 * spread),
     )
-    hue = (sixths * np.rint((256 << 12) / (6 * by)).astype(np.int64)[spread] + (1 << 11)) >> 12
+    hue = (sixths * np.rint((256 << 12) / (6 * by)).astype(np.int32)[spread] + (1 << 11)) >> 12
     hue = np.where(hue < 0, hue + 256, hue)
     return np.minimum(hue, 255).astype(np.uint8), saturation, value
 
@@ -224,7 +235,9 @@ def _from_hsv(hue: np.ndarray, saturation: np.ndarray, value: np.ndarray) -> np.
 def to_grayscale(img: np.ndarray, num_output_channels: int) -> np.ndarray:
     _three("to_grayscale", img)
     if img.dtype == np.uint8:
-        gray = ((img.astype(np.int32) @ np.array([9798, 19235, 3735])) + (1 << 14)) >> 15
+        # sums below 2 ** 24, which float32 holds, and BLAS multiplies
+        gray = (img.astype(np.float32) @ np.array([9798, 19235, 3735], np.float32)).astype(np.int32)
+        gray = (gray + (1 << 14)) >> 15
     else:
         gray = img @ np.array([0.299, 0.587, 0.114], img.dtype)
     return np.repeat(gray[..., None].astype(img.dtype), num_output_channels, 2)
@@ -258,19 +271,27 @@ def _sampled(img: np.ndarray, x: np.ndarray, y: np.ndarray, how: str, fill: Any)
     color = _color(img, fill)
     if how == "nearest":
         return _read(img, x, y, color)
-    before = KERNELS[how][1]
-    weights = _weights(how)[(y % STEPS) * STEPS + x % STEPS]
-    if img.dtype != np.uint8:
-        weights = weights.astype(np.float32) / np.float32(SCALE)
-    x, y = x // STEPS - before, y // STEPS - before
-    taps = math.isqrt(weights.shape[-1])
-    total: Any = 0
-    for k in range(weights.shape[-1]):
-        weight = weights[..., k] if img.ndim == 2 else weights[..., k, None]
-        total = total + _read(img, x + k % taps, y + k // taps, color) * weight
+    before, shape, outside = KERNELS[how][1], x.shape, img.shape[0] * img.shape[1]
+    table = _weights(how)
+    taps = math.isqrt(table.shape[-1])
+    between = (((y & (STEPS - 1)) * STEPS) + (x & (STEPS - 1))).reshape(-1)
+    places = []
+    for at, size, step in ((y, img.shape[0], img.shape[1]), (x, img.shape[1], 1)):
+        first = (np.clip(at, -STEPS * 8, (size + 8) * STEPS).astype(np.int32).reshape(-1) >> 5) - before
+        line = [first + k for k in range(taps)]
+        places.append([np.where((place >= 0) & (place < size), place * step, outside) for place in line])
+    index = np.empty((between.size, taps * taps), np.int32)  # what is outside is one pixel more
+    for k in range(taps * taps):
+        np.minimum(places[0][k // taps] + places[1][k % taps], outside, out=index[:, k], casting="unsafe")
+    kind = np.result_type(img.dtype, np.float32)  # sums of bytes with these weights are below 2 ** 24, so exact in it
+    flat = np.concatenate([img.reshape(-1, color.size), color.reshape(1, -1)]).astype(kind)
     if img.dtype == np.uint8:
-        return np.clip((total + SCALE // 2) >> 15, 0, 255).astype(np.uint8)
-    return _bounded(total, img.dtype)
+        total = weighted_rows.rows(index, table.astype(kind).take(between, axis=0), flat).astype(np.int32)
+        found = np.clip((total + SCALE // 2) >> 15, 0, 255).astype(np.uint8)
+    else:
+        weights = table.astype(np.float32) / np.float32(SCALE)
+        found = _bounded(weighted_rows.rows(index, weights.astype(kind).take(between, axis=0), flat), img.dtype)
+    return found.reshape(*shape, *img.shape[2:])
 
 
 def _affine(img: np.ndarray, matrix: np.ndarray, width: int, height: int, how: str, fill: Any) -> np.ndarray:

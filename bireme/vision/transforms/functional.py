@@ -69,8 +69,11 @@ def to_tensor(pic: Any, data_format: str = "CHW") -> Tensor:
     values = pic if module is arrays else pil.to_array(pic)
     if values.ndim == 2:
         values = values[:, :, None]
-    out = _tensor(np.ascontiguousarray(values.transpose(2, 0, 1) if first else values))
-    return out.astype("float32") / 255.0 if values.dtype == np.uint8 else out
+    values = values.transpose(2, 0, 1) if first else values
+    if values.dtype != np.uint8:
+        return _tensor(np.ascontiguousarray(values))
+    # here, in one pass: recorded, the images of a batch would be one program that each worker of a loader compiles
+    return _tensor(np.divide(values, np.float32(255), out=np.empty(values.shape, np.float32)))
 
 
 def resize(img: Any, size: int | Sequence[int], interpolation: str = "bilinear") -> Any:
@@ -454,7 +457,7 @@ def normalize(
         to_rgb: Exchange red and blue first, of an array or an image of Pillow. Default: False.
 
     Returns:
-        Tensor for a tensor, else array, of float32.
+        Tensor for a tensor, else array: float64 for an array of float64, else float32.
 
     Examples:
         >>> import numpy as np
@@ -465,13 +468,17 @@ def normalize(
     if data_format not in ("CHW", "HWC"):
         raise errors.bad("normalize(data_format)", "'CHW' or 'HWC'", data_format)
     shape = (-1, 1, 1) if data_format == "CHW" else (1, 1, -1)
+    kind = np.float64 if isinstance(img, np.ndarray) and img.dtype == np.float64 else np.float32
     middle, spread = (np.asarray(value, np.float32).reshape(shape) for value in (mean, std))
-    values = img if module is tensors else np.asarray(img, np.float32)
+    values = img if module is tensors else np.asarray(img, kind)
     channels = values.shape[-3 if data_format == "CHW" else -1] if values.ndim > 2 else 1
     for name, got in (("mean", middle), ("std", spread)):
         if got.size not in (1, channels) and channels != 1:
             raise errors.bad(f"normalize({name})", f"1 or {channels} numbers", described=f"{got.size}")
     if module is tensors:
+        host = tensors.on_host(img)
+        if host is not None and host.dtype == np.float32:
+            return _tensor((host - middle) / spread)
         return (img - _tensor(middle)) / _tensor(spread)
     if to_rgb:
         values = values[..., ::-1]

@@ -24,8 +24,10 @@ def _resample(where: str, interpolation: str, *names: str) -> int:
 
 
 def _color(img: Any, fill: Any) -> Any:
-    """`fill` for every band: Pillow takes a single number for the first band alone."""
-    return fill if isinstance(fill, Sequence) or len(img.getbands()) == 1 else (fill,) * len(img.getbands())
+    """`fill` for every color, of which Pillow takes a single number for the first alone; a fourth band is full, as in
+    Paddle: opaque, or black in CMYK.
+    """
+    return fill if isinstance(fill, Sequence) or len(img.getbands()) == 1 else (fill,) * min(len(img.getbands()), 3)
 
 
 def size_of(img: Any) -> tuple[int, int]:
@@ -33,8 +35,12 @@ def size_of(img: Any) -> tuple[int, int]:
 
 
 def to_array(pic: Any) -> np.ndarray:
-    """The pixels; those of one bit as 0 and 255, so that they become 0 and 1 as a tensor."""
-    return np.asarray(pic, np.uint8) * 255 if pic.mode == "1" else np.array(pic)
+    """The pixels; those of one bit as 0 and 255, so that they become 0 and 1 as a tensor, and of 16 bits as int32, since a
+    tensor takes them for the bits of bfloat16.
+    """
+    if pic.mode == "1":
+        return np.asarray(pic, np.uint8) * 255
+    return np.array(pic, np.int32 if pic.mode.startswith("I;16") else None)
 
 
 def resize(img: Any, size: Any, interpolation: str) -> Any:

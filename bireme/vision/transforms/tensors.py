@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.tensor.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor, read
 from bireme.nn import functional as F
 from bireme.ops import clip, concat, ones_like, to_tensor, where
 from bireme.vision.transforms import geometry
@@ -18,6 +18,12 @@ GRAY = (0.2989, 0.587, 0.114)  # weights of red, green and blue
 
 def size_of(img: Tensor) -> tuple[int, int]:
     return img.shape[-1], img.shape[-2]
+
+
+def on_host(img: Tensor) -> np.ndarray | None:
+    """The pixels, where they are on the host already and nobody asks for a gradient: as `to_tensor` leaves them."""
+    array = read(img).array
+    return array if isinstance(array, np.ndarray) and img.stop_gradient and img.place.is_cpu_place() else None
 
 
 def _limit(img: Tensor) -> float:

@@ -23,6 +23,15 @@ def _product(values, rows, cols, dense, n):
     return matrix @ dense
 
 
+def _stable_softmax(values, rows, n):
+    out = np.zeros_like(values)
+    for row in set(rows.tolist()):
+        at = rows == row
+        parts = np.exp(values[at] - values[at].max())
+        out[at] = parts / parts.sum()
+    return out
+
+
 def _entries(x, y, rows, cols):
     return (x @ y.T)[rows, cols]
 
@@ -37,6 +46,7 @@ TABLE = [
                 for width in (1, 9)
             ],
             call(floats(4), *[i.astype(np.int32) for i in BY_ROWS], floats(3, 2), 5),
+            call(floats(4), *UNSORTED, floats(3), 4),
             call(floats(4, 2), *UNSORTED, floats(3, 6), 4),
             call(floats(4, 3), *BY_ROWS, floats(3, 9), 4),
             call(np.zeros(0), NONE, NONE, floats(3, 2), 2),
@@ -79,5 +89,19 @@ TABLE = [
                 "masked_matmul(cols): expected a 1-D integer tensor of 4 elements",
             ),
         ],
+    ),
+    Row(
+        "row_softmax",
+        [
+            *[call(floats(4), where[0], 4) for where in (BY_ROWS, UNSORTED)],
+            call(floats(5), np.array([3, 0, 3, 3, 0], np.int32), 6),
+            call(np.array([-1e30, 1e30, 5.0, 1e30]), np.array([1, 1, 0, 1]), 2),
+            call(np.zeros(0), NONE, 2),
+        ],
+        _stable_softmax,
+        dtypes=FLOAT,
+        grad=2,
+        skip={"0-d": MATRICES},
+        bad=[Bad(call(floats(2), np.array([0, 2]), 2), "softmax(rows): expected indices in [0, 1]", IndexError)],
     ),
 ]

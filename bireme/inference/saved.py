@@ -1,0 +1,57 @@
+"""Saved models by their paths, whatever their format: with or without an ending, or a folder that holds one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.program.program_model import Model
+from bireme.inference import loading
+
+PROGRAMS = (".json", ".pdmodel", ".onnx")
+WEIGHTS = (".pdiparams", ".safetensors")
+LEGACY = "__model__"
+
+Sketch = tuple[np.dtype, list[int]]  # dtype, and sizes with -1 for those that are open
+
+
+def program_of(path: str | os.PathLike) -> str:
+    """The file of a model's program, or the path that a reader adds an ending to; a folder of fluid's stays one."""
+    given = Path(path)
+    if given.is_dir():
+        if (given / LEGACY).exists():
+            return os.fspath(given)
+        found = [p for p in sorted(given.iterdir()) if p.suffix in PROGRAMS]
+        if len(found) != 1:
+            which = ", ".join(p.name for p in found) or "none"
+            raise errors.bad("a saved model", f"a folder with one program, {given} has", described=which)
+        return os.fspath(found[0])
+    if given.suffix in WEIGHTS:
+        given = given.with_suffix("")
+    if not given.is_file():
+        named = [given.with_name(given.name + ending) for ending in PROGRAMS]
+        found = [p for p in named if p.is_file()]
+        if not found:
+            message = f"there is no model {given}: neither a folder nor {', '.join(p.name for p in named)}"
+            raise errors.failure(message, kind=FileNotFoundError)
+        return os.fspath(found[0])
+    return os.fspath(given)
+
+
+def model_of(path: str | os.PathLike) -> Model:
+    """The graph of a saved model, in evaluation."""
+    return loading.read(program_of(path))
+
+
+def sketches(model: Model) -> tuple[dict[str, Sketch], dict[str, Sketch]]:
+    """What the inputs and outputs of a graph are like, by name."""
+    inputs = {name: _sketch(x) for name, x in zip(model.input_names, model.inputs, strict=True)}
+    return inputs, {name: _sketch(x) for name, x in zip(model.output_names, model.outputs, strict=True)}
+
+
+def _sketch(x: Any) -> Sketch:
+    return np.dtype(x.dtype.np), [n if isinstance(n, int) and n >= 0 else -1 for n in x.shape]
