@@ -221,11 +221,11 @@ def test_what_is_missing_says_so():
             except (AttributeError, ImportError) as e:
                 print(type(e).__name__, "|", e)
 
-        attempt("paddle.inference")
+        attempt("paddle.incubate.inference")
         attempt("paddle.distributed.rpc.init_rpc")
-        attempt("import paddle.inference")
+        attempt("import paddle.incubate.distributed.fleet.utils")
         attempt("import paddle.distributed.rpc.internal")
-        attempt("from paddle import inference")
+        attempt("from paddle.incubate import inference")
         attempt("paddle.nn.Linaer")
         attempt("paddle.zork")
         attempt("paddle.tensor.zork")
@@ -236,11 +236,11 @@ def test_what_is_missing_says_so():
         print(hasattr(paddle, "zork"), getattr(paddle.nn, "zork", 7))
     """)
     assert said == [
-        "AttributeError | bireme has no paddle.inference yet",
+        "AttributeError | bireme has no paddle.incubate.inference yet",
         "AttributeError | bireme has no paddle.distributed.rpc yet",
-        "ModuleNotFoundError | bireme has no paddle.inference yet",
+        "ModuleNotFoundError | bireme has no paddle.incubate.distributed.fleet.utils yet",
         "ModuleNotFoundError | bireme has no paddle.distributed.rpc yet",
-        "ModuleNotFoundError | bireme has no paddle.inference yet",
+        "ModuleNotFoundError | bireme has no paddle.incubate.inference yet",
         "AttributeError | module 'paddle.nn' has no attribute 'Linaer'",
         "  hint: did you mean Linear or Layer?",
         "AttributeError | module 'paddle' has no attribute 'zork'",
@@ -254,7 +254,7 @@ def test_what_is_missing_says_so():
 
 
 @pytest.mark.parametrize(("owner", "name", "told"), [
-    (bireme, "inference", r"^bireme has no paddle\.inference yet$"),
+    (bireme.incubate, "inference", r"^bireme has no paddle\.incubate\.inference yet$"),
     (bireme.distributed, "rpc", r"^bireme has no paddle\.distributed\.rpc yet$"),
     (bireme.nn, "Linaer", r"^module 'bireme\.nn' has no attribute 'Linaer'\n  hint: did you mean Linear or Layer\?$"),
     (bireme, "zork", r"^module 'bireme' has no attribute 'zork'$"),

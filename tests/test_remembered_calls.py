@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bireme
+from bireme.core.declare.op import Op
 
 F = bireme.nn.functional
 
@@ -245,3 +246,26 @@ def test_tensors_and_numbers_by_name_in_any_order():
 def test_zeros_of_either_sign_are_told_apart(call):
     for zero in (0.0, -0.0, 0.0, -0.0):
         assert np.signbit(call(zero).numpy()).tolist() == [np.signbit(zero)] * 2
+
+
+def test_calls_at_new_sizes_take_the_short_way(monkeypatch):
+    """What a call comes to depends on dtypes and numbers of axes, where arguments are not completed by sizes."""
+    long_ways = []
+    settle = Op._operands_and_attrs
+    monkeypatch.setattr(
+        Op, "_operands_and_attrs", lambda op, arguments: long_ways.append(op.name) or settle(op, arguments)
+    )
+
+    def calls(n):
+        x, y = bireme.ones([n, 4]), bireme.ones([4, 3])
+        return F.softmax(bireme.tanh(x @ y) * 2.0 + bireme.matmul(x, y), axis=1).sum()
+
+    calls(5).item()
+    del long_ways[:]
+    assert calls(7).item() == pytest.approx(7.0)
+    assert not set(long_ways) & {"tanh", "matmul", "multiply", "add"}
+    with pytest.raises(ValueError, match=r"matmul\(y\): expected 4 rows"):
+        bireme.matmul(bireme.ones([2, 4]), bireme.ones([5, 3]))
+    assert bireme.multiply(bireme.ones([2, 1]), bireme.ones([3])).shape == [2, 3]
+    assert (bireme.ones([2], "float32") * bireme.ones([], "float64")).dtype is bireme.float32
+    assert (bireme.ones([2], "float32") * bireme.ones([1], "float64")).dtype is bireme.float64

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -19,7 +20,7 @@ from rich.table import Table
 
 from tests.table import test_layer_table, test_table, unknown_sizes
 
-TABLES = {
+TABLES: dict[str, tuple[Any, list[Any]]] = {
     "operators": (unknown_sizes.operator, test_table.TABLE),
     "layers": (unknown_sizes.layer, test_layer_table.LAYERS),
 }

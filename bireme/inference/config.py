@@ -420,6 +420,18 @@ class Config:
         """
         self._settings["ir_optim"] = bool(x)
 
+    def ir_optim(self) -> bool:
+        """Return whether the graph is transformed and compiled.
+
+        Returns:
+            A bool.
+
+        Examples:
+            >>> bireme.inference.Config().ir_optim()
+            True
+        """
+        return self._settings["ir_optim"]
+
     def pass_builder(self) -> PassBuilder:
         """Return the passes, to be looked at and changed.
 

@@ -27,6 +27,9 @@ class Slot:
 class Tensor:
     """An input or output of a predictor, from ``get_input_handle`` and ``get_output_handle``.
 
+    Args:
+        slot: What it is a handle of: a predictor makes it.
+
     Examples:
         >>> import numpy as np, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:

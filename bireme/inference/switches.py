@@ -188,5 +188,5 @@ def install(cls: type) -> None:
         setattr(cls, name, _without_effect(name, parameters, why, sets))
     for name, (parameters, instead) in REFUSED.items():
         setattr(cls, name, _refused(name, parameters, instead))
-    for name in DEFAULTS:
+    for name in DEFAULTS.keys() - vars(cls).keys():
         setattr(cls, name, _getter(name))

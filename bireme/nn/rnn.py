@@ -17,6 +17,7 @@ from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer
 from bireme.nn.rnn_cell import Cell, GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell, pair, simple_mode
 from bireme.ops import concat, dropout, flip, full, index_select, stack, unbind, where
+from bireme.ops.indexing.getitem import unbind_of
 
 
 def _mapped(change: Callable, *trees: Any) -> Any:
@@ -404,7 +405,7 @@ class RNNBase(LayerList):
                     described=f"shape {list(getattr(part, 'shape', ()))}",
                     kind=errors.ShapeError,
                 )
-        rows = [unbind(part, 0) for part in parts]
+        rows = [unbind_of(part, 0) for part in parts]  # nobody writes into them: they need not be views
         return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
 
     def forward(

@@ -176,6 +176,9 @@ def number_at(dtype: DType, place: int) -> Number:
     return Number(dtype, place)
 
 
+SAFE = 65504.0  # numbers below it are finite in every floating-point type
+
+
 class Graph:
     """A sequence of calls with its leaves, numbers and values: a segment that was cut, a traced function, a program."""
 
@@ -267,8 +270,17 @@ class Graph:
 
     def pack(self, numbers: list) -> list[np.ndarray]:
         """The segment's Python numbers as one vector per dtype."""
-        with np.errstate(over="ignore"):  # 65536 is infinite in float16, as it is in Paddle: no news for the user
-            return [np.array([numbers[i] for i in places], dtype.np) for dtype, places in self.packs]
+        vectors = []
+        for dtype, places in self.packs:
+            found = [numbers[i] for i in places]
+            if dtype.kind == "i" or (dtype.kind == "f" and all(-SAFE < x < SAFE for x in found)):
+                vectors.append(np.array(found, dtype.np))
+            else:
+                with np.errstate(
+                    over="ignore"
+                ):  # 65536 is infinite in float16, as it is in Paddle: no news for the user
+                    vectors.append(np.array(found, dtype.np))
+        return vectors
 
     def places(self) -> dict[int, tuple[int, int]]:
         """Where each number went: place -> (vector, index)."""

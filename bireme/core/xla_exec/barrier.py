@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -25,3 +28,15 @@ def once(x: Any, platform: str) -> Any:
     return lax.while_loop(lambda state: state[0], lambda state: (state[0], -state[1]), ((bits >> (width - 1)) > 1, x))[
         1
     ]
+
+
+@functools.cache
+def holding(platform: str) -> Callable[[Any], Any]:
+    """`once` for code that is differentiated: derivatives pass it by."""
+
+    @jax.custom_jvp
+    def held(x: Any) -> Any:
+        return once(x, platform)
+
+    held.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+    return held

@@ -23,9 +23,10 @@ import numpy as np
 from jax import lax
 
 from bireme.core.numpy_exec.convolution import places, taps
-from bireme.core.xla_exec.barrier import once
+from bireme.core.xla_exec.barrier import holding
 
 _FEW = 49  # positions of the window
+_FEWER = 12  # and where the kernel need not be turned
 _SMALL = 9  # elements of a window that is read as fast from an image that is padded on the way
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
 # measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it
@@ -58,18 +59,8 @@ def _padded(x, pads, first):
     return lax.pad(x, np.zeros((), x.dtype), [*[(0, 0, 0)] * first, *[(a, b, 0) for a, b in pads], *[(0, 0, 0)] * rest])
 
 
-def _holding(platform):
-    """What puts an array into memory: XLA would add up a sum of many shifted images in each kernel that reads it."""
-
-    @jax.custom_jvp
-    def held(x):
-        return once(x, platform)
-
-    held.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
-    return held
-
-
-_held, _held_on_device = _holding("cpu"), _holding("cuda")
+# what puts an array into memory: XLA would add up a sum of many shifted images in each kernel that reads it
+_held, _held_on_device = holding("cpu"), holding("cuda")
 
 
 # ---------------------------------------------------------------- the forms
@@ -201,12 +192,11 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
         or (of == "w" and not _WIDE and channels >= 16)
     )
     single = max(w.shape[2:]) == 1 and not any(a or b for a, b in pads)
-    if of == "out" and last and groups == 1 and (few or single):
-        return _product_last(x, w, stride, pads, dilation)
-    if single and count > _FEW and groups == 1:
-        form = _pointwise
-    else:
-        form = _product if few else _operator
+    if of == "out" and last and groups == 1:
+        if single or count <= _FEWER:
+            return _product_last(x, w, stride, pads, dilation)
+        few = False
+    form = _pointwise if single and count > _FEW and groups == 1 else _product if few else _operator
     return form(x, w, stride, pads, dilation, groups, last)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.xla_exec.barrier import once
+from bireme.core.xla_exec.barrier import holding
 
 FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
@@ -97,7 +96,7 @@ def resize_of(
 @resize_of.on("cpu")
 def _(x, axes, sizes, scales, mode, align_corners, align_mode):
     # in memory after the first axis: XLA would compute what comes before anew for each tap, and taps of taps
-    return _resized(x, axes, sizes, scales, mode, align_corners, align_mode, functools.partial(once, platform="cpu"))
+    return _resized(x, axes, sizes, scales, mode, align_corners, align_mode, holding("cpu"))
 
 
 def _resized(x, axes, sizes, scales, mode, align_corners, align_mode, hold=None):

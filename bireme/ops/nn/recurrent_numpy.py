@@ -264,6 +264,11 @@ def _plain_gru(x, lengths, mode):
     return mode == "GRU" and lengths is None and x.dtype.itemsize >= 4 and x.size > 0
 
 
+def _used(g):
+    """A gradient, or None for one zero in the place of all elements: that of a result which nobody has used."""
+    return None if g.size and not any(g.strides) and not g.flat[0] else g
+
+
 def _gru_gates(given, own):
     """Reset and update gates side by side, and the candidates, of one step or of all."""
     n = own.shape[-1] // 3
@@ -298,7 +303,7 @@ def _gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_maj
 def _gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     sizes, seen, given, _, _ = _prepared(x, h, None, weight_ih, bias_ih, None, "GRU", reverse, time_major)
     *_, before, own = out
-    more, dh, of_before, of_own = g
+    more, dh, of_before, of_own = *g[:2], *map(_used, g[2:])
     more = more if time_major else np.swapaxes(more, 0, 1)
     n, (steps, batch) = h.shape[1], given.shape[:2]
     both, new = _gru_gates(given, own)
@@ -314,10 +319,12 @@ def _gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse,
         grads[t] = dh = dh + more[t]
         np.multiply(dh[:, None], slopes[t], out=of_hidden[t])
         of_gates = of_hidden[t].reshape(batch, 3 * n)
-        of_gates += of_own[t]
+        if of_own is not None:
+            of_gates += of_own[t]
         dh = dh * z[t]
         dh += of_gates @ weight_hh
-        dh += of_before[t]
+        if of_before is not None:
+            dh += of_before[t]
     mine = of_hidden.reshape(len(seen), 3 * n)
     flat = (grads[:, :, None] * slopes).reshape(len(seen), 3, n)
     np.multiply(grads, of_new, out=flat[:, 2].reshape(steps, batch, n))
@@ -361,7 +368,7 @@ def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_
 def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """The gradients of `lstm_of`, one for each operand that was given."""
     outs, _, _, gates, cells = out
-    more, dh, dc, more_gates, more_cells = g
+    more, dh, dc, more_gates, more_cells = *g[:3], *map(_used, g[3:])
     kind, wide, n = x.dtype, gates.dtype, cells.shape[-1]
     if not time_major:
         x, more, outs = [np.swapaxes(a, 0, 1) for a in (x, more, outs)]
@@ -375,17 +382,19 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
     t = np.tanh(cells)
     slope = gates * (1 - gates)
     slope[..., 2 * n : 3 * n] = 1 - g * g
-    extra = more_gates * slope
+    extra = None if more_gates is None else more_gates * slope
     own, of_h = slope * np.concatenate([g, c_before, i, t], -1), o * (1 - t * t)
     dz, weight, more = np.empty_like(gates), np.asarray(weight_hh, wide), more.astype(wide)
     dh, dc = dh.astype(wide), dc.astype(wide)
     for k in order:
         dh = dh + more[k]
-        dc = dc + more_cells[k]
-        dc += dh * of_h[k]
+        dc = dc + dh * of_h[k]
+        if more_cells is not None:
+            dc += more_cells[k]
         np.concatenate([dc, dc, dc, dh], -1, out=dz[k])
         dz[k] *= own[k]
-        dz[k] += extra[k]
+        if extra is not None:
+            dz[k] += extra[k]
         dh, dc = (dz[k] if kind == wide else dz[k].astype(kind).astype(wide)) @ weight, dc * f[k]
     flat, seen = dz.reshape(-1, 4 * n), np.ascontiguousarray(x.reshape(-1, x.shape[-1]), wide)
     dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(x.shape)
