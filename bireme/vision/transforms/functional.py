@@ -470,7 +470,7 @@ def normalize(
     shape = (-1, 1, 1) if data_format == "CHW" else (1, 1, -1)
     kind = np.float64 if isinstance(img, np.ndarray) and img.dtype == np.float64 else np.float32
     middle, spread = (np.asarray(value, np.float32).reshape(shape) for value in (mean, std))
-    values = img if module is tensors else np.asarray(img, kind)
+    values: Any = img if module is tensors else np.asarray(img, kind)
     channels = values.shape[-3 if data_format == "CHW" else -1] if values.ndim > 2 else 1
     for name, got in (("mean", middle), ("std", spread)):
         if got.size not in (1, channels) and channels != 1:
