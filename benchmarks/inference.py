@@ -42,16 +42,16 @@ TOLERANCE = 1e-4  # of the largest magnitude of an output
 
 
 def given(name, shape, names):
-    """The inputs of a model, the same for every peer."""
+    """The inputs of a model, in the order of these names, the same for every peer: a file may list them in any order."""
     rng = np.random.RandomState(0)
     if name.startswith("LAC"):
         return [rng.randint(0, 20000, shape).astype("int64")]
-    made = [rng.standard_normal(shape).astype("float32")]
-    for other in names[1:]:
-        made.append(
-            np.ones((1, 2), "float32") if other == "scale_factor" else rng.uniform(0, 1, shape).astype("float32")
-        )
-    return made
+    others = {
+        "scale_factor": np.ones((1, 2), "float32"),
+        "coord_features": np.random.RandomState(1).uniform(0, 1, shape).astype("float32"),
+    }
+    image = rng.standard_normal(shape).astype("float32")
+    return [others.get(key, image) for key in names]
 
 
 def found(folder):
