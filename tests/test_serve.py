@@ -281,6 +281,16 @@ def test_one_that_fails_leaves_its_neighbours():
     assert isinstance(found[1], Refused) and found[1].status == 400 and str(found[1]) == "a negative number"
 
 
+def test_whatever_a_model_raises_the_queue_goes_on():
+    def broken(inputs):
+        if inputs["x"][0, 0] < 0:
+            raise OSError("a file is gone")
+        return {"y": inputs["x"]}
+
+    found, _ = batches([-np.ones((1, 1)), np.ones((1, 1))], Limits(batch=1), run=broken)
+    assert isinstance(found[0], Refused) and str(found[0]) == "a file is gone" and found[1] == 1
+
+
 def test_a_full_queue_refuses():
     go_on = threading.Event()
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.base.extras import extra
 from bireme.serve import Limits, Repository, application
 from bireme.serve.grpc_service import add_service
-from bireme.serve.libraries import library
 
 DEFAULT = Limits()
 STOPPING = 30  # seconds that a server has to finish what it accepted
@@ -93,7 +93,7 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _serve(arguments: argparse.Namespace, repository: Repository, token: str | None) -> None:
-    uvicorn = library("uvicorn")
+    uvicorn = extra("uvicorn", "serve", "to serve models")
     config = uvicorn.Config(
         application(repository, token),
         host=arguments.host,
@@ -116,10 +116,10 @@ async def _serve(arguments: argparse.Namespace, repository: Repository, token: s
 
 
 async def _rpc(arguments: argparse.Namespace, repository: Repository, token: str | None) -> Any:
-    grpc = library("grpc")
+    grpc = extra("grpc", "serve", "to serve models")
     most = arguments.body + 2**16
     sizes = [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", -1)]
-    server = library("grpc.aio").server(options=sizes)
+    server = extra("grpc.aio", "serve", "to serve models").server(options=sizes)
     add_service(server, repository, token)
     address = (
         f"[{arguments.host}]:{arguments.grpc_port}"

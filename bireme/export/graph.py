@@ -6,7 +6,6 @@ The calls are ONNX's, since every graph has a form there. Each tensor has a shap
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 from collections import Counter
@@ -17,6 +16,7 @@ import numpy as np
 
 import bireme.onnx as onnx_files
 from bireme.core.base import errors
+from bireme.core.base.extras import extra
 from bireme.onnx.packages import onnx as onnx_package
 from bireme.static import InputSpec
 
@@ -60,7 +60,7 @@ class Graph:
 
 def graph_of(layer: Any, sizes: dict[str, tuple[int, ...]], specs: list[InputSpec]) -> Graph:
     """The graph of a layer at these sizes of its inputs."""
-    onnx, runtime = onnx_package(), _runtime()
+    onnx, runtime = onnx_package(), extra("onnxruntime", "onnx", "to export C")
     fixed = [InputSpec(sizes.get(str(spec.name), spec.shape), spec.dtype, spec.name) for spec in specs]
     for spec in fixed:
         if any(n is None or n < 0 for n in spec.shape):
@@ -73,14 +73,6 @@ def graph_of(layer: Any, sizes: dict[str, tuple[int, ...]], specs: list[InputSpe
     values = _values(onnx, runtime, proto, [spec.shape for spec in fixed])
     names = {x.name for x in proto.graph.input}
     return _joined(_folded(onnx, proto, values, names))
-
-
-def _runtime() -> Any:
-    try:
-        return importlib.import_module("onnxruntime")
-    except ImportError:
-        message = "onnxruntime is needed to export C, and it is not installed"
-        raise errors.failure(message, hint="pip install 'bireme[onnx]'", kind=ImportError) from None
 
 
 def _values(onnx: Any, runtime: Any, proto: Any, shapes: list[Any]) -> dict[str, np.ndarray]:

@@ -322,7 +322,7 @@ def _(place: Place, call: Call) -> None:
     where = axes.data.tolist() if axes is not None and axes.data is not None else list(range(starts.size))
     by = steps.data.tolist() if steps is not None and steps.data is not None else [1] * starts.size
     strides, offset = _strides(x.shape, x.shape), 0
-    for axis, start, step in zip(where, starts.data.tolist(), by, strict=True):  # type: ignore[union-attr]
+    for axis, start, step in zip(where, starts.data.tolist(), by, strict=True):  # type: ignore[union-attr]  # refused above
         size = x.shape[axis]
         start = min(max(start + size if start < 0 else start, 0), size - (step < 0))
         offset += start * strides[axis]
@@ -490,7 +490,7 @@ def _(place: Place, call: Call) -> None:
     assert x is not None
     if not all(v is not None and v.data is not None for v in call.inputs[1:5]):
         raise refuse(call, "statistics that are computed")
-    scale, shift, mean, variance = [v.data.astype(np.float64) for v in call.inputs[1:5]]  # type: ignore[union-attr]
+    scale, shift, mean, variance = [v.data.astype(np.float64) for v in call.inputs[1:5]]  # type: ignore[union-attr]  # refused above
     factor = scale / np.sqrt(variance + call.attributes.get("epsilon", 1e-5))
     f, s = place.constant(factor.astype(np.float32)), place.constant((shift - mean * factor).astype(np.float32))
     inner = int(np.prod(x.shape[2:], dtype=np.int64))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.ocr.libraries import library
+from bireme.core.base.extras import extra
 from bireme.ocr.options import LOW_PAGE, Options
 
 STEP = 32  # sizes that the network halves five times are multiples of this
@@ -18,7 +18,7 @@ class Placed:
     """A page as it is worked on, resized and with a border, and the way back to where its points are in the original."""
 
     def __init__(self, image: np.ndarray, options: Options, wanted: bool = True):
-        cv2 = library("cv2", "to read documents")
+        cv2 = extra("cv2", "ocr", "to read documents", "OpenCV")
         self.size = height, width = image.shape[:2]
         ratio = 1.0
         if options.max_side_len is not None and max(height, width) > options.max_side_len:
@@ -54,7 +54,7 @@ def _border(height: int, width: int, options: Options) -> int:
 
 def prepared(image: np.ndarray, options: Options) -> np.ndarray:
     """What the detection network is given for a page: float32 [1, 3, height, width]."""
-    cv2 = library("cv2", "to read documents")
+    cv2 = extra("cv2", "ocr", "to read documents", "OpenCV")
     height, width = image.shape[:2]
     limit = options.det_limit_side_len
     side = max(height, width) if options.det_limit_type == "max" else min(height, width)
@@ -88,7 +88,7 @@ def boxes(probabilities: np.ndarray, size: tuple[int, int], options: Options) ->
 
 def _rectangles(probabilities: np.ndarray, options: Options) -> list[np.ndarray | None]:
     """The rectangle around each outline, widened; None for what is no line."""
-    cv2 = library("cv2", "to read documents")
+    cv2 = extra("cv2", "ocr", "to read documents", "OpenCV")
     marked = (probabilities > options.det_db_thresh).astype(np.uint8)
     if options.use_dilation:
         marked = cv2.dilate(marked, np.ones((2, 2), np.uint8))
@@ -121,7 +121,7 @@ def _mean_inside(cv2: Any, probabilities: np.ndarray, points: np.ndarray) -> flo
 
 def _widened(corners: np.ndarray, ratio: float) -> np.ndarray:
     """The outline of a rectangle moved outwards by its area times `ratio` by its perimeter."""
-    clipper = library("pyclipper", "to read documents")
+    clipper = extra("pyclipper", "ocr", "to read documents")
     after = np.roll(corners, -1, 0)
     area = abs(float(np.sum(corners[:, 0] * after[:, 1] - corners[:, 1] * after[:, 0]))) / 2
     perimeter = float(np.linalg.norm(after - corners, axis=1).sum())
@@ -158,7 +158,7 @@ def _is_before(box: np.ndarray, other: np.ndarray) -> bool:
 
 def cut_out(image: np.ndarray, box: np.ndarray) -> np.ndarray:
     """A line as an upright picture; one that is much higher than wide is turned to lie."""
-    cv2 = library("cv2", "to read documents")
+    cv2 = extra("cv2", "ocr", "to read documents", "OpenCV")
     after = np.roll(box, -1, 0)
     lengths = np.linalg.norm(after - box, axis=1)
     width, height = max(int(max(lengths[0], lengths[2])), 1), max(int(max(lengths[1], lengths[3])), 1)

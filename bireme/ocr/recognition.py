@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.ocr.libraries import library
+from bireme.core.base.extras import extra
 from bireme.ocr.options import Options
 
 Network = Callable[[np.ndarray], np.ndarray]
@@ -18,7 +18,7 @@ BLANK = 0  # class of no character
 
 def prepared(lines: list[np.ndarray], height: int, width: int) -> np.ndarray:
     """Lines as a batch of float32 [n, 3, height, width]: resized to the height, and zeros to their right."""
-    cv2 = library("cv2", "to read documents")
+    cv2 = extra("cv2", "ocr", "to read documents", "OpenCV")
     batch = np.zeros((len(lines), 3, height, width), np.float32)
     for place, line in zip(batch, lines, strict=True):
         own = max(min(math.ceil(height * (line.shape[1] / line.shape[0])), width), 1)

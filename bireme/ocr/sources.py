@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.ocr.libraries import library
+from bireme.core.base.extras import extra
 from bireme.vision.image import is_pillow, pillow
 
 MOST_PIXELS = 100_000_000  # of a page: a file of some kilobytes may claim any size
@@ -106,7 +106,7 @@ def _in_colour(image: Any) -> np.ndarray:
 
 
 def _of_pdf(data: bytes, name: str, most: int) -> Iterator[np.ndarray]:
-    pdf = library("pypdfium2", "to read a PDF")
+    pdf = extra("pypdfium2", "ocr", "to read a PDF")
     try:
         document = pdf.PdfDocument(data)
     except pdf.PdfiumError as e:

@@ -11,8 +11,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from bireme.core.base.extras import extra
 from bireme.serve import protocol
-from bireme.serve.libraries import library
 from bireme.serve.metrics import Metrics
 from bireme.serve.refusals import TOO_LARGE, Refused
 from bireme.serve.repository import Repository
@@ -43,7 +43,10 @@ def application(repository: Repository, token: str | None = None) -> Any:
         True
     """
     server = _Server(repository, token)
-    applications, routing = library("starlette.applications"), library("starlette.routing")
+    applications, routing = (
+        extra("starlette.applications", "serve", "to serve models"),
+        extra("starlette.routing", "serve", "to serve models"),
+    )
     routes = [
         ("/v2", "GET", server.about),
         ("/v2/health/live", "GET", server.live),
@@ -84,7 +87,7 @@ class _Server:
     def __init__(self, repository: Repository, token: str | None):
         self._repository, self._token = repository, token
         self._counted = Metrics(repository)
-        self._responses = library("starlette.responses")
+        self._responses = extra("starlette.responses", "serve", "to serve models")
 
     def guarded(self, answer: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
         """An endpoint that asks for the token, counts and logs, and tells of what is refused."""

@@ -120,7 +120,6 @@ class Batcher:
         return tuple((name, a.dtype, a.shape[1:]) for name, a in sorted(inputs.items()))
 
     async def _serve(self) -> None:
-        loop = asyncio.get_running_loop()
         while not (self._closed and not self._queues):
             if not self._queues:
                 self._more.clear()
@@ -132,15 +131,21 @@ class Batcher:
             if not batch:
                 continue
             start = time.monotonic()
-            try:
-                made = await loop.run_in_executor(self._work, self._joined, batch)
-            except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError) as e:
-                await self._one_by_one(batch, e)
-            else:
-                self._ran(sum(one.rows for one in batch), time.monotonic() - start)
-                for one, result in zip(batch, made, strict=True):
-                    if not one.result.done():
-                        one.result.set_result(result)
+            made, error = await self._made(batch)
+            if error is not None:
+                await self._one_by_one(batch, error)
+                continue
+            self._ran(sum(one.rows for one in batch), time.monotonic() - start)
+            for one, result in zip(batch, made, strict=True):
+                if not one.result.done():
+                    one.result.set_result(result)
+
+    async def _made(self, batch: list[_Waiting]) -> tuple[list[Arrays], BaseException | None]:
+        """Results of a batch, or what went wrong: whatever a model raises, the queue goes on."""
+        work = asyncio.get_running_loop().run_in_executor(self._work, self._joined, batch)
+        await asyncio.wait([work])
+        error = work.exception()
+        return ([], error) if error is not None else (work.result(), None)
 
     async def _gather(self, queue: deque[_Waiting]) -> None:
         """Wait until a batch is full, or its first request has waited long enough."""
@@ -188,16 +193,15 @@ class Batcher:
 
     async def _one_by_one(self, batch: list[_Waiting], error: BaseException) -> None:
         """After a batch that failed, each request alone: one that is wrong does not fail its neighbours."""
-        loop = asyncio.get_running_loop()
         for one in batch:
             if one.result.done():
                 continue
             if len(batch) > 1:
-                try:
-                    one.result.set_result((await loop.run_in_executor(self._work, self._joined, [one]))[0])
+                made, alone = await self._made([one])
+                if alone is None:
+                    one.result.set_result(made[0])
                     continue
-                except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError) as e:
-                    error = e
+                error = alone
             status = BUSY if isinstance(error, MemoryError) else BAD
             one.result.set_exception(Refused(status, _sentence(error)))
 

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core.base.errors import FileFormatError
+from bireme.core.base.extras import extra
 from bireme.files.paddle_models import wire
 from bireme.serve.application import EXTENSIONS
-from bireme.serve.libraries import library
 from bireme.serve.protocol import NAMES, described, of_bytes
 from bireme.serve.refusals import BAD, BUSY, LATE, TOO_LARGE, UNKNOWN, Refused
 from bireme.serve.repository import Repository
@@ -182,7 +182,7 @@ METHODS = ("ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMe
 
 def add_service(server: Any, repository: Repository, token: str | None = None) -> None:
     """Add the service to a server of `grpc.aio`."""
-    grpc = library("grpc")
+    grpc = extra("grpc", "serve", "to serve models")
     service = _Service(repository)
 
     def handler(method: Callable[[_Message], Awaitable[bytes]]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.serve.libraries import library
+from bireme.core.base.extras import extra
 from bireme.serve.repository import Repository, Served
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
@@ -15,7 +15,7 @@ class Metrics:
     """Counters of one server, in a registry of their own."""
 
     def __init__(self, repository: Repository):
-        self._library = prometheus = library("prometheus_client")
+        self._library = prometheus = extra("prometheus_client", "serve", "to serve models")
         self._repository = repository
         self._registry = registry = prometheus.CollectorRegistry()
         self._requests = prometheus.Counter(
