@@ -194,16 +194,17 @@ class Batcher:
     async def _one_by_one(self, batch: list[_Waiting], error: BaseException) -> None:
         """After a batch that failed, each request alone: one that is wrong does not fail its neighbours."""
         for one in batch:
-            if one.result.done():
-                continue
-            if len(batch) > 1:
+            made: list[Arrays] = []
+            if len(batch) > 1 and not one.result.done():
                 made, alone = await self._made([one])
-                if alone is None:
-                    one.result.set_result(made[0])
-                    continue
-                error = alone
-            status = BUSY if isinstance(error, MemoryError) else BAD
-            one.result.set_exception(Refused(status, _sentence(error)))
+                error = alone or error
+            if one.result.done():  # nobody waits for it any more
+                continue
+            if made:
+                one.result.set_result(made[0])
+            else:
+                status = BUSY if isinstance(error, MemoryError) else BAD
+                one.result.set_exception(Refused(status, _sentence(error)))
 
     async def close(self) -> None:
         """Finish what was accepted, and take nothing more."""
