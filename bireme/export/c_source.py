@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.export import rows
+from bireme.export import place as places
+from bireme.export import rows as _rows  # noqa: F401 - registers them
 from bireme.export.graph import Graph, Value, graph_of
 from bireme.export.memory import home, placed
 from bireme.files.atomic import replacing
@@ -147,13 +148,13 @@ class _Source:
         """The whole file."""
         bodies = []
         for call in self._graph.calls:
-            place = rows.Place(self._name_of, self._constant, self._int8)
-            rows.write(place, call)
+            place = places.Place(self._name_of, self._constant, self._int8)
+            places.write(place, call)
             bodies.append((call, place))
         offsets, scratch, self.memory = placed(self._graph, [place.scratch for _, place in bodies])
         lines = []
         for value, offset in offsets.items():
-            kind = rows.C_TYPES[str(value.dtype)]
+            kind = places.C_TYPES[str(value.dtype)]
             lines.append(f"    {kind} *const {self._names[value]} = ({kind} *)(memory.bytes + {offset});")
         for at, (call, place) in enumerate(bodies):
             lines.append(
@@ -165,8 +166,8 @@ class _Source:
             if place.scratch:
                 lines.append("    }")
         kernels = _kernels([k for _, place in bodies for k in place.kernels])
-        arguments = [f"const {rows.C_TYPES[str(v.dtype)]} *{self._names[v]}" for v in self._graph.inputs]
-        arguments += [f"{rows.C_TYPES[str(v.dtype)]} *{self._names[v]}" for v in self._graph.outputs]
+        arguments = [f"const {places.C_TYPES[str(v.dtype)]} *{self._names[v]}" for v in self._graph.inputs]
+        arguments += [f"{places.C_TYPES[str(v.dtype)]} *{self._names[v]}" for v in self._graph.outputs]
         return "\n".join([*self._head(), kernels, *self._declared, *self._weights(), *self._memory(),
                           f"int {self._name}_run({', '.join(arguments)}) {{", *lines, "    return 0;", "}", "", *self._main()])  # fmt: skip
 
@@ -204,7 +205,7 @@ class _Source:
         array = np.ascontiguousarray(array)
         key = (str(array.dtype), array.tobytes())
         if key not in self._arrays:
-            kind = rows.C_TYPES[str(array.dtype)]
+            kind = places.C_TYPES[str(array.dtype)]
             name = self._arrays[key] = f"c{len(self._arrays)}"
             if self._beside:
                 self.data += bytes(-len(self.data) % 16)
@@ -222,7 +223,7 @@ class _Source:
         own = f"{self._name.upper()}_MAIN"
         lines = [f"#ifdef {own}", "#include <stdio.h>", "#include <stdlib.h>", "int main(int argc, char **argv) {"]
         for value in (*self._graph.inputs, *self._graph.outputs):
-            lines.append(f"    static {rows.C_TYPES[str(value.dtype)]} {self._names[value]}[{max(value.size, 1)}];")
+            lines.append(f"    static {places.C_TYPES[str(value.dtype)]} {self._names[value]}[{max(value.size, 1)}];")
         lines.append("    long i, times = argc > 1 ? strtol(argv[1], NULL, 10) : 1;")
         if self._beside:
             size = len(self.data)
@@ -253,7 +254,7 @@ def _literals(array: np.ndarray, kind: str) -> Iterator[str]:
     form = {"float": "%#.9gf", "double": "%#.17g", "int64_t": "%dLL"}.get(kind, "%d")
     for i in range(0, array.size, _LINE):
         part = array[i : i + _LINE].tolist()
-        yield ", ".join([form] * len(part)) % tuple(part) if plain else ", ".join(map(rows.number, part))
+        yield ", ".join([form] * len(part)) % tuple(part) if plain else ", ".join(map(places.number, part))
 
 
 def _identifiers(names: list[str]) -> list[str]:
