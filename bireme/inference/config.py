@@ -458,7 +458,7 @@ class Config:
         """
         self._passes.delete_pass(name)
 
-    def enable_custom_passes(self, passes: list[str] = [], custom_pass_only: bool = False) -> None:  # noqa: B006
+    def enable_custom_passes(self, passes: list[str] = [], custom_pass_only: bool = False) -> None:  # noqa: B006 - as Paddle
         """Add passes.
 
         Args:

@@ -24,7 +24,7 @@ def convert_to_mixed_precision(
     mixed_precision: PrecisionType,
     backend: PlaceType,
     keep_io_types: bool = True,
-    black_list: set[str] = set(),  # noqa: B006
+    black_list: set[str] = set(),  # noqa: B006 - as Paddle
     **kwargs: Any,
 ) -> None:
     """Write a model in which products and convolutions, and their weights, have half precision.
