@@ -274,7 +274,7 @@ def execute(seg: Any, held: set[int]) -> None:
     watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
     if watch is not None:
         loss_reads.look_back(entry, watch)
-    key = (live, tuple(dead), _settings[0])
+    key = (live, tuple(dead), _settings[0], not seg.device.is_cpu and _from_host(arrays[: state.leaves]))
     program = entry.exact.get(key) if executor.forced() is None else None
     if seg.lost:  # the rest of a run that failed: once, and not remembered
         call = interpreter.INTERPRETER.prepare(entry.graph, live, (), seg.device)
@@ -359,17 +359,26 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     return error
 
 
-def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool]]) -> Executable:
+Wanted = tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool], bool]  # live, dead, settings, from host
+
+
+def _from_host(arrays: list) -> bool:
+    """Whether all that is read lies on the host: a run of little work needs no device then."""
+    return all([a.__class__ is np.ndarray for a in arrays])
+
+
+def _choose(entry: Entry, key: Wanted) -> Executable:
     """The program for this liveness: one that serves, an interpreted one, or a new compile."""
     graph, device = entry.graph, entry.graph.device
     entry.met += 1
     wanted = executor.forced()
-    live, dead, (exact_only, interpret) = key
+    live, dead, (exact_only, interpret), from_host = key
     if wanted is not None:
         return Executable(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
     if Fork.child and not device.is_cpu:
         raise Fork.error()
-    settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, flags.programs_per_skeleton.value)
+    limit = flags.programs_per_skeleton.value
+    settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, limit, from_host)
     choice = tiers.without_look_up(entry.size, entry.met, entry.family.graphs, bool(entry.compiled), settings)
     if choice is not None:
         if choice.prefetch and not (flags.compile_beside.value and tiers.waits_for_nobody(entry.size)):
@@ -483,9 +492,9 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Exec
     return None
 
 
-def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], exact_only: bool) -> Executable:
+def _compile(entry: Entry, key: Wanted, exact_only: bool) -> Executable:
     """A new program, made while other threads go on; its place in the family is taken before."""
-    graph, family, (live, dead, (_, interpret)) = entry.graph, entry.family, key
+    graph, family, (live, dead, (_, interpret), _) = entry.graph, entry.family, key
     with _lock:
         waiting = entry.beside if interpret and not exact_only and not entry.early else None
         explain.compiling(entry, beside_runs=bool(waiting))
