@@ -213,7 +213,7 @@ def without_look_up(size: Size, met: int, shapes: int, compiled: bool, settings:
         return Choice(Tier.INTERPRET, "a forked child has no device")
     if settings.from_host and settings.interpret and not settings.deterministic:
         if met * size.work < HOST_PATIENCE or size.work < CHEAP_WORK:
-            return Choice(Tier.INTERPRET, "little work on what lies on the host")
+            return Choice(Tier.INTERPRET, "little work on what lies on the host", lasting=size.work < CHEAP_WORK)
     if not _may_interpret(size, shapes, compiled, settings):
         return None
     if settings.on_cpu and size.cheap:
