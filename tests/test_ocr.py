@@ -16,7 +16,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.command import main
-from bireme.ocr import Options, Reader, detection, recognition, sources
+from bireme.ocr import Options, Reader, detection, networks, recognition, sources
 from bireme.ocr.options import SETTINGS
 from bireme.static import InputSpec
 
@@ -204,9 +204,46 @@ def test_the_dictionary_of_another_network_is_told():
 
 
 def test_a_line_is_padded_and_never_empty():
-    batch = recognition.prepared([np.zeros((20, 1, 3), np.uint8), np.full((10, 100, 3), 255, np.uint8)], 48, 320)
-    assert batch.shape == (2, 3, 48, 320) and (batch[0, :, :, :3] == -1).all() and (batch[0, :, :, 3:] == 0).all()
-    assert (batch[1] == 1).all()
+    narrow = recognition.prepared(np.zeros((20, 1, 3), np.uint8), 48, 320)
+    assert narrow.shape == (1, 3, 48, 320) and (narrow[..., :3] == -1).all() and (narrow[..., 3:] == 0).all()
+    assert (recognition.prepared(np.full((10, 100, 3), 255, np.uint8), 48, 320) == 1).all()
+
+
+def test_lines_of_all_widths_become_few():
+    widths = {w: recognition.near(w, 320) for w in range(320, 3200)}
+    assert len(set(widths.values())) == 17 and all(abs(own / w - 1) < 0.085 for w, own in widths.items())
+    assert all(own % recognition.STEP == 0 for own in widths.values())
+
+
+def test_a_line_has_a_width_alone_or_that_of_its_batch(models):
+    """A batch of several is padded to the widest, as RapidOCR does; a line alone gets the nearest of the few widths."""
+    seen = []
+
+    class Network(networks.Network):
+        def __call__(self, array):
+            seen.append(array.shape[3])
+            return super().__call__(array)
+
+    network = Network(models / "toy_rec_infer", "rec")
+    lines = [page(["a"])[48:96, 32:64], page(["abc" * 4], width=640)[48:96, 32:416], page(["ab"])[48:96, 32:96]]
+    characters = recognition.characters_of(["a", "b", "c"], space=True)
+    for batch, wanted in ((1, [320, 320, 368]), (6, [384] * 3)):
+        options = Options(rec_batch_num=batch)
+        texts = [text for text, _ in recognition.read(lines, network, characters, options)]
+        assert texts == ["a", "abc" * 4, "ab"] and seen == wanted
+        seen.clear()
+
+
+def test_executors_read_the_same(models):
+    """ONNX Runtime has several threads that read lines: each is found again at its own place."""
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    texts = ["abc", "cab", "ba", "a", "cb"]
+    found = [
+        next(Reader(models, executor=name, use_angle_cls=False).read(page(texts))) for name in ("bireme", "onnxruntime")
+    ]
+    assert [line.text for line in found[0].lines] == [line.text for line in found[1].lines] == texts
+    with pytest.raises(ValueError, match=r"Reader\(executor\): expected one of 'bireme', 'onnxruntime'"):
+        Reader(models, executor="tensorrt")
 
 
 # ---------------------------------------------------------------- sources
@@ -340,6 +377,8 @@ def test_the_command(models, tmp_path, capsys):
     Image.fromarray(page(["abc", "ba"])).save(path)
     assert main(["ocr", str(path), "--models", str(models), "--no-direction"]) == 0
     assert capsys.readouterr().out == "abc\nba\n"
+    assert main(["ocr", str(path), "--models", str(models), "--executor", "none"]) == 1
+    assert "expected one of 'bireme', 'onnxruntime'" in capsys.readouterr().err
     given = [
         "ocr",
         str(path),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bireme.command import told
+from bireme.inference.executors import ENGINE
 from bireme.ocr import Page, Reader
 from bireme.ocr.options import SETTINGS
 
@@ -30,6 +31,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     for kind, what in (("det", "detection"), ("cls", "direction of lines"), ("rec", "recognition")):
         networks.add_argument(f"--{kind}", dest=f"{kind}_model_dir", metavar="FOLDER", help=f"{what} alone")
+    networks.add_argument(
+        "--executor", default=ENGINE, help="what runs them: bireme, or onnxruntime (default: %(default)s)"
+    )
+    networks.add_argument(
+        "--wait", action="store_true", help="wait for the compiler: for many pages, or where its cache is filled"
+    )
     networks.add_argument("--dictionary", metavar="FILE", help="text file with a character in each line")
     settings = parser.add_argument_group("settings")
     settings.add_argument(
@@ -48,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         cls_model_dir=arguments.cls_model_dir,
         rec_model_dir=arguments.rec_model_dir,
         rec_char_dict_path=arguments.dictionary,
+        executor=arguments.executor,
+        wait=arguments.wait,
         settings=arguments.settings,
         use_angle_cls=not arguments.no_direction,
         **given,
