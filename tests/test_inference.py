@@ -208,7 +208,7 @@ def test_beside_no_run_waits_for_the_compiler(saved, monkeypatch):
     begun, own = [], runs.workers.submit
     monkeypatch.setattr(runs.workers, "submit", lambda *a, **k: begun.append(own(*a, **k)) or begun[-1])
     config = Config(saved)
-    config.enable_compile_beside()
+    config.set_compiling("beside")
     predictor, x, counts = create_predictor(config), images(1, 3, 8, 8), []
     by_engine, engine = [], predictor._shared._by_engine
     monkeypatch.setattr(predictor._shared, "_by_engine", lambda a: by_engine.append(1) or engine(a))
@@ -224,11 +224,24 @@ def test_beside_no_run_waits_for_the_compiler(saved, monkeypatch):
 def test_beside_shapes_that_do_not_come_back_compile_nothing(saved, monkeypatch):
     monkeypatch.setattr(runs.workers, "submit", lambda *a, **k: pytest.fail("nothing is to be compiled"))
     config = Config(saved)
-    config.enable_compile_beside()
+    config.set_compiling("beside")
     predictor = create_predictor(config)
     for n in range(4, 24):
         answer(predictor, images(1, 3, n, 4 + n % 3))
     assert counted(predictor) == (0, 20)
+
+
+def test_each_shape_is_compiled_at_once_where_that_is_asked_for(saved):
+    config = Config(saved)
+    config.set_compiling("each")
+    predictor = create_predictor(config)
+    for n in (4, 5, 6, 5):
+        answer(predictor, images(1, 3, n, 4))
+    assert counted(predictor) == (3, 3)
+    with pytest.raises(
+        ValueError, match=r"set_compiling\(when\): expected one of 'first', 'each', 'beside', got 'now'"
+    ):
+        config.set_compiling("now")
 
 
 def test_executors(net, saved, tmp_path):

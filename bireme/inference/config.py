@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from bireme.core.base import errors
 from bireme.inference import switches
+from bireme.inference.executables import COMPILING
 from bireme.inference.executors import ENGINE, OnnxRuntime, check
 from bireme.inference.kinds import PrecisionType
 from bireme.jit.transforms import FOR_INFERENCE, TRANSFORMS
@@ -150,7 +151,8 @@ class Config:
         self._precision = PrecisionType.Float32
         self._passes = PassBuilder()
         self._kept_full: set[str] = set()
-        self._low_io = self._beside = False
+        self._low_io = False
+        self._compiling = COMPILING[0]
         self._executor = ENGINE
         self._threads: int | None = None
         self._settings: dict[str, Any] = dict(switches.DEFAULTS)
@@ -491,18 +493,23 @@ class Config:
             raise errors.bad("set_cpu_math_library_num_threads(num_threads)", "a positive integer", num_threads)
         self._threads = self._settings["cpu_math_library_num_threads"] = num_threads
 
-    def enable_compile_beside(self, x: bool = True) -> None:
-        """Say that no run waits for the compiler: shapes are run uncompiled until a program that a thread makes takes over.
-
-        When that is begun is decided by counts: when the runs with these shapes have taken about as long as the compiler does.
+    def set_compiling(self, when: str) -> None:
+        """Say when the engine compiles a program for the shapes of inputs.
 
         Args:
-            x: Whether. Without it the first shapes are compiled at once. Default: True.
+            when: ``"first"``: for the first shapes at once, for others when they have come eight times. ``"each"``: for all at once.
+                ``"beside"``: no run waits; shapes are run uncompiled until their runs have taken about as long as the compiler
+                does, then a thread compiles, and as many runs later its program takes over. All are decided by counts.
+
+        Raises:
+            ValueError: If it is none of these.
 
         Examples:
-            >>> bireme.inference.Config().enable_compile_beside()
+            >>> bireme.inference.Config().set_compiling("beside")
         """
-        self._beside = bool(x)
+        if when not in COMPILING:
+            raise errors.bad("set_compiling(when)", f"one of {', '.join(map(repr, COMPILING))}", when)
+        self._compiling = when
 
     # ------------------------------------------------------------ passes
 

@@ -1,7 +1,7 @@
 """Executables: a model that many threads run, by the engine or by a compiled program of its own for one set of shapes.
 
 Which of the two is decided by counts alone. The first shapes are compiled at once: most models see no others. Others
-are run by the engine, and compiled when they have come back often; a bounded number of programs is kept. `beside` lets
+are run by the engine, and compiled when they have come back often; a bounded number of programs is kept. "beside" lets
 nothing wait: all shapes are run by the engine until their runs have taken as long as a compile does, which a thread then
 makes, and as long again until its program takes over.
 """
@@ -40,6 +40,8 @@ HALF = 2  # a program that covers less of the calls than one in so many is not c
 LOOK = 4  # runs after which it is worth estimating what a compile of these shapes takes
 COMPILE_CALL = 15e3  # microseconds that the compiler takes for a call in a program of some hundreds, on one core
 
+COMPILING = ("first", "each", "beside")  # when a program is made for shapes, see `Config.set_compiling`
+
 Program = Callable[[list], list]
 
 
@@ -58,8 +60,8 @@ class _Shapes:
 class Executables:
     """What all clones of a predictor share."""
 
-    def __init__(self, model: Model, device: Any, compiles: bool, beside: bool = False):
-        self.model, self.device, self.compiles, self.beside = model, device, compiles, beside
+    def __init__(self, model: Model, device: Any, compiles: bool, when: str = COMPILING[0]):
+        self.model, self.device, self.compiles, self.when = model, device, compiles, when
         self._lock = threading.Lock()
         self._shapes: OrderedDict[Any, _Shapes] = OrderedDict()
         self._compiled: dict[Any, _Shapes] = {}
@@ -73,7 +75,7 @@ class Executables:
             if shapes is None:
                 return self._by_engine(arrays)
             with shapes.lock:
-                program = shapes.program or (self._later if self.beside else self._now)(shapes, arrays)
+                program = shapes.program or (self._later if self.when == "beside" else self._now)(shapes, arrays)
             return program(arrays)
         finally:
             devices.use(before)
@@ -91,7 +93,7 @@ class Executables:
             found.runs, found.last = found.runs + 1, self._clock
             if key in self._compiled:
                 return found
-            if found.runs < (LOOK if self.beside else OFTEN if self._compiled else 1):
+            if found.runs < {"first": OFTEN if self._compiled else 1, "each": 1, "beside": LOOK}[self.when]:
                 return None
             if len(self._compiled) >= MOST:
                 oldest = min(self._compiled, key=lambda each: self._compiled[each].last)

@@ -57,7 +57,7 @@ class Predictor:
             self.report.append(f"run by {config.executor()}")
             self._begin(Delegated(model, device, config.executor(), config._threads, loading.onnx_file(config)))
         else:
-            self._begin(Executables(model, device, config.ir_optim(), config._beside))
+            self._begin(Executables(model, device, config.ir_optim(), config._compiling))
 
     def _begin(self, shared: Executables | Delegated) -> None:
         self._shared = shared

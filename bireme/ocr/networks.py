@@ -90,7 +90,7 @@ class Network:
             raise errors.failure(f"there is no program in {path}, which is to be {KINDS[kind]}", kind=FileNotFoundError)
         config = Config(os.fspath(path if file.name == LEGACY else file))
         config.set_executor(executor)
-        config.enable_compile_beside(not wait)
+        config.set_compiling("each" if wait else "beside")
         # by the engine one after another: whether a run is compiled depends on how many came before
         self._threads = workers.processors() if alone and executor != ENGINE else 1
         if self._threads > 1:
