@@ -5,19 +5,23 @@ whose level is nearest. Real networks are read with where BIREME_PADDLE_MODELS n
 unpacked, and BIREME_IMAGES one with scikit-image's and paddlelabel's.
 """
 
+import asyncio
+import base64
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bireme
-from bireme import nn
+from bireme import nn, serve
 from bireme.command import main
 from bireme.ocr import Options, Reader, detection, networks, recognition, sources
 from bireme.ocr.options import SETTINGS
+from bireme.serve import documents
 from bireme.static import InputSpec
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
@@ -403,6 +407,56 @@ def test_the_command(models, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["ocr", "--help"])
     assert "--pictures" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- over HTTP
+
+
+def posted(app, body, kind="image/png", headers=()):
+    """Status and JSON of an answer to POST /ocr, without sockets."""
+    sent, parts = [], [body[i : i + 1000] for i in range(0, len(body), 1000)] or [b""]
+
+    async def receive():
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/ocr", "raw_path": b"/ocr", "query_string": b"", "http_version": "1.1",
+        "headers": [(b"content-type", kind.encode()), *headers], "scheme": "http", "root_path": "",
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    return sent[0]["status"], json.loads(b"".join(m.get("body", b"") for m in sent[1:]))
+
+
+def test_a_reader_behind_http(models):
+    pytest.importorskip("starlette", reason="Starlette is not installed")
+    app = documents.reading_application(Reader(models, use_angle_cls=False))
+    image = encoded(Image.fromarray(page(["abc", "ba"])), "PNG")
+    given = json.dumps({"file": base64.b64encode(image).decode()}).encode()
+    for body, kind in ((image, "image/png"), (given, "application/json; charset=utf-8")):
+        status, told = posted(app, body, kind)
+        assert status == 200 and [line["text"] for line in told["pages"][0]["lines"]] == ["abc", "ba"]
+    for body, kind, wanted in (
+        (image[:50], "image/png", "is damaged|no image"), (b"", "image/png", "expected an image or a PDF, got nothing"),
+        (b"{}", "application/json", "expected JSON with a file in base64"), (b'{"file": "?"}', "application/json", "expected JSON"),
+        (b"[" * 100_000, "application/json", "expected JSON"), (b"[1]", "application/json", "expected JSON"),
+    ):  # fmt: skip
+        status, told = posted(app, body, kind)
+        assert status == 400 and re.search(wanted, told["error"])
+
+
+def test_what_a_reader_behind_http_refuses(models, monkeypatch):
+    applications = pytest.importorskip("starlette.applications", reason="Starlette is not installed")
+    reader = Reader(models, use_angle_cls=False)
+    app = serve.add_reader(applications.Starlette(), reader, token="secret", most_bytes=2000)
+    assert posted(app, b"x")[0] == 401
+    allowed = [(b"authorization", b"Bearer secret")]
+    assert posted(app, b"x" * 2001, headers=allowed) == (413, {"error": "a request has at most 2000 bytes"})
+    monkeypatch.setattr(documents, "QUEUE", -1)
+    assert posted(app, b"x", headers=allowed)[0] == 503
 
 
 # ---------------------------------------------------------------- real networks
