@@ -185,9 +185,17 @@ def test_text_is_read_as_in_python(readers, tmp_path):
       await image.decode();
       const canvas = new OffscreenCanvas(image.width, image.height), context = canvas.getContext("2d");
       context.drawImage(image, 0, 0);
-      result = await reader.read(context.getImageData(0, 0, image.width, image.height));
+      const lines = await reader.read(context.getImageData(0, 0, image.width, image.height));
+      const frame = document.createElement("iframe");
+      frame.src = "ocr.html?image=picture.png";
+      document.body.append(frame);
+      const shown = () => frame.contentDocument?.body?.dataset.done;
+      while (!shown()) await new Promise((next) => setTimeout(next, 20));
+      result = { lines, rows: [...frame.contentDocument.querySelectorAll("#result tr")].map((row) => row.lastChild.textContent) };
     """
-    with opened(site.path, script) as found:
+    with opened(site.path, script) as told:
+        found = told["lines"]
+        assert told["rows"] == ["abc", "cab", "ba"]
         assert [line["text"] for line in found] == [line.text for line in wanted.lines] == ["abc", "cab", "ba"]
         for ours, line in zip(found, wanted.lines, strict=True):
             assert (

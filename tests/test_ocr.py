@@ -238,6 +238,21 @@ def test_a_line_has_a_width_alone_or_that_of_its_batch(models):
         seen.clear()
 
 
+def test_pages_of_all_sizes_need_few_programs(models):
+    """Lines of twelve widths are four programs; the sizes of pages are counted, and none of them is compiled."""
+    reader = Reader(models, use_angle_cls=False, wait=True)
+    network = reader._networks["rec"]
+    for i in range(12):
+        lines = [page(["abcabcabcabc"], width=640)[48:96, 32 : 368 + 12 * i]]
+        recognition.read(lines, network, reader._characters, reader.options)
+    assert len(network._shared._compiled) == 4
+    reader = Reader(models, use_angle_cls=False)
+    for i in range(8):
+        assert next(reader.read(page(["abc"], width=320 + 32 * i))).text == "abc"
+    shared = reader._networks["det"]._shared
+    assert len(shared._shapes) == 8 and not shared._compiled
+
+
 def test_executors_read_the_same(models):
     """ONNX Runtime has several threads that read lines: each is found again at its own place."""
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
