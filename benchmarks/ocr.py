@@ -129,14 +129,14 @@ class Pages:
         return texts, (time.perf_counter() - wall) / n * 1e3, (time.process_time() - cpu) / n * 1e3
 
 
-def bireme_read(models, executor):
+def bireme_read(models, executor, **given):
     """Readers for the first pass, as it is by default, and for all others: by the engine with programs for each shape."""
     from bireme.ocr import Reader
 
     def reading(reader):
         return lambda image: [line.text for line in next(iter(reader.read(image))).lines]
 
-    given = {"settings": "rapidocr", "rec_batch_num": 1, "executor": executor}
+    given |= {"settings": "rapidocr", "rec_batch_num": 1, "executor": executor}
     first = reading(Reader(models, **given))
     return {"first": first, "later": first if executor != "bireme" else reading(Reader(models, wait=True, **given))}
 
@@ -151,9 +151,10 @@ def rapidocr_read(name, threads):
     return {"first": read, "later": read}
 
 
-def serve(name, models, threads, count, sizes):
+def serve(name, models, folder, threads, count, sizes):
     if name in OURS:
-        read = bireme_read(models, "bireme" if name == "bireme" else "onnxruntime")
+        small = {} if models else {"det_limit_side_len": 64}
+        read = bireme_read(models or toys(folder), "bireme" if name == "bireme" else "onnxruntime", **small)
     else:
         read = rapidocr_read(name, threads)
     return Pages(read, count, sizes)
@@ -229,7 +230,8 @@ def main(arguments=None):
                 name,
                 serve,
                 name,
-                models or toys(folder),
+                models,
+                folder,
                 threads,
                 options.pages,
                 sizes,
