@@ -122,7 +122,7 @@ class Executables:
             shapes.when = Beside(runs, 2 * runs)
         if shapes.make is not None and shapes.runs >= shapes.when.begin:
             make, shapes.make = shapes.make, None
-            shapes.made = workers.submit(lambda: make(beside_runs.between), aside=True)
+            shapes.made = workers.submit(lambda: make(between=beside_runs.between), aside=True)
         if shapes.made is None or shapes.runs < shapes.when.due:
             return self._by_engine
         shapes.program = shapes.made.result()
@@ -160,8 +160,8 @@ class Executables:
             others = {s: x for s, x in env.items() if not isinstance(x, Tensor)}
             found = captured.finish([t._value for t in outs])
 
-        def make(*between: Any) -> Program:
-            run = found.compiled(*between)
+        def make(**options: Any) -> Program:
+            run = found.compiled(**options)
             if count == len(steps):
                 return lambda given: run(list(map(_array, given)))
 

@@ -289,7 +289,7 @@ def execute(seg: Any, held: set[int]) -> None:
         program = Executable(live, (), call, len(arrays), "interpreter")
     elif program is None:
         try:
-            program = _choose(entry, key)
+            program = _choose(entry, key, lambda: xla.move_to_device(seg))
         except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
             raise _failed(e, seg, entry) from e
     else:
@@ -393,8 +393,10 @@ def _from_host(arrays: list) -> bool:
     return all(a.__class__ is np.ndarray for a in arrays)
 
 
-def _choose(entry: Entry, key: Wanted) -> Executable:
-    """The program for this liveness: one that serves, an interpreted one, or a new compile."""
+def _choose(entry: Entry, key: Wanted, meanwhile: Callable[[], object]) -> Executable:
+    """The program for this liveness: one that serves, an interpreted one, or a new compile, while which `meanwhile` is
+    done.
+    """
     graph, device = entry.graph, entry.graph.device
     entry.met += 1
     wanted = executor.forced()
@@ -419,7 +421,7 @@ def _choose(entry: Entry, key: Wanted) -> Executable:
         if choice.tier in (Tier.COMPILE, Tier.REPLACE) or graph.padded:
             if not graph.padded and interpret and not exact_only and not _due(entry, live, dead):
                 return _interpreted(entry, live, keep=None)
-            return _compile(entry, key, exact_only)
+            return _compile(entry, key, exact_only, meanwhile)
     return _interpreted(entry, live, keep=None) if choice.tier is Tier.INTERPRET else _op_by_op(entry, live)
 
 
@@ -518,7 +520,7 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Exec
     return None
 
 
-def _compile(entry: Entry, key: Wanted, exact_only: bool) -> Executable:
+def _compile(entry: Entry, key: Wanted, exact_only: bool, meanwhile: Callable[[], object]) -> Executable:
     """A new program, made while other threads go on; its place in the family is taken before."""
     graph, family, (live, dead, (_, interpret), _) = entry.graph, entry.family, key
     with _lock:
@@ -543,6 +545,7 @@ def _compile(entry: Entry, key: Wanted, exact_only: bool) -> Executable:
                 call = waiting.take(live, donate, making)
             elif at_once:
                 call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making)
+                meanwhile()  # the threads of the compiler need no Python
                 call.wait()  # here, where it is told and can be interrupted
             else:
                 donate, front, call = _whole(entry, live, dead, in_parts and not exact_only)
@@ -661,13 +664,13 @@ class Captured:
             results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
 
-    def compiled(self, between: Any = contextlib.nullcontext) -> Callable[[list], list]:
+    def compiled(self, *, between: Any = contextlib.nullcontext) -> Callable[[list], list]:
         """A compiled program of it, found on disk or made now: it takes an array per input, from any thread. `between` is
         entered while it is lowered."""
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         leaves, vectors = self._placed(), self.graph.pack(self._numbers)
         fill = [(leaf, i) for i, leaf in enumerate(self.inputs) if leaf is not None]
-        call = xla.repeated(self.graph, live, vectors, between) if live else None
+        call = xla.repeated(self.graph, live, vectors, between=between) if live else None
 
         def run(arrays: list) -> list:
             given = list(leaves)

@@ -129,7 +129,8 @@ def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int
     if sizes in kind.padded:
         return kind.padded[sizes]
     assert kind.varying is not None
-    for other, other_values in [(graph, values), *[(g, kind.varying.values(s)) for s, g in kind.samples]]:
+    # the samples first: what was traced of them is known already
+    for other, other_values in [*[(g, kind.varying.values(s)) for s, g in kind.samples], (graph, values)]:
         if other_values is None or any(a == b or b < SMALLEST for a, b in zip(sizes, other_values)):
             continue
         try:

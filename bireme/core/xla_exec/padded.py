@@ -585,14 +585,11 @@ def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     return _bind(eqn, [x, index, update], **params), [dims[0]]
 
 
-def evaluated(
-    fn: Callable, other: Callable, specs: Sequence[Any], others: Sequence[Any], dims: Sequence[Dims], fit: Fit
-) -> tuple[Any, list[Dims]]:
+def evaluated(first: Any, second: Any, specs: Sequence[Any], dims: Sequence[Dims], fit: Fit) -> tuple[Any, list[Dims]]:
     """A function on padded arrays as a jaxpr of these and of the parameters, and the dimensions of its results.
 
-    `other` is the function at the other sizes, `others` what it takes; results come as a flat list.
+    `first` and `second` are its jaxprs at the padded sizes and at the others.
     """
-    first, second = jax.make_jaxpr(fn)(*specs), jax.make_jaxpr(other)(*others)
     found: list[Dims] = []
 
     def padded(*operands: Any) -> list:

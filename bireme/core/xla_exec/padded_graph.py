@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -71,19 +72,19 @@ def padded(
         if key in _known:
             raise Refused(f"{bound.op.name}, as before")
         bounded(_known, 1 << 14)[key] = None
-        form = "reference" if device.is_cpu else device.platform  # those for CPUs go through rows in loops
         with xla.x64(), jax.default_device(device.jax):
-            closed, made = evaluated(
-                _flat(bound, form), _flat(other, form), [xla.spec(s) for s in sigs], [xla.spec(s) for s in others], dims,
-                fit,
-            )  # fmt: skip
+            first, second = _traced(bound, sigs, device), _traced(other, others, device)
+            closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, fit)
         found = _known[key] = PaddedBound(bound, closed, made, (sigs, dims, fit.padded))
     return found
 
 
-def _flat(bound: Any, platform: str) -> Callable:
-    fn = bound.lower(platform)
-    return lambda *arrays: list(fn(*arrays)) if bound.many else [fn(*arrays)]
+@functools.lru_cache(maxsize=4096)
+def _traced(bound: Any, sigs: tuple[Sig, ...], device: Device) -> Any:
+    """A call as a jaxpr with a flat list of results."""
+    # those for CPUs go through rows in loops
+    fn = bound.lower("reference" if device.is_cpu else device.platform)
+    return jax.make_jaxpr(lambda *arrays: list(fn(*arrays)) if bound.many else [fn(*arrays)])(*map(xla.spec, sigs))
 
 
 class PaddedGraph:
