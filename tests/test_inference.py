@@ -285,6 +285,8 @@ def test_onnxruntime_runs_a_model_when_it_is_asked_to(net, saved, tmp_path):
         predictor = create_predictor(config)
         assert predictor.report == ["run by onnxruntime"] and config.onnxruntime_enabled()
         np.testing.assert_allclose(answer(predictor, x)[0], wanted, rtol=1e-4, atol=1e-6)
+        with pytest.raises(RuntimeError, match="there are no operations to see where an executor runs the whole model"):
+            predictor.register_input_hook(print)
         (tensor,) = predictor.clone().run([bireme.to_tensor(x)])
         np.testing.assert_allclose(tensor.numpy(), wanted, rtol=1e-4, atol=1e-6)
     config.disable_onnxruntime()

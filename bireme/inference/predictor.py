@@ -230,12 +230,13 @@ class Predictor:
 
         Raises:
             TypeError: If it cannot be called.
+            RuntimeError: If another executor than the engine runs the model.
 
         Examples:
             >>> callable(bireme.inference.Predictor.register_output_hook)
             True
         """
-        self._output_hooks.append(_callable("register_output_hook(hook)", hook))
+        self._output_hooks.append(self._hook("register_output_hook", hook))
 
     def register_input_hook(self, hook: Hook) -> None:
         """Call a function with each value that an operation of the model reads, but for parameters.
@@ -247,12 +248,20 @@ class Predictor:
 
         Raises:
             TypeError: If it cannot be called.
+            RuntimeError: If another executor than the engine runs the model.
 
         Examples:
             >>> callable(bireme.inference.Predictor.register_input_hook)
             True
         """
-        self._input_hooks.append(_callable("register_input_hook(hook)", hook))
+        self._input_hooks.append(self._hook("register_input_hook", hook))
+
+    def _hook(self, where: str, hook: Any) -> Hook:
+        if not callable(hook):
+            raise errors.bad(f"{where}(hook)", "a function", hook, kind=errors.ArgumentTypeError)
+        if isinstance(self._shared, Delegated):  # the engine would run the model in place of what was chosen
+            raise errors.failure(f"{where}: there are no operations to see where an executor runs the whole model")
+        return hook
 
     def clone(self) -> Predictor:
         """Return another predictor with handles of its own, for another thread: weights and programs are shared.
@@ -294,12 +303,6 @@ def _found(where: str, slots: dict[str, Slot], name: Any) -> Slot:
     if name not in slots:
         raise errors.bad(where, f"one of {', '.join(slots)}", name, kind=RuntimeError)
     return slots[name]
-
-
-def _callable(where: str, hook: Any) -> Hook:
-    if not callable(hook):
-        raise errors.bad(where, "a function", hook, kind=errors.ArgumentTypeError)
-    return hook
 
 
 def _lengths(slot: Slot) -> np.ndarray:
