@@ -246,6 +246,98 @@ def test_mistakes_are_told():
         PTQConfig(AbsmaxQuantizer(), KLQuantizer())
 
 
+def converted_after(x, activation=None, weight=None, column=None):
+    """A linear layer of 4 by 3, converted after it has seen an input; `column` is what its second output has for weights."""
+    net = nn.Linear(4, 3)
+    if column is not None:
+        net.weight.set_value(np.full((4, 3), 0.5, "float32") * np.where(np.arange(3) == 1, 2 * column, 1))
+    net.eval()
+    ptq = PTQ(both(activation or AbsmaxObserver(), weight or AbsmaxObserver()))
+    watched = ptq.quantize(net)
+    watched(bireme.to_tensor(np.broadcast_to(np.float32(x), (2, 4))))
+    return ptq.convert(watched)
+
+
+def packed(k=64, n=32, algo="weight_only_int8"):
+    return weight_quantize(bireme.ones([k, n]), algo)
+
+
+def only(x=(2, 64), bias=None, scale=None, **kwargs):
+    q, given = packed()
+    bias = None if bias is None else bireme.ones(bias)
+    return nn.quant.weight_only_linear(bireme.ones(list(x)), q, bias, given if scale is None else scale, **kwargs)
+
+
+HOSTILE = {
+    "nan": (
+        lambda: converted_after(np.nan),
+        r"convert\(model\): expected finite magnitudes in the input of \w+, got nan",
+    ),
+    "inf": (lambda: converted_after(np.inf), r"expected finite magnitudes in the input of \w+, got inf"),
+    "nan in a moving average": (lambda: converted_after(np.nan, MovingAverageAbsmaxObserver()), "finite magnitudes"),
+    "nan in a histogram": (lambda: converted_after(np.nan, HistObserver()), r"HistObserver\(input\): expected finite"),
+    "inf in a histogram": (
+        lambda: converted_after(np.inf, KLObserver()),
+        r"KLObserver\(input\): expected finite .* inf",
+    ),
+    "a weight of nan": (lambda: converted_after(1.0, column=np.nan), "finite magnitudes in the weight of .*, got nan"),
+    "one bit": (lambda: AbsmaxObserver(1), r"AbsmaxObserver\(quant_bits\): expected an integer in \[2, 16\], got 1"),
+    "bits as text": (lambda: FakeQuanterWithAbsMaxObserver(bit_length="8"), r"an integer in \[2, 16\], got '8'"),
+    "groups that do not divide": (
+        lambda: GroupWiseWeightObserver(4, 3)._instance(None)(bireme.ones([4, 3])),
+        r"expected a factor of the number of rows of a matrix, here of shape \[4, 3\], got 3",
+    ),
+    "an axis that is not there": (
+        lambda: AbsMaxChannelWiseWeightObserver(quant_axis=5)._instance(None)(bireme.ones([4, 3])),
+        r"AbsMaxChannelWiseWeightObserver\(quant_axis\): expected an axis of a weight of shape \[4, 3\], got 5",
+    ),
+    "an axis as text": (lambda: FakeQuanterChannelWiseAbsMax(quant_axis="x"), "expected an integer, or None, got 'x'"),
+    "a layer without a weight": (
+        lambda: FakeQuanterChannelWiseAbsMax()._instance(nn.ReLU()),
+        r"FakeQuanterChannelWiseAbsMax\(layer\): expected a layer with a weight, got ReLU",
+    ),
+    "no bins": (lambda: KLQuantizer(bins=0), r"KLObserver\(bins_count\): expected an even positive integer, got 0"),
+    "a negative scale": (lambda: LinearQuanter(tensor(-1.0)), r"LinearQuanter\(scales\): expected finite .* got -1.0"),
+    "no scale": (lambda: LinearQuanter(bireme.ones([0])), r"expected finite non-negative numbers, got \[\]"),
+    "a scale as text": (lambda: LinearQuanter("x"), r"LinearQuanter\(scales\): expected a Tensor or numbers, got 'x'"),
+    "odd int4": (lambda: packed(64, 33, "weight_only_int4"), "expected an even number of columns with 4 bits"),
+    "a group for no weight": (
+        lambda: only(group_size=48),
+        r"\(group_size\): expected -1, or a positive factor of 64 rows",
+    ),
+    "features": (lambda: only((2, 63)), r"weight_only_linear\(x\): expected 64 features in the last dimension"),
+    "a short bias": (lambda: only(bias=[5]), r"weight_only_linear\(bias\): expected shape \[32\], got shape \[5\]"),
+    "whole scales": (
+        lambda: only(scale=bireme.ones([32], "int32")),
+        r"\(weight_scale\): expected a floating-point dtype",
+    ),
+    "a threshold of nan": (
+        lambda: nn.quant.llm_int8_linear(bireme.ones([2, 64]), packed()[0], None, bireme.ones([32]), float("nan")),
+        r"llm_int8_linear\(threshold\): expected a number, got nan",
+    ),
+    "integers of integers": (
+        lambda: weight_dequantize(*packed(), out_dtype="int32"),
+        r"weight_dequantize\(out_dtype\): expected a floating-point dtype, got int32",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_input_is_told_in_one_sentence(case):
+    call, message = HOSTILE[case]
+    with pytest.raises((ValueError, TypeError, IndexError), match=message) as found:
+        call()
+    assert str(found.value).splitlines()[0].count(". ") == 0
+
+
+def test_what_saw_only_zeros_stays_as_it_is():
+    with pytest.warns(UserWarning, match="saw only zeros, so its input stays as it is"):
+        converted = converted_after(0.0, column=1.0)
+    np.testing.assert_allclose(converted(bireme.ones([1, 4])).numpy(), [[2.0, 4.0, 2.0]], rtol=0.01)
+    empty = converted_after(1.0, weight=AbsMaxChannelWiseWeightObserver(), column=0.0)
+    np.testing.assert_allclose(empty(bireme.ones([1, 4])).numpy(), [[2.0, 0.0, 2.0]], rtol=0.01)
+
+
 # ---------------------------------------------------------------- conversion
 
 
