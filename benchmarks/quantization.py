@@ -1,10 +1,11 @@
 """Quantized networks and products: accuracy, size on disk and time, before and after.
 
-python -m benchmarks.quantization [--epochs 25] [--rounds 15] [--what networks products]
+python -m benchmarks.quantization [--epochs 25] [--rounds 15] [--what networks products files]
 
 Two networks learn to read scikit-learn's handwritten digits, a convolutional one and a transformer that reads an image line
-by line. They are quantized after training in several ways, and saved by jit.save. Floor: int8 by PTQ loses at most half a
-point. Products are measured by themselves, at the sizes of a language model; what a row compares is in one process, in turns.
+by line. They are quantized after training in several ways, saved by jit.save, and exported to ONNX files that onnxruntime
+runs. Floor: int8 by PTQ loses at most half a point. Products are measured by themselves, at the sizes of a language model.
+Files are those of networks of images, float and quantized, in onnxruntime. What a row compares is in one process, in turns.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bireme.nn import quant
 from bireme.quantization import PTQ, QAT, QuantConfig, observers, quanters
 
 TRAIN, BATCH, MOST_LOST = 1200, 80, 0.5
+WHAT = ("networks", "products", "files")
 TINY = ((1, 64, 64),)
 PRODUCTS = ((1, 1024, 1024), (1, 4096, 4096), (16, 1024, 1024), (256, 1024, 1024))
 
@@ -83,6 +85,24 @@ def saved(net: nn.Layer) -> tuple[Any, int]:
     with tempfile.TemporaryDirectory() as folder:
         bireme.jit.save(net, folder + "/net", [bireme.static.InputSpec([None, 1, 8, 8], "float32", "x")])
         return bireme.jit.load(folder + "/net"), os.path.getsize(folder + "/net.safetensors")
+
+
+def exported(net: nn.Layer, shape: tuple[Any, ...], **configs: Any) -> tuple[Any, int] | None:
+    """A session of onnxruntime on the network's file, and the file's bytes; None where there is none."""
+    if measure.version("onnxruntime") == "absent":
+        return None
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 3, measure.cores()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            bireme.onnx.export(net, folder + "/net", [bireme.static.InputSpec(shape, "float32", "x")], **configs)
+        except RuntimeError:  # integers of this form have no node
+            return None
+        size = os.path.getsize(folder + "/net.onnx")
+        made = onnxruntime.InferenceSession(folder + "/net.onnx", options, providers=["CPUExecutionProvider"])
+    return made, size
 
 
 def times(calls: dict[str, Callable], rounds: int) -> dict[str, float]:
@@ -145,20 +165,30 @@ def networks(epochs: int, rounds: int) -> bool:
             train(trained, x, y, max(epochs // 5, 1), 3e-4)
             forms[f"QAT int{bits}"] = qat.convert(trained)
         loaded = {name: saved(form) for name, form in forms.items()}
+        files = {name: found for name, form in forms.items() if (found := exported(form, (None, 1, 8, 8)))}
         batch = [bireme.to_tensor(x[TRAIN : TRAIN + n]) for n in (1, 256)]
         with bireme.no_grad():
             one, many = [
                 times({n: lambda f=f, b=b: f(b).numpy() for n, (f, _) in loaded.items()}, rounds) for b in batch
             ]
+        one_there, many_there = [
+            times({n: lambda f=f, b=b: f.run(None, {"x": b}) for n, (f, _) in files.items()}, rounds)
+            for b in (x[TRAIN : TRAIN + 1], x[TRAIN : TRAIN + 256])
+        ]
         best, whole = accuracy(net, x, y), loaded["float32"][1]
-        print(f"{title:28} accuracy    lost   weights      size   batch 1   batch 256")
+        print(
+            f"{title:28} accuracy    lost   weights      size   batch 1   batch 256 | onnxruntime: file, batch 1, batch 256"
+        )
         for name, (form, size) in loaded.items():
             right = accuracy(form, x, y)
             ok = not name.startswith("PTQ int8") or best - right <= MOST_LOST
             held &= ok
+            there = "no file" if name not in files else (
+                f"{files[name][1] / 1024:7.1f} KB {one_there[name]:7.2f} ms {many_there[name]:8.2f} ms"
+            )  # fmt: skip
             print(
                 f"  {name:26} {right:7.2f} % {best - right:6.2f} {size / 1024:7.1f} KB {size / whole:7.2f} x "
-                f"{one[name]:7.2f} ms {many[name]:8.2f} ms{'' if ok else '   over ' + str(MOST_LOST)}",
+                f"{one[name]:7.2f} ms {many[name]:8.2f} ms | {there}{'' if ok else '   over ' + str(MOST_LOST)}",
                 flush=True,
             )
         print()
@@ -195,18 +225,46 @@ def products(rounds: int, sizes: tuple) -> None:
     measure.table(("product, ms", *found), rows)
 
 
+def files(rounds: int, tiny: bool) -> None:
+    """Networks of images as ONNX files in onnxruntime: float, QDQ, and QDQ with products of integers."""
+    bireme.set_flags({"FLAGS_interpret": True})  # only onnxruntime is measured
+    rows = []
+    for name in ("digits",) if tiny else ("resnet18", "mobilenet_v2"):
+        shape: tuple[Any, ...] = (None, 1, 8, 8) if tiny else (None, 3, 96, 96)
+        bireme.seed(0)
+        net = images() if tiny else getattr(bireme.vision.models, name)(num_classes=10)
+        net.eval()
+        x = bireme.randn([2, *shape[1:]])
+        ptq = PTQ(configured(observers.AbsmaxObserver(), observers.AbsMaxChannelWiseWeightObserver()))
+        with bireme.no_grad():
+            watched = ptq.quantize(net)
+            watched(x)
+            whole = ptq.convert(watched)
+        forms = [exported(net, shape), exported(whole, shape), exported(whole, shape, integer_products=True)]
+        given = {"x": x.numpy()}
+        if None in forms:
+            print("files: onnxruntime is not installed")
+            return
+        found = times({str(i): lambda f=f[0], given=given: f.run(None, given) for i, f in enumerate(forms)}, rounds)
+        rows.append((name, *[f"{ms:.2f}" for ms in found.values()], *[f"{f[1] / 2**20:.2f}" for f in forms]))
+    heads = ("float", "QDQ", "integer products")
+    measure.table(("file, onnxruntime", *[f"{h}, ms" for h in heads], *[f"{h}, MiB" for h in heads]), rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--what", nargs="+", choices=("networks", "products"), default=["networks", "products"])
-    parser.add_argument("--tiny", action="store_true", help="small products: to try the script")
+    parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT)
+    parser.add_argument("--tiny", action="store_true", help="small products and files: to try the script")
     given = parser.parse_args()
     measure.head("quantization")
     bireme.set_flags({"FLAGS_interpret": False})  # compiled from the first call on: what is compared is the programs
     held = networks(given.epochs, given.rounds) if "networks" in given.what else True
     if "products" in given.what:
         products(given.rounds, TINY if given.tiny else PRODUCTS)
+    if "files" in given.what:
+        files(given.rounds, given.tiny)
     sys.exit(not held)
 
 

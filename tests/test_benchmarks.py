@@ -37,7 +37,10 @@ SCRIPTS = {
     "loader": ("--images 32 --batch 16 --workers 1 --rounds 1 --peers bireme", r"Bireme +[\d,]+ "),
     "processes": ("--tiny --processes 1 --rounds 1 --repeats 1 --peers bireme", r"step, width 64 +[\d.]+ "),
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
-    "quantization": ("--what products --rounds 1 --tiny", r"\[1, 64\] by \[64, 64\] +[\d.]+ "),
+    "quantization": (
+        "--what products files --rounds 1 --tiny",
+        r"\[1, 64\] by \[64, 64\] +[\d.]+ (.*\n)*digits +[\d.]+ ",
+    ),
     "inference": ("--rounds 1 --seconds 0.01 --peers bireme --models /nowhere", r"a small network +[\d.]+ "),
     "ocr": ("--tiny --pages 1 --rounds 1 --peers bireme --models /nowhere", r"bireme +[\d.]+ "),
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),

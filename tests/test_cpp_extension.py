@@ -3,6 +3,8 @@
 import importlib
 import importlib.util
 import os
+import shutil
+import sys
 import threading
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from bireme.core.declare import foreign
 from bireme.core.xla_exec.program_names import Names
 from bireme.files import program_files
 from bireme.utils import cpp_extension
-from bireme.utils.cpp_extension import compiler
+from bireme.utils.cpp_extension import compiler, cuda
 
 SOURCE = Path(__file__).with_name("cpp_extension_ops.cc")
 QUICK = ["-O0"]
@@ -345,7 +347,7 @@ def test_without_a_compiler(tmp_path, monkeypatch):
         (("a-b", ["a.cc"]), r"load\(name\): expected a name that a module can have, got 'a-b'"),
         (("a", "a.cc"), r"load\(sources\): expected a list of paths, got 'a.cc'"),
         (("a", []), r"load\(sources\): expected at least one source"),
-        (("a", ["a.cu"]), r"expected files of C\+\+ .*\n  hint: kernels run on the host"),
+        (("a", ["a.f90"]), r"load\(sources\): expected files of C\+\+ .* or CUDA \(.cu\), got '.*a.f90'"),
         (("a", ["/no/a.cc"]), r"load\(sources\): expected a file, got '/no/a.cc'"),
         (("a", ["a.cc"], "-O3"), r"load\(extra_cxx_cflags\): expected a list of str, got '-O3'"),
     ],
@@ -401,4 +403,152 @@ def test_packages_find_the_inner_names():
     pytest.importorskip("setuptools", reason="packages are built by setuptools")
     inner = importlib.import_module("bireme.utils.cpp_extension.cpp_extension")
     assert inner.BuildExtension is cpp_extension.BuildExtension
-    assert inner.CppExtension is cpp_extension.CppExtension and inner.CUDA_HOME is None
+    assert inner.CppExtension is cpp_extension.CppExtension and inner.CUDAExtension is cpp_extension.CUDAExtension
+
+
+# ---------------------------------------------------------------- CUDA
+
+CUDA_SOURCE = Path(__file__).with_name("cuda_extension_ops.cu")
+NVCC = """#!{python}
+# in the place of nvcc: notes what it is told, and compiles for the host alone
+import os, sys
+from pathlib import Path
+Path(sys.argv[0] + ".log").write_text("\\n".join(sys.argv[1:]))
+words, given = ["c++", "-x", "c++"], iter(sys.argv[1:])
+for word in given:
+    if word == "-ccbin":
+        next(given)
+    elif word == "-Xcompiler":
+        words.append(next(given))
+    elif not word.startswith(("-arch", "-gencode")):
+        words.append(word)
+os.execvp("c++", words)
+"""
+RUNTIME = """#pragma once
+#include <stddef.h>
+typedef struct CUstream_st* cudaStream_t;
+typedef enum { cudaSuccess } cudaError_t;
+enum { cudaMemcpyDefault = 4 };
+extern "C" cudaError_t cudaMemcpyAsync(void*, const void*, size_t, int, cudaStream_t);
+extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t);
+extern "C" cudaError_t cudaGetLastError();
+extern "C" const char* cudaGetErrorString(cudaError_t);
+"""
+
+
+@pytest.fixture
+def no_cuda(monkeypatch, tmp_path):
+    """An environment in which there is no CUDA."""
+    for name in ("CUDA_HOME", "CUDA_PATH", "PADDLE_CUDA_ARCH_LIST"):
+        monkeypatch.delenv(name, raising=False)
+    find = shutil.which
+    monkeypatch.setattr(cuda.shutil, "which", lambda name: None if name == "nvcc" else find(name))
+    monkeypatch.setattr(cuda, "_wheels", lambda: iter([tmp_path / "nvidia" / "cuda_nvcc"]))
+    monkeypatch.setattr(cuda, "USUAL", tmp_path / "nowhere")
+    return tmp_path
+
+
+@pytest.fixture
+def cuda_home(no_cuda, monkeypatch):
+    """A folder that has what stands in for CUDA."""
+    root = no_cuda / "cuda"
+    for name, text in (
+        ("bin/nvcc", NVCC.format(python=sys.executable)),
+        ("include/cuda_runtime_api.h", RUNTIME),
+        ("lib64/runtime.cc", RUNTIME.split("extern")[0] + RUNTIME_BODY),
+    ):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text)
+    (root / "bin/nvcc").chmod(0o700)
+    done = compiler.run(["c++", "-shared", "-fPIC", "runtime.cc", "-o", "libcudart.so.12"], root / "lib64", True)
+    assert done[0] == 0, done[1]
+    monkeypatch.setenv("CUDA_HOME", str(root))
+    return root
+
+
+RUNTIME_BODY = """
+extern "C" cudaError_t cudaMemcpyAsync(void*, const void*, size_t, int, cudaStream_t) { return cudaSuccess; }
+extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
+extern "C" const char* cudaGetErrorString(cudaError_t) { return "?"; }
+"""
+
+
+def test_where_no_nvcc_is_it_is_told(no_cuda):
+    with pytest.raises(
+        FileNotFoundError, match=r"load\(\): expected CUDA's compiler nvcc for sources .* got none"
+    ) as e:
+        cpp_extension.load("gpu_ops", [CUDA_SOURCE], build_directory=no_cuda)
+    assert "CUDA_HOME" in str(e.value)
+
+
+@needs_compiler
+def test_the_command_for_sources_of_cuda(cuda_home, monkeypatch):
+    monkeypatch.setenv("CXX", "c++ -g0")
+    found = compiler.commands([CUDA_SOURCE, SOURCE], ["-O0"], ["/mine"], ["--use_fast_math"])
+    by_nvcc = found["cuda"]
+    assert by_nvcc[:2] == [str(cuda_home / "bin/nvcc"), "-ccbin"] and by_nvcc[2].endswith("c++")
+    for word in ("-fPIC", "-fvisibility=hidden", "-g0"):
+        assert by_nvcc[by_nvcc.index(word) - 1] == "-Xcompiler"
+    assert {"-std=c++17", "-I/mine", "--use_fast_math", f"-I{cuda_home / 'include'}"} <= set(by_nvcc)
+    assert sum(word.startswith("-arch") for word in by_nvcc) == 1 and "-O0" not in by_nvcc
+    assert "-DPADDLE_WITH_CUDA" in by_nvcc and "-DPADDLE_WITH_CUDA" in found["c++"] and "-O0" in found["c++"]
+    assert list(compiler.commands([SOURCE], [], [], [])) == ["c++"]
+    library = str(cuda_home / "lib64/libcudart.so.12")
+    assert cuda.linking() == [library, f"-Wl,-rpath,{cuda_home / 'lib64'}"]
+    monkeypatch.setenv("PADDLE_CUDA_ARCH_LIST", "8.0;9.0a")
+    chips = [x for x in compiler.commands([CUDA_SOURCE], [], [], [])["cuda"] if "arch" in x]
+    assert chips == ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90a,code=sm_90a"]
+    assert not any("code=sm" in x for x in compiler.commands([CUDA_SOURCE], [], [], ["-arch=sm_75"])["cuda"])
+    monkeypatch.setenv("PADDLE_CUDA_ARCH_LIST", "Hopper")
+    with pytest.raises(
+        ValueError, match=r"PADDLE_CUDA_ARCH_LIST: expected versions of chips, as '8.0;9.0', got 'Hopper'"
+    ):
+        compiler.commands([CUDA_SOURCE], [], [], [])
+
+
+@needs_compiler
+def test_a_package_has_nvcc(no_cuda, monkeypatch):
+    wheel = no_cuda / "nvidia" / "cuda_nvcc"
+    (wheel / "bin").mkdir(parents=True)
+    (wheel / "bin" / "nvcc").touch()
+    assert cuda.home() == wheel
+    with pytest.raises(FileNotFoundError, match=r"expected the headers of CUDA's runtime beside .*cuda_nvcc, got none"):
+        compiler.commands([CUDA_SOURCE], [], [], [])
+    (wheel / "include").mkdir()
+    (wheel / "include" / "cuda_runtime_api.h").touch()
+    assert cuda.headers() == [wheel / "include"]
+    with pytest.raises(FileNotFoundError, match=r"expected CUDA's runtime, libcudart.so, beside .*cuda_nvcc, got none"):
+        cuda.linking()
+
+
+@needs_compiler
+def test_sources_of_cuda_and_cpp_become_one_library(cuda_home):
+    known, other = set(registry.OPS), cuda_home / "other.cc"
+    other.write_text(
+        '#include "paddle/extension.h"\n#ifndef PADDLE_WITH_CUDA\n#error no CUDA\n#endif\n'
+        "std::vector<paddle::Tensor> Same(const paddle::Tensor& x) { return {x}; }\n"
+        'PD_BUILD_OP(same_there).Inputs({"X"}).Outputs({"Out"}).SetKernelFn(PD_KERNEL(Same));\n'
+    )
+    try:
+        made = cpp_extension.load(
+            "gpu_ops", [CUDA_SOURCE, other], QUICK, ["-arch=sm_90", *QUICK], build_directory=cuda_home
+        )
+        told = (cuda_home / "bin/nvcc.log").read_text().split("\n")
+        assert "-arch=sm_90" in told and str(CUDA_SOURCE) in told and str(other) not in told
+        x = tensor(1, -2)
+        y = made.scaled_on_gpu(x, 3.0)  # on the host: it is a library as any other
+        y.sum().backward()
+        assert y.tolist() == [3, -6] and x.grad.tolist() == [3, 3]
+        assert made.on_gpu(x).tolist() == [0, 0] and made.same_there(x).tolist() == [1, -2]
+        assert foreign.loaded(made.__file__).on_gpu
+    finally:
+        for name in set(registry.OPS) - known:
+            del registry.OPS[name]
+
+
+def test_extensions_for_setup():
+    made = cpp_extension.CUDAExtension(["a.cc", "a.cu"], extra_compile_args={"cxx": ["-O3"], "nvcc": ["-lineinfo"]})
+    assert made.extra_compile_args == ["-O3"] and made.nvcc_flags == ["-lineinfo"] and made.language == "c++"
+    with pytest.raises(ValueError, match=r"CppExtension\(sources\): .*\n  hint: CUDAExtension takes sources in CUDA"):
+        compiler.checked_sources("CppExtension(sources)", [CUDA_SOURCE], on_gpu=False)

@@ -12,7 +12,10 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core.base import torch_names
+from bireme.audio.backends import soundfile_backend
+from bireme.core.base import extras, torch_names
+from bireme.onnx import packages
+from bireme.vision import image
 
 FORM = re.compile(r"^[\w.\[\]'= ]+(\(.*\))?: expected .+, got .+", re.S)
 
@@ -736,3 +739,21 @@ def test_a_download_that_fails_is_told(monkeypatch, tmp_path):
         bireme.utils.download.get_path_from_url("http://x/y", str(tmp_path))
     line_in(e)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "call"),
+    [
+        ("onnx", "onnx", lambda: packages.onnx("helper")),
+        ("Pillow", "vision", lambda: image.pillow("Image")),
+        ("soundfile", "audio", lambda: soundfile_backend.info("info(path)", "a.flac")),
+    ],
+)
+def test_a_package_that_is_missing_is_told_with_its_extra(package, extra, call, monkeypatch):
+    def absent(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(extras.importlib, "import_module", absent)
+    with pytest.raises(ImportError, match=rf"^{package} is needed for .*, and it is not installed") as error:
+        call()
+    assert f"pip install 'bireme[{extra}]' installs it" in str(error.value)

@@ -2,11 +2,15 @@
 device.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import bireme
 import bireme.nn.functional as F
+from bireme.utils import cpp_extension
+from bireme.utils.cpp_extension import cuda
 
 pytestmark = pytest.mark.skipif(not bireme.device.is_compiled_with_cuda(), reason="there is no GPU")
 
@@ -132,3 +136,23 @@ def test_quantized_products_are_those_of_the_cpu():
             found[name] = [t.numpy() for t in made]
     for a, b in zip(found["cpu"], found["gpu"], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_operators_in_cuda(tmp_path):
+    """Kernels of a library that nvcc compiled are called with tensors on the GPU, in order with all that runs there."""
+    if cuda.home() is None:
+        pytest.skip("there is no nvcc")
+    made = cpp_extension.load("gpu_ops", [Path(__file__).with_name("cuda_extension_ops.cu")], build_directory=tmp_path)
+    for place, on in (("gpu", 1.0), ("cpu", 0.0), ("gpu", 1.0)):
+        with bireme.device_guard(place):
+            assert made.on_gpu(bireme.zeros([3])).tolist() == [on] * 3
+            for dtype in ("float32", "float64", "bfloat16", "float16"):
+                x = bireme.linspace(-2.0, 2.0, 1000).astype(dtype)
+                x.stop_gradient = False
+                y = made.scaled_on_gpu(x * 2, 0.5)  # between operators of XLA's, on their stream
+                (y * y).sum().backward()
+                np.testing.assert_allclose(y.astype("float32").numpy(), x.astype("float32").numpy(), rtol=1e-2)
+                np.testing.assert_allclose(x.grad.astype("float32").numpy(), 2 * x.astype("float32").numpy(), rtol=2e-2)
+            assert made.scaled_on_gpu(bireme.zeros([0]), 2.0).shape == [0]
+    with bireme.device_guard("gpu"), pytest.raises(RuntimeError, match="scaled is not there for int32"):
+        made.scaled_on_gpu(bireme.ones([2], "int32"), 2.0).numpy()

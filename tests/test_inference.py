@@ -1,5 +1,6 @@
 """Predictors: models of every format, handles, clones in threads, programs by shapes, passes and switches."""
 
+import copy
 import inspect
 import subprocess
 import sys
@@ -493,3 +494,58 @@ def test_kinds_are_numbered_as_in_paddle():
     assert [inference.get_num_bytes_of_data_type(DataType[n]) for n in names] == [4, 8, 4, 1, -1, -1, -1, -1, -1]
     assert [p.value for p in PrecisionType] == [0, 1, 2, 3] and Config.Precision is PrecisionType
     assert [inference.PlaceType[n].value for n in ["UNK", "CPU", "GPU", "XPU", "CUSTOM"]] == [-1, 0, 1, 2, 4]
+
+
+# ---------------------------------------------------------------- functions as saved models
+
+
+class Scaled(nn.Layer):
+    def __init__(self, rate=0.5):
+        super().__init__()
+        self.linear, self.drop = nn.Linear(3, 4), nn.Dropout(rate)
+
+    def forward(self, x, factor=2.0):
+        return self.drop(self.linear(x)) * factor
+
+    def several(self, x, pair):
+        return self.linear(x), pair[0] + pair[1]
+
+
+def test_a_layer_runs_as_a_saved_model():
+    net, x = Scaled(), bireme.ones([2, 3])
+    wanted = net.linear(x).numpy()
+    several = bireme.incubate.inference(net.several)
+    assert [y.shape for y in several(x, [x, x])] == [[2, 4], [2, 3]]
+    assert bireme.incubate.inference(net) is net and bireme.incubate.inference(net) is net
+    np.testing.assert_allclose(net(x).numpy(), 2 * wanted, rtol=1e-6)  # as it evaluates
+    np.testing.assert_allclose(net(x, factor=3.0).numpy(), 3 * wanted, rtol=1e-6)
+    for n in (5, 7):  # a size that has changed stays open
+        np.testing.assert_allclose(net(bireme.ones([n, 3])).numpy(), 2 * wanted[[0] * n], rtol=1e-5)
+    assert [sizes for sizes, _ in net.forward.models.values()] == [[[None, 3]], [[2, 3]]]
+    net.linear.weight.set_value(np.zeros((3, 4), "float32"))
+    np.testing.assert_allclose(net(bireme.ones([7, 3])).numpy(), 2 * wanted[[0] * 7], rtol=1e-5)  # it was saved before
+    again = copy.deepcopy(net)
+    np.testing.assert_allclose(again(x).numpy(), np.broadcast_to(2 * net.linear.bias.numpy(), (2, 4)))
+
+
+def test_a_decorated_method_uses_a_model_that_is_kept(tmp_path):
+    class Kept(Scaled):
+        @bireme.incubate.inference(cache_static_model=True, save_model_dir=tmp_path, precision_mode="bfloat16")
+        def forward(self, x):
+            return self.linear(x)
+
+    net, x = Kept(), bireme.ones([2, 3])
+    wanted = net.linear(x).numpy()
+    first = net(x).numpy()
+    assert 0 < np.abs(first - wanted).max() < 0.02  # in 8 bits
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
+    np.testing.assert_array_equal(Kept()(x).numpy(), first)
+
+
+def test_what_cannot_run_as_a_saved_model_is_told():
+    with pytest.raises(TypeError, match=r"inference\(function\): expected a layer or a function, got 3"):
+        bireme.incubate.inference(3)
+    with pytest.raises(ValueError, match=r"inference\(precision_mode\): expected one of 'float32', .* got 'int8'"):
+        bireme.incubate.inference(Scaled(), precision_mode="int8")
+    with pytest.raises(ValueError, match=r"inference\(function\): expected a call with tensors, got none"):
+        bireme.incubate.inference(lambda x: x)(3)

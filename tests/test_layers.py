@@ -30,7 +30,7 @@ LAYERS = [
     [
         *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
         *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),
-        *("incubate", "sysconfig", "framework", "base", "batch", "_C_ops", "_legacy_C_ops", "pir", "pir_utils"),
+        *("sysconfig", "framework", "base", "batch", "_C_ops", "_legacy_C_ops", "pir", "pir_utils"),
     ],
     [
         "hapi",
@@ -42,6 +42,7 @@ LAYERS = [
         "hub",
         "onnx",
         "inference",
+        "incubate",
         "compat",
         "reader",
         "dataset",

@@ -16,7 +16,7 @@ from typing import Any
 
 import bireme
 from bireme.core.declare.public import INTERNAL, PUBLIC
-from bireme.nn import activation, loss
+from bireme.nn import activation, loss, loss_classes, loss_margin
 
 ROOT = Path(bireme.__file__).parent
 HEAD = "# Written by `make api` from what is declared: a change belongs there.\n"
@@ -29,6 +29,7 @@ WORDS = {
     "DeviceLike": "bireme.core.base.device",
     "GradNode": "bireme.ops.manipulation.tensor_introspection",
     "Layer": "bireme.nn.layer",
+    "Loss": "bireme.nn.loss",
     "OnHost": "bireme.core.base.host_arrays",
     "Parameter": "bireme.core.tensor.parameter",
     "RemovableHandle": "bireme.core.tensor.hooks",
@@ -156,6 +157,8 @@ FILES = {
     "core/tensor/methods.pyi": methods,
     "nn/activation.pyi": lambda: layers(activation),
     "nn/loss.pyi": lambda: layers(loss),
+    "nn/loss_classes.pyi": lambda: layers(loss_classes),
+    "nn/loss_margin.pyi": lambda: layers(loss_margin),
 }
 
 

@@ -76,26 +76,30 @@ from bireme.nn.decode import BeamSearchDecoder, dynamic_decode
 from bireme.nn.distance import CosineSimilarity, PairwiseDistance
 from bireme.nn.layer import Layer
 from bireme.nn.loss import (
-    AdaptiveLogSoftmaxWithLoss,
     BCELoss,
     BCEWithLogitsLoss,
-    CosineEmbeddingLoss,
-    CrossEntropyLoss,
-    CTCLoss,
     GaussianNLLLoss,
-    HingeEmbeddingLoss,
-    HSigmoidLoss,
     KLDivLoss,
     L1Loss,
-    MarginRankingLoss,
     MSELoss,
+    PoissonNLLLoss,
+    SmoothL1Loss,
+)  # fmt: skip
+from bireme.nn.loss_classes import (
+    AdaptiveLogSoftmaxWithLoss,
+    CrossEntropyLoss,
+    CTCLoss,
+    HSigmoidLoss,
+    NLLLoss,
+    RNNTLoss,
+)  # fmt: skip
+from bireme.nn.loss_margin import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
     MultiLabelMarginLoss,
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
-    NLLLoss,
-    PoissonNLLLoss,
-    RNNTLoss,
-    SmoothL1Loss,
     SoftMarginLoss,
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,

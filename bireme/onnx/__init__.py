@@ -33,7 +33,9 @@ def export(layer: Any, path: str, input_spec: Any = None, opset_version: int = 9
             the last call of a layer that ``jit.to_static`` made.
         opset_version: Version of ONNX's operators, at most 18. The file has version 18 whichever is named: what is older
             has no form for many functions. Default: 9.
-        **configs: ``output_names``, a list of names for the outputs; others have no effect.
+        **configs: ``output_names``, a list of names for the outputs; ``integer_products``, True for ConvInteger where the
+            result of a quantized convolution stays in floating point, which onnxruntime runs faster than the form
+            with QuantizeLinear and DequantizeLinear, and other runtimes may not know; others have no effect.
 
     Raises:
         ImportError: If the package onnx is not installed.
@@ -66,7 +68,8 @@ def export(layer: Any, path: str, input_spec: Any = None, opset_version: int = 9
         model.output_names = list(names)
     path = os.fspath(path)
     writing = part("writing.model")
-    writing.save(writing.written(model), path if path.endswith(".onnx") else f"{path}.onnx")
+    made = writing.written(model, integer_products=bool(configs.get("integer_products")))
+    writing.save(made, path if path.endswith(".onnx") else f"{path}.onnx")
 
 
 def load(path: str) -> Layer:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from bireme.core.base import errors
+from bireme.core.base.extras import extra
 
 
 def onnx(module: str = "") -> Any:
     """The package or one of its modules; one sentence where it is missing."""
-    try:
-        return importlib.import_module(f"onnx.{module}" if module else "onnx")
-    except ImportError:
-        message = "the package onnx is needed for ONNX files, and it is not installed"
-        raise errors.failure(message, hint="pip install 'bireme[onnx]'", kind=ImportError) from None
+    return extra(f"onnx.{module}" if module else "onnx", "onnx", "for ONNX files")
 
 
 def part(name: str) -> Any:

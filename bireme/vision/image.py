@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from os import PathLike
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
+from bireme.core.base.extras import extra
 
 BACKENDS = ("pil", "cv2", "tensor")
 
@@ -24,11 +24,7 @@ _state = _State()
 
 def pillow(name: str) -> Any:
     """A module of Pillow, which is installed only where images of it are used."""
-    try:
-        return importlib.import_module(f"PIL.{name}")
-    except ImportError:
-        message = f"PIL.{name} is needed for images of Pillow, and Pillow is not installed"
-        raise errors.failure(message, hint="pip install 'bireme[vision]' installs it", kind=ImportError) from None
+    return extra(f"PIL.{name}", "vision", "for images", "Pillow")
 
 
 def is_pillow(img: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from typing import Any
 
@@ -10,16 +9,13 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
+from bireme.core.base.extras import extra
 
 _BITS = {8: "PCM_S8", 16: "PCM_16", 24: "PCM_24", 32: "PCM_32"}
 
 
 def _soundfile() -> Any:
-    try:
-        return importlib.import_module("soundfile")
-    except ImportError:
-        message = "soundfile is needed for this audio backend, and is not installed"
-        raise errors.failure(message, hint="pip install 'bireme[audio]' installs it", kind=ImportError) from None
+    return extra("soundfile", "audio", "for this audio backend")
 
 
 def _refused(where: str, file: Any, error: Exception) -> Exception:

@@ -1,7 +1,8 @@
 """Operators whose kernels stand in a compiled library, written in C++ with `bireme/extension.h`.
 
 A kernel is called through XLA's foreign function interface by programs for the host, as a plain function by the interpreter,
-and by a call back to the host from programs for an accelerator. Compiling libraries is the business of `utils.cpp_extension`.
+and by a call back to the host from programs for an accelerator. A library with kernels in CUDA is called by programs for a
+GPU as by those for the host. Compiling libraries is the business of `utils.cpp_extension`.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ class Kernel:
 
         if platform == "cpu":
             return list(by_xla(*flat(groups)))
-        return list(jax.lax.platform_dependent(*flat(groups), cpu=by_xla, default=called_back))
+        there = {"cuda": by_xla} if self.library.on_gpu else {}
+        return list(jax.lax.platform_dependent(*flat(groups), cpu=by_xla, default=called_back, **there))
 
 
 class Library:
@@ -158,6 +160,9 @@ class Library:
         told = json.loads(_answer(self._code.bireme_describe(), "describe"))
         self.kernels = [Kernel(self, place, x) for place, x in enumerate(told)]
         jax.ffi.register_ffi_target(self.target, jax.ffi.pycapsule(self._code.bireme_ffi), platform="cpu")
+        self.on_gpu = hasattr(self._code, "bireme_ffi_cuda")
+        if self.on_gpu:
+            jax.ffi.register_ffi_target(self.target, jax.ffi.pycapsule(self._code.bireme_ffi_cuda), platform="CUDA")
         primitives.FOREIGN[self.target] = lambda attributes, outs: functools.partial(
             self.run, attributes["call"].encode(), outs
         )

@@ -128,24 +128,42 @@ def _softmax_of_some(groups: Groups, x: np.ndarray, out: np.ndarray, a: int, b: 
     low, high = int(groups.starts[a]), int(groups.starts[b])
     if low == high:
         return
-    at = slice(low, high) if groups.order is None else groups.order[low:high]
     starts = groups.starts[a : b + 1] - low
     counts = np.diff(starts)
-    begin = starts[:-1][counts > 0]
-    part, filled = x[at], counts[counts > 0]
-    top = part.max()
+    # entries in order are written where they belong, without memory of their own
+    at = None if groups.order is None else groups.order[low:high]
+    given, part = (x[low:high], out[low:high]) if at is None else (x[at], np.empty(high - low, x.dtype))
+    top = given.max()
     # where all are near each other, what is subtracted need not be the largest of each row, which takes long to find
-    near = top - part.min() <= NEAR
-    part = part - (top if near else np.repeat(np.maximum.reduceat(part, begin), filled))
+    if top - given.min() <= NEAR:
+        np.subtract(given, top, out=part)
+    else:
+        full = counts > 0
+        np.subtract(given, np.repeat(np.maximum.reduceat(given, starts[:-1][full]), counts[full]), out=part)
     np.exp(part, out=part)
     total = np.zeros(b - a, x.dtype)
-    loop, read = sparsetools.loop("csr_matvec"), np.zeros(part.size, starts.dtype)
+    loop = sparsetools.loop("csr_matvec")
     if loop is None:
-        total[counts > 0] = np.add.reduceat(part, begin)
+        total[counts > 0] = np.add.reduceat(part, starts[:-1][counts > 0])
     else:
-        loop(b - a, 1, starts, read, part, np.ones(1, x.dtype), total)
-    part /= np.repeat(total, counts)
-    out[at] = part
+        loop(b - a, 1, starts, _zeros(high - low, starts.dtype), part, np.ones(1, x.dtype), total)
+    # one division for each row: those of all entries take three times as long as products
+    np.divide(1, total, out=total, where=counts > 0)
+    part *= np.repeat(total, counts)
+    if at is not None:
+        out[at] = part
+
+
+def _zeros(n: int, dtype: Any) -> np.ndarray:
+    """Column 0 for so many entries; the same memory each time for parts of the usual size."""
+    if n > 2 * PART:
+        return np.zeros(n, dtype)
+    return _columns(np.dtype(dtype))[:n]
+
+
+@functools.cache
+def _columns(dtype: np.dtype) -> np.ndarray:
+    return np.zeros(2 * PART, dtype)
 
 
 def sum_each(groups: Groups, x: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 //
 // A library of operators exports four functions of C: bireme_describe, bireme_infer, bireme_run, and bireme_ffi, which
 // compiled programs call through XLA's foreign function interface. All of them may be called from several threads at once.
+// Libraries with sources in CUDA are compiled with PADDLE_WITH_CUDA, and export bireme_ffi_cuda, too: programs for a GPU call
+// it with tensors that lie there, and a kernel launches on x.stream().
 #pragma once
 
 #include <complex>
@@ -18,7 +20,18 @@
 #include <utility>
 #include <vector>
 
+#ifdef PADDLE_WITH_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 #include "xla/ffi/api/c_api.h"
+
+// Arithmetic of half precision is called in kernels on a GPU, too.
+#ifdef __CUDACC__
+#define BIREME_BOTH __host__ __device__
+#else
+#define BIREME_BOTH
+#endif
 
 // Hidden, so that two libraries in one process keep their registries apart.
 #define BIREME_LOCAL __attribute__((visibility("hidden")))
@@ -35,13 +48,13 @@ inline constexpr std::nullopt_t none = std::nullopt;
 struct bfloat16 {
   uint16_t x = 0;
   bfloat16() = default;
-  bfloat16(float value) {  // NOLINT: arithmetic on it goes through float
+  BIREME_BOTH bfloat16(float value) {  // NOLINT: arithmetic on it goes through float
     uint32_t bits;
     std::memcpy(&bits, &value, 4);
     bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
     x = nan ? static_cast<uint16_t>((bits >> 16) | 0x40u) : static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
   }
-  operator float() const {
+  BIREME_BOTH operator float() const {
     uint32_t bits = static_cast<uint32_t>(x) << 16;
     float value;
     std::memcpy(&value, &bits, 4);
@@ -52,7 +65,7 @@ struct bfloat16 {
 struct float16 {
   uint16_t x = 0;
   float16() = default;
-  float16(float value) {  // NOLINT: the same
+  BIREME_BOTH float16(float value) {  // NOLINT: the same
     uint32_t bits;
     std::memcpy(&bits, &value, 4);
     uint32_t sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
@@ -71,7 +84,7 @@ struct float16 {
       x = static_cast<uint16_t>(sign | ((rest - 0x38000000u + 0xfffu + ((rest >> 13) & 1u)) >> 13));
     }
   }
-  operator float() const {
+  BIREME_BOTH operator float() const {
     uint32_t sign = static_cast<uint32_t>(x & 0x8000u) << 16, rest = x & 0x7fffu;
     float value;
     if (rest < 0x400u) {
@@ -154,7 +167,7 @@ template <typename... Parts>
     if (!(condition)) ::paddle::bireme::Throw(__FILE__, __LINE__, "expected " #condition ". ", ##__VA_ARGS__); \
   } while (0)
 
-// ---------------------------------------------------------------- places: kernels see tensors on the host alone
+// ---------------------------------------------------------------- places: that of the tensors that a kernel is called with
 
 enum class PlaceType { kUNK, kCPU, kGPU };
 
@@ -167,6 +180,72 @@ struct Place {
   bool operator!=(const Place& other) const { return type != other.type; }
 };
 struct CPUPlace : Place {};
+struct GPUPlace : Place {
+  GPUPlace() : Place(PlaceType::kGPU) {}
+  explicit GPUPlace(int) : GPUPlace() {}
+};
+
+namespace bireme {
+
+// The call on a GPU that this thread runs, if it runs one.
+struct OnGpu {
+  const XLA_FFI_Api* api = nullptr;
+  XLA_FFI_ExecutionContext* context = nullptr;
+  void* stream = nullptr;
+};
+inline OnGpu& Current() {
+  static thread_local OnGpu current;
+  return current;
+}
+inline std::string MessageOf(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  XLA_FFI_Error_GetMessage_Args told{};
+  told.struct_size = XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE;
+  told.error = error;
+  api->XLA_FFI_Error_GetMessage(&told);
+  std::string message = told.message;
+  XLA_FFI_Error_Destroy_Args gone{};
+  gone.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  gone.error = error;
+  api->XLA_FFI_Error_Destroy(&gone);
+  return message;
+}
+
+// Memory of XLA's own allocator. It may be used again as soon as it is freed: by what the same stream runs later.
+inline std::shared_ptr<void> OnDevice(size_t size) {
+  OnGpu here = Current();
+  if (here.api == nullptr) throw std::runtime_error("a tensor on the GPU is made in a call on the host");
+  XLA_FFI_DeviceMemory_Allocate_Args args{};
+  args.struct_size = XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE;
+  args.ctx = here.context;
+  args.size = size;
+  args.alignment = 1;
+  if (XLA_FFI_Error* error = here.api->XLA_FFI_DeviceMemory_Allocate(&args)) throw std::runtime_error(MessageOf(here.api, error));
+  return std::shared_ptr<void>(args.data, [here, size](void* data) {
+    XLA_FFI_DeviceMemory_Free_Args freed{};
+    freed.struct_size = XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE;
+    freed.ctx = here.context;
+    freed.size = size;
+    freed.data = data;
+    if (XLA_FFI_Error* error = here.api->XLA_FFI_DeviceMemory_Free(&freed)) MessageOf(here.api, error);
+  });
+}
+
+// Bytes from one place to another. What comes to the host is there when this returns.
+inline void Copy(void* to, const Place& there, const void* from, const Place& here, size_t size) {
+  if (to == from || size == 0) return;
+#ifdef PADDLE_WITH_CUDA
+  if (there.type == PlaceType::kGPU || here.type == PlaceType::kGPU) {
+    auto stream = static_cast<cudaStream_t>(Current().stream);
+    cudaError_t found = cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, stream);
+    if (found == cudaSuccess && there.type != PlaceType::kGPU) found = cudaStreamSynchronize(stream);
+    if (found != cudaSuccess) throw std::runtime_error(cudaGetErrorString(found));
+    return;
+  }
+#endif
+  std::memcpy(to, from, size);
+}
+
+}  // namespace bireme
 
 // ---------------------------------------------------------------- tensors
 
@@ -174,11 +253,14 @@ class Tensor {
  public:
   Tensor() = default;
   // Without a type: the first mutable_data<T>() gives it one.
-  Tensor(const Place&, const std::vector<int64_t>& shape) : shape_(shape) {}
-  Tensor(const std::vector<int64_t>& shape, DataType type) : shape_(shape), type_(type) { Allocate(); }
+  Tensor(const Place& place, const std::vector<int64_t>& shape) : shape_(shape), place_(Known(place)) {}
+  Tensor(const std::vector<int64_t>& shape, DataType type, const Place& place = CPUPlace())
+      : shape_(shape), type_(type), place_(Known(place)) {
+    Allocate();
+  }
   // Of memory that somebody else owns.
-  Tensor(void* data, std::vector<int64_t> shape, DataType type)
-      : shape_(std::move(shape)), type_(type), data_(data, [](void*) {}) {}
+  Tensor(void* data, std::vector<int64_t> shape, DataType type, const Place& place = CPUPlace())
+      : shape_(std::move(shape)), type_(type), place_(place), data_(data, [](void*) {}) {}
 
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const {
@@ -189,9 +271,13 @@ class Tensor {
   int64_t size() const { return numel(); }
   DataType type() const { return type_; }
   DataType dtype() const { return type_; }
-  Place place() const { return CPUPlace(); }
-  bool is_cpu() const { return true; }
-  bool is_gpu() const { return false; }
+  Place place() const { return place_; }
+  bool is_cpu() const { return place_.type == PlaceType::kCPU; }
+  bool is_gpu() const { return place_.type == PlaceType::kGPU; }
+#ifdef PADDLE_WITH_CUDA
+  // That of the program which calls the kernel.
+  cudaStream_t stream() const { return static_cast<cudaStream_t>(bireme::Current().stream); }
+#endif
   bool defined() const { return data_ != nullptr; }
   bool initialized() const { return data_ != nullptr; }
   bool is_initialized() const { return data_ != nullptr; }
@@ -216,7 +302,8 @@ class Tensor {
     return data<T>();
   }
   template <typename T>
-  T* mutable_data(const Place&) {
+  T* mutable_data(const Place& place) {
+    if (data_ == nullptr) place_ = Known(place);
     return mutable_data<T>();
   }
   void reshape(const std::vector<int64_t>& shape) {
@@ -224,9 +311,9 @@ class Tensor {
     shape_ = shape;
     PD_CHECK(data_ == nullptr || numel() == before, "reshape to another number of elements");
   }
-  Tensor copy_to(const Place&, bool = false) const {
-    Tensor made(shape_, type_);
-    std::memcpy(made.data(), data(), nbytes());
+  Tensor copy_to(const Place& place, bool = false) const {
+    Tensor made(shape_, type_, place);
+    bireme::Copy(made.data(), made.place(), data(), place_, nbytes());
     return made;
   }
   template <typename T>
@@ -236,13 +323,20 @@ class Tensor {
   size_t nbytes() const { return static_cast<size_t>(numel()) * bireme::KindOf(type_).size; }
 
  private:
+  // A place that is not said is the host.
+  static Place Known(const Place& place) { return place.type == PlaceType::kGPU ? place : CPUPlace(); }
   void Allocate() {
     // one byte at least: a pointer says that there is data, even of no element
+    if (is_gpu()) {
+      data_ = bireme::OnDevice(nbytes() + 1);
+      return;
+    }
     data_ = std::shared_ptr<void>(::operator new(nbytes() + 1), [](void* p) { ::operator delete(p); });
   }
 
   std::vector<int64_t> shape_;
   DataType type_ = DataType::UNDEFINED;
+  Place place_;
   std::shared_ptr<void> data_;
 };
 
@@ -285,10 +379,11 @@ class Tensor {
 
 // ---------------------------------------------------------------- making tensors
 
-inline Tensor empty(const std::vector<int64_t>& shape, DataType type = DataType::FLOAT32, const Place& = CPUPlace()) {
-  return Tensor(shape, type);
+inline Tensor empty(const std::vector<int64_t>& shape, DataType type = DataType::FLOAT32, const Place& place = CPUPlace()) {
+  return Tensor(shape, type, place);
 }
-inline Tensor full(const std::vector<int64_t>& shape, double value, DataType type = DataType::FLOAT32, const Place& = CPUPlace()) {
+inline Tensor full(const std::vector<int64_t>& shape, double value, DataType type = DataType::FLOAT32, const Place& place = CPUPlace()) {
+  if (place.type == PlaceType::kGPU) return full(shape, value, type).copy_to(place);
   Tensor made(shape, type);
   int64_t count = made.numel();
   auto fill = [&](auto* data) {
@@ -311,23 +406,24 @@ inline Tensor full(const std::vector<int64_t>& shape, double value, DataType typ
                                     BIREME_INTEGRAL([&] { fill(made.data<data_t>()); }) BIREME_COMPLEX([&] { fill(made.data<data_t>()); }));
   return made;
 }
-inline Tensor zeros(const std::vector<int64_t>& shape, DataType type = DataType::FLOAT32, const Place& = CPUPlace()) {
-  return full(shape, 0, type);
+inline Tensor zeros(const std::vector<int64_t>& shape, DataType type = DataType::FLOAT32, const Place& place = CPUPlace()) {
+  return full(shape, 0, type, place);
 }
-inline Tensor ones(const std::vector<int64_t>& shape, DataType type = DataType::FLOAT32, const Place& = CPUPlace()) {
-  return full(shape, 1, type);
+inline Tensor ones(const std::vector<int64_t>& shape, DataType type = DataType::FLOAT32, const Place& place = CPUPlace()) {
+  return full(shape, 1, type, place);
 }
-inline Tensor empty_like(const Tensor& x, DataType type = DataType::UNDEFINED, const Place& = CPUPlace()) {
-  return Tensor(x.shape(), type == DataType::UNDEFINED ? x.type() : type);
+// Where no place is said, that of the tensor.
+inline Tensor empty_like(const Tensor& x, DataType type = DataType::UNDEFINED, const Place& place = PlaceType::kUNK) {
+  return Tensor(x.shape(), type == DataType::UNDEFINED ? x.type() : type, place.type == PlaceType::kUNK ? x.place() : place);
 }
-inline Tensor full_like(const Tensor& x, double value, DataType type = DataType::UNDEFINED, const Place& = CPUPlace()) {
-  return full(x.shape(), value, type == DataType::UNDEFINED ? x.type() : type);
+inline Tensor full_like(const Tensor& x, double value, DataType type = DataType::UNDEFINED, const Place& place = PlaceType::kUNK) {
+  return full(x.shape(), value, type == DataType::UNDEFINED ? x.type() : type, place.type == PlaceType::kUNK ? x.place() : place);
 }
-inline Tensor zeros_like(const Tensor& x, DataType type = DataType::UNDEFINED, const Place& = CPUPlace()) {
-  return full_like(x, 0, type);
+inline Tensor zeros_like(const Tensor& x, DataType type = DataType::UNDEFINED, const Place& place = PlaceType::kUNK) {
+  return full_like(x, 0, type, place);
 }
-inline Tensor ones_like(const Tensor& x, DataType type = DataType::UNDEFINED, const Place& = CPUPlace()) {
-  return full_like(x, 1, type);
+inline Tensor ones_like(const Tensor& x, DataType type = DataType::UNDEFINED, const Place& place = PlaceType::kUNK) {
+  return full_like(x, 1, type, place);
 }
 
 // ---------------------------------------------------------------- names of inputs and outputs
@@ -613,7 +709,7 @@ inline void Run(Operator& op, Call& call, const std::vector<Tensor>& outs) {
     if (!made[i].defined() || made[i].type() != outs[i].type() || made[i].shape() != outs[i].shape())
       throw std::runtime_error("the kernel returns " + (made[i].defined() ? Shown(made[i]) : std::string("an empty tensor")) +
                                " where " + Shown(outs[i]) + " was inferred");
-    std::memcpy(outs[i].data(), made[i].data(), outs[i].nbytes());
+    Copy(outs[i].data(), outs[i].place(), made[i].data(), made[i].place(), outs[i].nbytes());
   }
 }
 
@@ -638,7 +734,7 @@ inline XLA_FFI_Error* Failed(XLA_FFI_CallFrame* frame, const std::string& messag
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-inline std::vector<Tensor> Buffers(int64_t count, void** buffers) {
+inline std::vector<Tensor> Buffers(int64_t count, void** buffers, const Place& place) {
   std::vector<Tensor> made;
   for (int64_t i = 0; i < count; ++i) {
     auto* buffer = static_cast<XLA_FFI_Buffer*>(buffers[i]);
@@ -646,10 +742,52 @@ inline std::vector<Tensor> Buffers(int64_t count, void** buffers) {
     // the pointer of an empty buffer may be null, which would mean that there is no tensor
     static char nothing[16];
     void* data = buffer->data == nullptr ? nothing : buffer->data;
-    made.emplace_back(data, std::vector<int64_t>(buffer->dims, buffer->dims + buffer->rank), kind.type);
+    made.emplace_back(data, std::vector<int64_t>(buffer->dims, buffer->dims + buffer->rank), kind.type, place);
   }
   return made;
 }
+
+// A call by a program that XLA compiled: the attribute `call` is the text.
+inline XLA_FFI_Error* Handled(XLA_FFI_CallFrame* frame, const Place& place) {
+  for (auto* extension = frame->extension_start; extension != nullptr; extension = extension->next)
+    if (extension->type == XLA_FFI_Extension_Metadata) {  // asked once, when the handler is registered
+      auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+      metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+      metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+      metadata->traits = 0;
+      return nullptr;
+    }
+  try {
+    if (frame->attrs.size != 1 || frame->attrs.types[0] != XLA_FFI_AttrType_STRING)
+      return Failed(frame, "a call of an operator in C++ without its text");
+    auto* text = static_cast<XLA_FFI_ByteSpan*>(frame->attrs.attrs[0]);
+    auto [op, call] = Begin(text->ptr, text->len);
+    call.tensors = Buffers(frame->args.size, frame->args.args, place);
+    Run(*op, call, Buffers(frame->rets.size, frame->rets.rets, place));
+    return nullptr;
+  } catch (const std::exception& e) {
+    return Failed(frame, e.what());
+  } catch (...) {
+    return Failed(frame, "an exception that is no std::exception");
+  }
+}
+
+#ifdef PADDLE_WITH_CUDA
+inline XLA_FFI_Error* HandledOnGpu(XLA_FFI_CallFrame* frame) {
+  for (auto* extension = frame->extension_start; extension != nullptr; extension = extension->next)
+    if (extension->type == XLA_FFI_Extension_Metadata) return Handled(frame, GPUPlace());
+  XLA_FFI_Stream_Get_Args args{};
+  args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
+  args.ctx = frame->ctx;
+  if (XLA_FFI_Error* error = frame->api->XLA_FFI_Stream_Get(&args)) return error;
+  Current() = {frame->api, frame->ctx, args.stream};
+  XLA_FFI_Error* error = Handled(frame, GPUPlace());
+  Current() = {};
+  // a launch that failed says so here, not by what it returns
+  cudaError_t launched = cudaGetLastError();
+  return error != nullptr || launched == cudaSuccess ? error : Failed(frame, cudaGetErrorString(launched));
+}
+#endif
 
 }  // namespace bireme
 }  // namespace paddle
@@ -706,27 +844,10 @@ BIREME_EXPORT const char* bireme_run(const char* text, size_t size, const char* 
   });
 }
 
-// The same for programs that XLA compiled: the attribute `call` is the text.
+// The same for programs that XLA compiled.
 BIREME_EXPORT XLA_FFI_Error* bireme_ffi(XLA_FFI_CallFrame* frame) {
-  for (auto* extension = frame->extension_start; extension != nullptr; extension = extension->next)
-    if (extension->type == XLA_FFI_Extension_Metadata) {  // asked once, when the handler is registered
-      auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
-      metadata->api_version.major_version = XLA_FFI_API_MAJOR;
-      metadata->api_version.minor_version = XLA_FFI_API_MINOR;
-      metadata->traits = 0;
-      return nullptr;
-    }
-  try {
-    if (frame->attrs.size != 1 || frame->attrs.types[0] != XLA_FFI_AttrType_STRING)
-      return paddle::bireme::Failed(frame, "a call of an operator in C++ without its text");
-    auto* text = static_cast<XLA_FFI_ByteSpan*>(frame->attrs.attrs[0]);
-    auto [op, call] = paddle::bireme::Begin(text->ptr, text->len);
-    call.tensors = paddle::bireme::Buffers(frame->args.size, frame->args.args);
-    paddle::bireme::Run(*op, call, paddle::bireme::Buffers(frame->rets.size, frame->rets.rets));
-    return nullptr;
-  } catch (const std::exception& e) {
-    return paddle::bireme::Failed(frame, e.what());
-  } catch (...) {
-    return paddle::bireme::Failed(frame, "an exception that is no std::exception");
-  }
+  return paddle::bireme::Handled(frame, paddle::CPUPlace());
 }
+#ifdef PADDLE_WITH_CUDA
+BIREME_EXPORT XLA_FFI_Error* bireme_ffi_cuda(XLA_FFI_CallFrame* frame) { return paddle::bireme::HandledOnGpu(frame); }
+#endif

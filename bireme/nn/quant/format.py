@@ -23,6 +23,14 @@ def lasting(t: Tensor) -> Tensor:
     return t
 
 
+def _numbers(where: str, given: Any) -> np.ndarray:
+    """Scales or zero points on the host."""
+    try:
+        return np.asarray(given.numpy() if isinstance(given, Tensor) else given, np.float32)
+    except (TypeError, ValueError):
+        raise errors.bad(where, "a Tensor or numbers", given, kind=errors.ArgumentTypeError) from None
+
+
 class _Linear(Layer):
     """Steps and zero points of integers; `scales` are the largest magnitudes, as observers report them."""
 
@@ -38,15 +46,16 @@ class _Linear(Layer):
         where = type(self).__name__
         if isinstance(bit_length, bool) or not isinstance(bit_length, int) or not 2 <= bit_length <= 16:
             raise errors.bad(f"{where}(bit_length)", "an integer in [2, 16]", bit_length)
-        most = np.asarray(scales.numpy() if isinstance(scales, Tensor) else scales, np.float32)
+        most = _numbers(f"{where}(scales)", scales)
         if not most.size or not np.isfinite(most).all() or (most < 0).any():
-            raise errors.bad(f"{where}(scales)", "finite non-negative numbers", scales)
+            wrong = most[~np.isfinite(most) | (most < 0)]
+            raise errors.bad(f"{where}(scales)", "finite non-negative numbers", float(wrong[0]) if most.size else [])
         self._bits, self._axis = bit_length, 0 if most.ndim == 2 else -1 if quant_axis is None else quant_axis
         self._block = group_size if most.ndim == 2 else 0
         step = np.maximum(most / np.float32(2 ** (bit_length - 1) - 1), _TINY)
         self.register_buffer("_step", lasting(to_tensor(step)))
         zero = np.zeros(1) if zero_point is None else zero_point
-        zero = np.asarray(zero.numpy() if isinstance(zero, Tensor) else zero, np.float32)
+        zero = _numbers(f"{where}(zero_point)", zero)
         self.register_buffer("_zero_point", lasting(to_tensor(zero)) if zero.any() else None)
 
     @classmethod
@@ -220,11 +229,7 @@ class ConvertibleQuantedLayer(Layer, abc.ABC):
             quanter = getattr(self, name)
             if quanter is None:
                 continue
-            if quanter.scales() is None:
-                errors.warn(
-                    f"convert(model): {self.full_name()} saw no data, so its input stays as it is\n"
-                    "  hint: run the model on some batches between quantize and convert"
-                )
+            if self._saw_nothing(quanter):
                 setattr(self, name, None)
             else:
                 setattr(self, name, LinearQuanterDequanter.from_quanter(quanter))
@@ -234,11 +239,34 @@ class ConvertibleQuantedLayer(Layer, abc.ABC):
                 continue
             if quanter.scales() is None:
                 quanter(getattr(self, weight))
+            self._check_finite(quanter, "weight")
             made = LinearQuanterDequanter.from_quanter(quanter)
             setattr(self, name, made)
             if not remain_weight:
                 self._store(weight, made)
         self.converted = True
+
+    def _saw_nothing(self, quanter: Any) -> bool:
+        """Whether a quanter of inputs has no scale to go by: it saw no data, or zeros alone."""
+        scales = quanter.scales()
+        if scales is not None:
+            self._check_finite(quanter, "input")
+            if scales.numpy().any():
+                return False
+        errors.warn(
+            f"convert(model): {self.full_name()} saw {'no data' if scales is None else 'only zeros'}, so its input stays as it is\n"
+            "  hint: run the model on some batches between quantize and convert"
+        )
+        return True
+
+    def _check_finite(self, quanter: Any, which: str) -> None:
+        scales = quanter.scales()
+        if scales is not None and not np.isfinite(scales.numpy()).all():
+            raise errors.failure(
+                f"convert(model): expected finite magnitudes in the {which} of {self.full_name()}, got "
+                f"{float(scales.numpy()[~np.isfinite(scales.numpy())].ravel()[0])}",
+                kind=errors.ArgumentError,
+            )
 
     def _store(self, name: str, made: LinearQuanterDequanter) -> None:
         """Keep a weight as integers: a buffer instead of the parameter."""

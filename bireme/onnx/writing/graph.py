@@ -150,6 +150,7 @@ class Writer:
             self.tensors: dict[int, tuple[Tensor, Val]] = {}
             self.numbers = itertools.count()
             self.taken: set[str] = set()
+            self.matrices: set[str] = set()  # products of integers whose operands are matrices
 
     # ------------------------------------------------------------ names
 
@@ -178,9 +179,10 @@ class Writer:
         if narrow and not (op == "Where" and all(k.name not in NARROW and k.kind != "b" for k in kinds[1:])):
             return self._widened(op, given, dtype, n, attrs)
         names = [self.unused(f"{op.lower()}_{next(self.root.numbers)}") for _ in range(n)]
-        self.nodes.append(
-            onnx("helper").make_node(op, [v.name if v is not None else "" for v in given], names, **attrs)
-        )
+        read = [v.name if v is not None else "" for v in given]
+        while read and not read[-1]:  # an operand that is not there at the end keeps runtimes from fusing the node
+            read.pop()
+        self.nodes.append(onnx("helper").make_node(op, read, names, **attrs))
         many = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * n
         own = kinds[1 if op == "Where" else 0] if kinds else None
         made = [Val(self, name, kind or own or dtypes.float32) for name, kind in zip(names, many)]

@@ -11,12 +11,15 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.onnx.packages import onnx
 from bireme.onnx.writing.calls import write
 from bireme.onnx.writing.graph import IR, OPSET, Val, Writer
+from bireme.onnx.writing.qdq import PRODUCTS, Form
 from bireme.onnx.writing.table import Unwritten
 from bireme.version import full_version
 
 
-def written(model: Model, name: str = "bireme") -> Any:
-    """A model as an ONNX ModelProto, checked."""
+def written(model: Model, name: str = "bireme", integer_products: bool = False) -> Any:
+    """A model as an ONNX ModelProto, checked. Products of integers are written in QDQ form; with `integer_products`
+    convolutions whose results are not quantized stay as they are.
+    """
     w = Writer(program=model.program)
     inputs = []
     for symbol in model.inputs:
@@ -43,6 +46,8 @@ def written(model: Model, name: str = "bireme") -> Any:
         value = w.value(x)
         w.nodes.append(helper.make_node("Identity", [value.name], [wanted]))
         outputs.append(w.info(Val(w, wanted, value.dtype), _sizes(x, wanted)))
+    if any(node.op_type in PRODUCTS for node in w.nodes):
+        Form(w, [x.name for x in outputs]).write(integer_products)
     graph = w.graph(name, inputs, outputs)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR,
                              producer_name="bireme", producer_version=full_version)  # fmt: skip

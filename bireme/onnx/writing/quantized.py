@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bireme.core.base import dtype as dtypes
@@ -17,8 +19,16 @@ def _scale(w: Writer, c: Call) -> Val:
     """Scales: one is a scalar. Scales of blocks came with later versions of ONNX than is written."""
     if c["block_size"]:
         raise Unwritten
-    scale = c.value("scale", dtypes.float32)
-    return w.reshape(scale, w.ints([])) if c["scale"].ndim and c["scale"].shape == [1] else scale
+    return _numbers(w, c["scale"], dtypes.float32, c["scale"].shape == [1])
+
+
+def _numbers(w: Writer, x: Any, kind: DType, scalar: bool) -> Val:
+    """Scales or zero points. What is known is a constant, which runtimes want to see in front of a product they fuse."""
+    if not scalar:
+        return w.value(x, kind)
+    if getattr(x, "symbol", None) is None:
+        return w.constant(x.numpy().reshape([]).astype(kind.np))
+    return w.reshape(w.value(x, kind), [])
 
 
 def _zero(w: Writer, c: Call, kind: DType) -> Val:
@@ -26,8 +36,7 @@ def _zero(w: Writer, c: Call, kind: DType) -> Val:
     shape = [] if c["scale"].shape in ([], [1]) else c["scale"].shape
     if c["zero_point"] is None:
         return w.constant(np.zeros(shape, kind.np))
-    zero = c.value("zero_point", kind)
-    return zero if shape else w.reshape(zero, w.ints([]))
+    return _numbers(w, c["zero_point"], kind, not shape)
 
 
 @converts("quantize_linear")
@@ -57,7 +66,10 @@ def _(w: Writer, c: Call) -> Val:
 
 @converts("matmul_integer")
 def _(w: Writer, c: Call) -> Val:
-    return w("MatMulInteger", c.value("x"), c.value("y"), dtype=dtypes.int32)
+    made = w("MatMulInteger", c.value("x"), c.value("y"), dtype=dtypes.int32)
+    if c.ndim("x") == 2:
+        w.root.matrices.add(made.name)
+    return made
 
 
 @converts("conv2d_integer")

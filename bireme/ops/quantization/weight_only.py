@@ -277,6 +277,10 @@ def weight_dequantize(x: Tensor, scale: Tensor, algo: str = "weight_only_int8", 
         [[1.0, 2.0], [0.50390625, -1.0078125]]
     """
     bits = _algorithm("weight_dequantize(algo)", algo)
+    if dtypes.of(out_dtype).kind != "f":
+        raise errors.bad(
+            "weight_dequantize(out_dtype)", "a floating-point dtype", described=str(out_dtype), kind=errors.DtypeError
+        )
     _check_quantized("weight_dequantize", "x", x, scale, bits, group_size)
     return dequantize_weight(x, scale, bits, out_dtype)
 
@@ -288,6 +292,13 @@ def _check_quantized(name: str, which: str, weight: Any, scale: Any, bits: int, 
             "an int8 matrix, as weight_quantize returns",
             described=f"{weight.dtype.name}, shape {weight.shape}",
             kind=errors.ShapeError,
+        )
+    if scale.dtype.kind != "f":
+        raise errors.bad(
+            f"{name}({'scale' if which == 'x' else 'weight_scale'})",
+            "a floating-point dtype",
+            described=scale.dtype.name,
+            kind=errors.DtypeError,
         )
     n, k = weight.shape[0] * 8 // bits, weight.shape[1]
     group = _group(name, group_size, k)
@@ -301,7 +312,10 @@ def _check_quantized(name: str, which: str, weight: Any, scale: Any, bits: int, 
         )
 
 
-def _check_columns(name: str, x: Any, weight: Any) -> None:
+def _check_columns(name: str, x: Any, weight: Any, bias: Any, bits: int) -> None:
+    n = weight.shape[0] * 8 // bits
+    if bias is not None and bias.shape != [n]:
+        raise errors.bad(f"{name}(bias)", f"shape [{n}]", described=f"shape {bias.shape}", kind=errors.ShapeError)
     if not x.ndim or x.shape[-1] != weight.shape[1]:
         raise errors.bad(
             f"{name}(x)",
@@ -345,7 +359,7 @@ def weight_only_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, we
     bits = _algorithm("weight_only_linear(weight_dtype)", weight_dtype, WIDTHS)
     scale = _scale_of("weight_only_linear", weight_scale)
     _check_quantized("weight_only_linear", "weight", weight, scale, bits, group_size)
-    _check_columns("weight_only_linear", x, weight)
+    _check_columns("weight_only_linear", x, weight, bias, bits)
     out = weight_only_product(x, weight, scale, bits)
     return out if bias is None else out + bias
 
@@ -379,7 +393,9 @@ def llm_int8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, weigh
         [[1001.0, -1998.0]]
     """
     scale = _scale_of("llm_int8_linear", weight_scale)
+    if math.isnan(threshold):
+        raise errors.bad("llm_int8_linear(threshold)", "a number", threshold)
     _check_quantized("llm_int8_linear", "weight", weight, scale, 8, -1)
-    _check_columns("llm_int8_linear", x, weight)
+    _check_columns("llm_int8_linear", x, weight, bias, 8)
     out = llm_int8_product(x, weight, scale, threshold)
     return out if bias is None else out + bias

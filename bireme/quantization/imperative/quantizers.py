@@ -133,6 +133,7 @@ class HistQuantizer(BaseQuantizer):
     def __init__(self, quant_bits: int = 8, bins: int = 1024, upsample_bins: int = 64, hist_percent: float = 0.99999):
         super().__init__(quant_bits)
         self.bins, self.upsample_bins, self.hist_percent = bins, upsample_bins, hist_percent
+        self.factory()  # which looks at them
 
     def factory(self) -> QuanterFactory:
         """Return the factory of observers that do the same.
@@ -163,6 +164,7 @@ class KLQuantizer(BaseQuantizer):
     def __init__(self, quant_bits: int = 8, bins: int = 1024, upsample_bins: int = 64):
         super().__init__(quant_bits)
         self.bins, self.upsample_bins = bins, upsample_bins
+        self.factory()  # which looks at them
 
     def factory(self) -> QuanterFactory:
         """Return the factory of observers that do the same.

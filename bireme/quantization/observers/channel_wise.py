@@ -9,7 +9,7 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.nn.common import Linear
 from bireme.nn.conv import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
 from bireme.quantization.factory import QuanterFactory
-from bireme.quantization.observers.observer import SymmetricObserver, check_bits
+from bireme.quantization.observers.observer import SymmetricObserver, axes_beside, check_axis, check_bits
 
 
 def channel_axis(layer: Any, weight: Tensor) -> int:
@@ -35,6 +35,7 @@ class AbsMaxChannelWiseWeightObserver(QuanterFactory):
 
     def __init__(self, quant_bits: int = 8, quant_axis: int | None = None):
         check_bits("AbsMaxChannelWiseWeightObserver", quant_bits)
+        check_axis("AbsMaxChannelWiseWeightObserver", quant_axis)
         super().__init__(quant_bits=quant_bits, quant_axis=quant_axis)
 
     def _get_class(self) -> type:
@@ -61,7 +62,7 @@ class AbsMaxChannelWiseWeightObserverLayer(SymmetricObserver):
     def _see(self, x: Tensor) -> None:
         if self._axis is None:
             self._axis = 1 if self._transposed else channel_axis(None, x)
-        self._keep(x.abs().max(axis=[i for i in range(x.ndim) if i != self._axis % x.ndim]))
+        self._keep(x.abs().max(axis=axes_beside("AbsMaxChannelWiseWeightObserver", x, self._axis)))
 
     def quant_axis(self) -> int:
         """Return the axis of the scales.

@@ -16,13 +16,14 @@ from bireme.quantization.observers.observer import SymmetricObserver, check_bits
 class Histogram:
     """Counts of magnitudes in bins of equal width, which double when a larger magnitude comes."""
 
-    def __init__(self, bins: int):
+    def __init__(self, bins: int, owner: str = "HistObserver"):
+        self.owner = owner
         self.counts, self.top, self.most = np.zeros(bins, np.int64), 0.0, 0.0
 
     def add(self, x: np.ndarray) -> None:
         most = float(x.max(initial=0.0))
         if not np.isfinite(most):
-            raise errors.failure("an observer expected finite numbers, got nan or inf")
+            raise errors.bad(f"{self.owner}(input)", "finite numbers", most)
         self.most = max(self.most, most)
         if not self.top:
             self.top = most
@@ -70,7 +71,7 @@ class _HistogramObserver(SymmetricObserver):
 
     def __init__(self, quant_bits: int, bins_count: int):
         super().__init__(None, quant_bits)
-        self._histogram, self._stale = Histogram(bins_count), False
+        self._histogram, self._stale = Histogram(bins_count, type(self).__name__.removesuffix("Layer")), False
 
     def _see(self, x: Tensor) -> None:
         self._histogram.add(self._counted(np.abs(x.astype("float32").numpy()).ravel()))

@@ -84,6 +84,20 @@ def check_bits(name: str, bits: Any, which: str = "quant_bits") -> None:
         raise errors.bad(f"{name}({which})", "an integer in [2, 16]", bits, kind=errors.for_integer(bits))
 
 
+def check_axis(name: str, axis: Any) -> None:
+    if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
+        raise errors.bad(f"{name}(quant_axis)", "an integer, or None", axis, kind=errors.ArgumentTypeError)
+
+
+def axes_beside(name: str, x: Tensor, axis: int) -> list[int]:
+    """All axes of a weight but that of its output channels."""
+    if not -x.ndim <= axis < x.ndim:
+        raise errors.bad(
+            f"{name}(quant_axis)", f"an axis of a weight of shape {x.shape}", axis, kind=errors.OutOfRangeError
+        )
+    return [i for i in range(x.ndim) if i != axis % x.ndim]
+
+
 def check_rate(name: str, rate: Any) -> None:
     errors.check_number(f"{name}(moving_rate)", rate)
     if not 0 <= rate < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
 from bireme.core.base.dtype import DTypeLike
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
@@ -12,7 +13,7 @@ from bireme.ops import fake_quantize, full
 from bireme.quantization.base_quanter import BaseQuanter
 from bireme.quantization.factory import QuanterFactory
 from bireme.quantization.observers.channel_wise import channel_axis
-from bireme.quantization.observers.observer import check_bits, check_rate
+from bireme.quantization.observers.observer import axes_beside, check_axis, check_bits, check_rate
 
 
 class FakeQuanterWithAbsMaxObserver(QuanterFactory):
@@ -73,6 +74,8 @@ class FakeQuanterWithAbsMaxObserverLayer(BaseQuanter):
         dtype: DTypeLike = "float32",
     ):
         super().__init__()
+        check_rate("FakeQuanterWithAbsMaxObserver", moving_rate)
+        check_bits("FakeQuanterWithAbsMaxObserver", bit_length, "bit_length")
         self._moving_rate, self._bit_length = moving_rate, bit_length
         kind = dtypes.of(dtype).name
         self.register_buffer("_scale", full([1], 0.001, kind))
@@ -147,6 +150,7 @@ class FakeQuanterChannelWiseAbsMax(QuanterFactory):
 
     def __init__(self, bit_length: int = 8, quant_axis: int | None = None):
         check_bits("FakeQuanterChannelWiseAbsMax", bit_length, "bit_length")
+        check_axis("FakeQuanterChannelWiseAbsMax", quant_axis)
         super().__init__(bit_length=bit_length, quant_axis=quant_axis)
 
     def _get_class(self) -> type:
@@ -171,6 +175,11 @@ class FakeQuanterChannelWiseAbsMaxLayer(BaseQuanter):
 
     def __init__(self, layer: Any, bit_length: int = 8, quant_axis: int | None = None):
         super().__init__()
+        check_bits("FakeQuanterChannelWiseAbsMax", bit_length, "bit_length")
+        if not isinstance(getattr(layer, "weight", None), Tensor):
+            raise errors.bad(
+                "FakeQuanterChannelWiseAbsMax(layer)", "a layer with a weight", layer, kind=errors.ArgumentTypeError
+            )
         self._bit_length = bit_length
         self._axis = channel_axis(layer, layer.weight) if quant_axis is None else quant_axis
         # the weight is the layer's: no parameter of this one
@@ -178,7 +187,7 @@ class FakeQuanterChannelWiseAbsMaxLayer(BaseQuanter):
 
     def _most(self, x: Tensor) -> Tensor:
         with no_grad():
-            return x.detach().abs().max(axis=[i for i in range(x.ndim) if i != self._axis % x.ndim])
+            return x.detach().abs().max(axis=axes_beside("FakeQuanterChannelWiseAbsMax", x, self._axis))
 
     def forward(self, input: Tensor) -> Tensor:
         """Round ``input`` to what integers stand for.

@@ -1,4 +1,4 @@
-"""Operators written in C++: compiled by the system's compiler, loaded, and called as any other operator."""
+"""Operators written in C++ or CUDA: compiled by the system's compilers, loaded, and called as any other operator."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from bireme.core.declare import foreign
 from bireme.utils.cpp_extension import compiler
 
 if TYPE_CHECKING:
-    from bireme.utils.cpp_extension.packaging import BuildExtension, CppExtension, setup
+    from bireme.utils.cpp_extension.packaging import BuildExtension, CppExtension, CUDAExtension, setup
 
 __all__ = [
     "CppExtension",
+    "CUDAExtension",
     "BuildExtension",
     "load",
     "setup",
@@ -28,7 +29,7 @@ __all__ = [
     "load_op_meta_info_and_register_op",
 ]
 
-_WITH_SETUPTOOLS = ("BuildExtension", "CppExtension", "setup")
+_WITH_SETUPTOOLS = ("BuildExtension", "CppExtension", "CUDAExtension", "setup")
 
 
 def __getattr__(name: str) -> Any:
@@ -58,17 +59,19 @@ def load(
     build_directory: str | None = None,
     verbose: bool = False,
 ) -> ModuleType:
-    """Compile operators in C++ and return them as a module of functions.
+    """Compile operators in C++ or CUDA and return them as a module of functions.
 
     The sources include ``bireme/extension.h``, or ``paddle/extension.h``, and declare operators with ``PD_BUILD_OP`` and
-    their gradients with ``PD_BUILD_GRAD_OP``. Kernels run on the host, for tensors of every device. What was compiled is
-    kept and used again as long as sources, headers and flags are the same.
+    their gradients with ``PD_BUILD_GRAD_OP``. Kernels run on the host, for tensors of every device, unless a source is one
+    of CUDA: then they are called with tensors on the GPU, too, and launch on ``x.stream()``. What was compiled is kept and
+    used again as long as sources, headers and flags are the same.
 
     Args:
         name: Name of the module.
-        sources: Paths of C++ files.
+        sources: Paths of C++ files, and of CUDA files that end in ``.cu``.
         extra_cxx_cflags: Flags of the compiler. Default: None, no others than Bireme's.
-        extra_cuda_cflags: Not used: there are no sources in CUDA.
+        extra_cuda_cflags: Flags of nvcc. Default: None, for the GPU that is here, else for all, or for those that the
+            environment variable ``PADDLE_CUDA_ARCH_LIST`` names.
         extra_ldflags: Flags of the linker. Default: None.
         extra_include_paths: Folders with headers. Default: None.
         extra_library_paths: Folders with libraries. Default: None.
@@ -79,7 +82,7 @@ def load(
         A module with a function for each operator.
 
     Raises:
-        FileNotFoundError: If there is no C++ compiler, or no such source.
+        FileNotFoundError: If there is no C++ compiler, no nvcc for sources of CUDA, or no such source.
         RuntimeError: If a source does not compile; the message has the first error, and where all others are.
 
     Examples:
@@ -120,6 +123,7 @@ def load(
         given["extra_library_paths"],
         None if build_directory is None else Path(os.path.abspath(os.path.expanduser(build_directory))),
         verbose,
+        given["extra_cuda_cflags"],
     )
     made = ModuleType(name, f"Operators in C++, compiled to {path}.")
     made.__file__ = str(path)

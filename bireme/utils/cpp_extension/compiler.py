@@ -1,4 +1,4 @@
-"""The system's C++ compiler: from sources and flags to a library in a folder, made once for the same contents.
+"""The system's C++ compiler, and CUDA's: from sources and flags to a library in a folder, made once for the same contents.
 
 It starts the compiler, which the rest of the package must not: its arguments are a list, and no shell reads them.
 """
@@ -21,11 +21,13 @@ from pathlib import Path
 from bireme.core.base import errors
 from bireme.core.declare import foreign
 from bireme.core.xla_exec import compile_cache, private
+from bireme.utils.cpp_extension import cuda
 
 SOURCES = (".cc", ".cpp", ".cxx", ".c++", ".C")
 HEADERS = Path(__file__).parents[2] / "include"
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
-_ERROR = re.compile(r"^(.*?:\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
+# "a.cc:3:5: error: ..." of C++ compilers, "a.cu(3): error: ..." of nvcc
+_ERROR = re.compile(r"^(.*?(?::\d+|\(\d+\))):(?:\d+:)? (?:catastrophic |fatal )?error:? ?(?:#\S+ )?(.*)$", re.MULTILINE)
 _LINK = re.compile(r"^.*(?:undefined reference|cannot find|undefined symbol|not found).*$", re.MULTILINE)
 
 
@@ -76,17 +78,18 @@ def command() -> list[str]:
     )
 
 
-def checked_sources(where: str, sources: Sequence[str]) -> list[Path]:
-    """The sources as paths that lead to files of C++."""
+def checked_sources(where: str, sources: Sequence[str], on_gpu: bool = True) -> list[Path]:
+    """The sources as paths that lead to files of C++, or of CUDA if they may be."""
     if isinstance(sources, (str, os.PathLike)) or not all(isinstance(s, (str, os.PathLike)) for s in sources):
         raise errors.bad(where, "a list of paths", sources, kind=errors.ArgumentTypeError)
     paths = [Path(os.path.abspath(s)) for s in sources]
     if not paths:
         raise errors.bad(where, "at least one source", sources)
     for path in paths:
-        if path.suffix not in SOURCES:
-            hint = "kernels run on the host, for tensors of every device" if path.suffix in (".cu", ".cuh") else None
-            raise errors.bad(where, f"files of C++ ({', '.join(SOURCES)})", str(path), hint=hint)
+        if path.suffix not in (*SOURCES, *(cuda.SOURCES if on_gpu else ())):
+            hint = "CUDAExtension takes sources in CUDA" if path.suffix in cuda.SOURCES else None
+            kinds = f"files of C++ ({', '.join(SOURCES)})" + (f" or CUDA ({', '.join(cuda.SOURCES)})" if on_gpu else "")
+            raise errors.bad(where, kinds, str(path), hint=hint)
         if not path.is_file():
             raise errors.bad(where, "a file", str(path), kind=FileNotFoundError)
     return paths
@@ -101,20 +104,38 @@ def build(
     libraries: Sequence[str] = (),
     folder: Path | None = None,
     verbose: bool = False,
+    cuda_flags: Sequence[str] = (),
 ) -> Path:
     """The library of these sources, compiled unless one of the same contents is in the folder."""
     root = opened(directory() if folder is None else folder, folder is None)
-    included = [f"-I{path}" for path in (HEADERS, foreign.include_directory(), *include)]
-    compiling = [*command(), *FLAGS, *included, *flags]
+    by = commands(sources, flags, include, cuda_flags)
     linking = [*[f"-L{path}" for path in libraries], *[f"-Wl,-rpath,{path}" for path in libraries], *link_flags]
-    digest = _digest([json.dumps([compiling, linking, [str(s) for s in sources]])])
+    if cuda.needed(sources):
+        linking += cuda.linking()
+    digest = _digest([json.dumps([by, linking, [str(s) for s in sources]])])
     entry = root / f"{name}-{digest[:16]}.json"
     found = _known(entry, sources)
     if found is None:
-        return _compiled(name, compiling, linking, sources, entry, verbose)
+        return _compiled(name, by, linking, sources, entry, verbose)
     if verbose:
         sys.stdout.write(f"{name}: compiled before, in {found}\n")
     return found
+
+
+def commands(
+    sources: Sequence[Path], flags: Sequence[str], include: Sequence[str], cuda_flags: Sequence[str]
+) -> dict[str, list[str]]:
+    """What compiles a source of each kind: of C++, and of CUDA if there are such."""
+    included = [f"-I{path}" for path in (HEADERS, foreign.include_directory(), *include)]
+    host = command()
+    if not cuda.needed(sources):
+        return {"c++": [*host, *FLAGS, *included, *flags]}
+    # the same classes in all sources: with a stream, wherever one of them has kernels for a GPU
+    defined = ["-DPADDLE_WITH_CUDA", *[f"-I{path}" for path in cuda.headers()]]
+    return {
+        "c++": [*host, *FLAGS, *included, *defined, *flags],
+        "cuda": [*cuda.compiling(host, FLAGS, cuda_flags), *included, *defined, *cuda_flags],
+    }
 
 
 def _digest(parts: Sequence[str], files: Sequence[Path] = ()) -> str:
@@ -141,7 +162,7 @@ def _library(entry: Path, read: Sequence[Path]) -> Path:
 
 
 def _compiled(
-    name: str, compiling: list[str], linking: list[str], sources: Sequence[Path], entry: Path, verbose: bool
+    name: str, by: dict[str, list[str]], linking: list[str], sources: Sequence[Path], entry: Path, verbose: bool
 ) -> Path:
     with tempfile.TemporaryDirectory(dir=entry.parent, prefix=f".{name}-") as made:
         part = Path(made)
@@ -149,9 +170,10 @@ def _compiled(
         for i, source in enumerate(sources):
             objects.append(str(part / f"{i}.o"))
             listed = part / f"{i}.d"  # what the source includes, without the system's headers
+            compiling = by["cuda" if source.suffix in cuda.SOURCES else "c++"]
             _run(name, [*compiling, "-c", str(source), "-MMD", "-MF", str(listed), "-o", objects[-1]], entry, verbose)
             read |= _listed(listed.read_text())
-        _run(name, [*compiling, "-shared", *objects, *linking, "-o", str(part / "library.so")], entry, verbose)
+        _run(name, [*by["c++"], "-shared", *objects, *linking, "-o", str(part / "library.so")], entry, verbose)
         if _digest([], sources) != before:
             raise errors.failure(f"load(sources): a source of {name} was changed while it was compiled")
         library = _library(entry, sorted(read))
@@ -192,7 +214,7 @@ def _failure(name: str, text: str, folder: Path) -> Exception:
         line = _LINK.search(text.partition("\n")[2])
         told = line[0].strip() if line is not None else "an error of the compiler"
     return errors.bad(
-        "load(sources)", f"C++ that compiles to {name}", described=told, hint=f"all that the compiler says is in {log}",
+        "load(sources)", f"code that compiles to {name}", described=told, hint=f"all that the compiler says is in {log}",
         kind=RuntimeError,
     )  # fmt: skip
 

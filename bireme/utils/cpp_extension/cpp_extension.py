@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bireme.utils import cpp_extension as package
-from bireme.utils.cpp_extension import get_build_directory, load
+from bireme.utils.cpp_extension import cuda, get_build_directory, load
 
 if TYPE_CHECKING:
-    from bireme.utils.cpp_extension.packaging import BuildExtension, CppExtension, setup
+    from bireme.utils.cpp_extension.packaging import BuildExtension, CppExtension, CUDAExtension, setup
 
-__all__ = ["CUDA_HOME", "BuildExtension", "CppExtension", "get_build_directory", "load", "setup"]
+__all__ = ["CUDA_HOME", "BuildExtension", "CppExtension", "CUDAExtension", "get_build_directory", "load", "setup"]
 
-CUDA_HOME = None  # no sources in CUDA are compiled, wherever its compiler is
+_found = cuda.home()
+CUDA_HOME = None if _found is None else str(_found)
 
 
 def __getattr__(name: str) -> Any:

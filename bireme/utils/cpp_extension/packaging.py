@@ -46,6 +46,33 @@ def CppExtension(sources: Sequence[str], *args: Any, **kwargs: Any) -> setuptool
     return setuptools.Extension(name, [str(s) for s in sources], *args, **{**kwargs, "language": "c++"})
 
 
+def CUDAExtension(sources: Sequence[str], *args: Any, **kwargs: Any) -> setuptools.Extension:
+    """Describe an extension of C++ and CUDA sources for ``setup``; nvcc compiles those that end in ``.cu``.
+
+    Kernels are called with tensors on the host and with tensors on a GPU: ``x.is_gpu()`` tells them apart, and
+    ``x.stream()`` is the stream to launch on.
+
+    Args:
+        sources: Paths of C++ and CUDA files.
+        *args: What ``setuptools.Extension`` takes behind the sources.
+        **kwargs: The same by name, as for ``CppExtension``. ``extra_compile_args`` may be a dict; the list under ``cxx``
+            is for the C++ compiler, the one under ``nvcc`` for nvcc. A list is for the C++ compiler.
+
+    Returns:
+        A ``setuptools.Extension``.
+
+    Examples:
+        >>> flags = {"cxx": ["-O3"], "nvcc": ["-arch=sm_90"]}
+        >>> extension = bireme.utils.cpp_extension.CUDAExtension(["relu.cc", "relu.cu"], extra_compile_args=flags)
+        >>> extension.extra_compile_args, extension.nvcc_flags
+        (['-O3'], ['-arch=sm_90'])
+    """
+    flags = kwargs.get("extra_compile_args")
+    made: Any = CppExtension(sources, *args, **kwargs)
+    made.nvcc_flags = list(flags.get("nvcc") or []) if isinstance(flags, dict) else []
+    return made
+
+
 class BuildExtension(build_ext):
     """The command ``build_ext`` of ``setup``: each extension becomes a library and a module of the same name.
 
@@ -98,16 +125,19 @@ class BuildExtension(build_ext):
         Args:
             ext: The extension.
         """
-        library = Path(self.get_ext_fullpath(ext.name))
+        library, on_gpu = Path(self.get_ext_fullpath(ext.name)), getattr(ext, "nvcc_flags", None)
         macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in ext.define_macros]
         made = compiler.build(
             ext.name.rpartition(".")[2],
-            compiler.checked_sources("CppExtension(sources)", ext.sources),
+            compiler.checked_sources(
+                f"{'CppExtension' if on_gpu is None else 'CUDAExtension'}(sources)", ext.sources, on_gpu is not None
+            ),
             [*macros, *[f"-U{name}" for name in ext.undef_macros], *ext.extra_compile_args],
             [*[f"-l{name}" for name in ext.libraries], *ext.extra_link_args],
             ext.include_dirs,
             ext.library_dirs,
             Path(self.build_temp).absolute(),
+            cuda_flags=on_gpu or (),
         )
         library.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made, library)
@@ -132,8 +162,8 @@ def setup(**attr: Any) -> None:
     After ``python setup.py install``, or ``pip install .``, ``import name`` gives a module with a function for each operator.
 
     Args:
-        **attr: What ``setuptools.setup`` takes. ``name`` is the module's; ``ext_modules`` is one ``CppExtension``, or a list
-            of one.
+        **attr: What ``setuptools.setup`` takes. ``name`` is the module's; ``ext_modules`` is one ``CppExtension`` or
+            ``CUDAExtension``, or a list of one.
 
     Raises:
         ValueError: If there is no name, or not one extension.
@@ -150,7 +180,7 @@ def setup(**attr: Any) -> None:
         raise errors.bad("setup(name)", "a name that a module can have", name)
     extensions = [given] if isinstance(given, setuptools.Extension) else list(given or [])
     if len(extensions) != 1:
-        raise errors.bad("setup(ext_modules)", "one CppExtension", described=f"{len(extensions)}")
+        raise errors.bad("setup(ext_modules)", "one CppExtension or CUDAExtension", described=f"{len(extensions)}")
     extensions[0].name = name
     commands = {"build_ext": BuildExtension, **attr.get("cmdclass", {})}
     # no package but the extension: else setuptools looks for others in the folder
