@@ -6,6 +6,7 @@ are run by the engine, and compiled when they have come back often; a bounded nu
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -31,6 +32,8 @@ RESTING = 64  # runs that a program has not been used for when another one may t
 MOST_SHAPES = 1024  # that are counted
 HALF = 2  # a program that covers less of the calls than one in so many is not compiled
 
+_name = functools.cache(str)  # of a data type: NumPy takes microseconds to tell it
+
 
 class _Shapes:
     """Runs with inputs of one set of shapes."""
@@ -55,7 +58,7 @@ class Executables:
         """Results, as arrays or tensors, for one array or tensor per input."""
         before = devices.use(self.device)
         try:
-            shapes = self._due(tuple([(tuple(a.shape), str(a.dtype)) for a in arrays])) if self.compiles else None
+            shapes = self._due(tuple([(tuple(a.shape), _name(a.dtype)) for a in arrays])) if self.compiles else None
             if shapes is None:
                 return self._by_engine(arrays)
             with shapes.lock:
