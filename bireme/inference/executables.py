@@ -8,6 +8,7 @@ makes, and as long again until its program takes over.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections import OrderedDict
@@ -44,6 +45,8 @@ COMPILING = ("first", "each", "beside")  # when a program is made for shapes, se
 
 Program = Callable[[list], list]
 
+_name = functools.cache(str)  # of a data type: NumPy takes microseconds to tell it
+
 
 class _Shapes:
     """Runs with inputs of one set of shapes."""
@@ -71,7 +74,7 @@ class Executables:
         """Results, as arrays or tensors, for one array or tensor per input."""
         before = devices.use(self.device)
         try:
-            shapes = self._due(tuple([(tuple(a.shape), str(a.dtype)) for a in arrays])) if self.compiles else None
+            shapes = self._due(tuple([(tuple(a.shape), _name(a.dtype)) for a in arrays])) if self.compiles else None
             if shapes is None:
                 return self._by_engine(arrays)
             with shapes.lock:
