@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -261,34 +262,41 @@ def _used(g):
     return None if g.size and not any(g.strides) and not g.flat[0] else g
 
 
+def _inputs(x, weight, biases, time_major):
+    """The types that are kept and carried, whether these differ, and the inputs' part of the gates: [steps, batch, gates]."""
+    kind = x.dtype
+    wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
+    x = x if time_major else x.swapaxes(0, 1)
+    steps, batch, width = x.shape
+    seen = np.ascontiguousarray(x.reshape(steps * batch, width), wide)
+    given = blas.matmul(seen, np.asarray(weight, wide).swapaxes(-1, -2))
+    for bias in biases:
+        if bias is not None:
+            given += np.asarray(bias, wide)
+    return kind, wide, kind != wide, given.reshape(*given.shape[:-2], steps, batch, given.shape[-1])
+
+
 def gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """What `gru_of` returns. Gates have an axis of their own, the first: NumPy is slow for parts of rows."""
-    kind, wide, n = x.dtype, np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype, h.shape[1]
-    x = x if time_major else np.swapaxes(x, 0, 1)
-    steps, batch, width = x.shape
-    sizes = Sizes("GRU", list(range(steps))[:: -1 if reverse else 1], kind, wide)
-    seen = np.ascontiguousarray(x.reshape(steps * batch, width), wide)
-    given = blas.matmul(seen, np.asarray(weight_ih, wide).reshape(3, n, width).transpose(0, 2, 1))
-    if bias_ih is not None:
-        given += np.asarray(bias_ih, wide).reshape(3, 1, n)
-    own_bias = np.zeros((3, 1, n), wide) if bias_hh is None else np.asarray(bias_hh, wide).reshape(3, 1, n)
-    given[:2] += own_bias[:2]
-    # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2
-    half = np.array(0.5, wide)
-    given[:2] *= half
-    given = given.reshape(3, steps, batch, n)
-    turned = np.array(weight_hh.reshape(3, n, n).transpose(0, 2, 1), wide, order="C")
-    turned[:2] *= half
-    kept, outs, h, bias = (
-        np.empty((4, steps, batch, n), wide),
-        np.empty((steps, batch, n), wide),
-        h.astype(wide),
-        own_bias[2],
-    )
-    for t in sizes.order:
-        now = np.matmul(sizes.low(h), turned, out=kept[:3, t])
-        part, both = np.add(now[2], bias, out=kept[3, t]), now[:2]
+    n = h.shape[1]
+    biases = [None if b is None else b.reshape(3, 1, n) for b in (bias_ih, bias_hh)]
+    kind, wide, low, given = _inputs(x, weight_ih.reshape(3, n, -1), biases[:1], time_major)
+    bias = None
+    if biases[1] is not None:
+        given[:2] += np.asarray(biases[1][:2], wide)[:, None]
+        bias = np.asarray(biases[1][2], wide)
+    half, turned = np.array(0.5, wide), np.asarray(weight_hh, wide).reshape(3, n, n).swapaxes(1, 2)
+    _, steps, batch, _ = given.shape
+    kept, outs, h = np.empty((4, steps, batch, n), wide), np.empty((steps, batch, n), wide), h.astype(wide)
+    for t in range(steps)[:: -1 if reverse else 1]:
+        now = np.matmul(h.astype(kind).astype(wide) if low else h, turned, out=kept[:3, t])
+        part, both = kept[3, t], now[:2]
+        if bias is None:
+            part[:] = now[2]
+        else:
+            np.add(now[2], bias, out=part)
         both += given[:2, t]
+        both *= half  # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2
         np.tanh(both, out=both)
         both *= half
         both += half
@@ -298,7 +306,7 @@ def gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_majo
         h = np.subtract(h, new, out=outs[t])
         h *= both[1]
         h += new
-    outs = outs if time_major else np.swapaxes(outs, 0, 1)
+    outs = outs if time_major else outs.swapaxes(0, 1)
     return outs.astype(kind, copy=False), h.astype(kind), *kept
 
 
@@ -359,21 +367,26 @@ def gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, 
 # gradient reads
 
 
+@functools.lru_cache(maxsize=64)
+def _halves(n, dtype):
+    """Factor and shift that make a sigmoid of a tanh, for three of the four gates: tanh(z / 2) / 2 + 1 / 2."""
+    half, shift = np.full((2, 4 * n), 0.5, dtype)
+    half[2 * n : 3 * n], shift[2 * n : 3 * n] = 1, 0
+    return half, shift
+
+
 def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """What `lstm_of` returns."""
-    sizes, _, given, (h, c), _ = _prepared(x, h, c, weight_ih, bias_ih, None, "LSTM", reverse, time_major)
-    n = h.shape[1]
-    # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2: with halves of what three gates are made of, one tanh makes all four
-    half, shift = np.full((2, 4 * n), 0.5, sizes.wide)
-    half[2 * n : 3 * n], shift[2 * n : 3 * n] = 1, 0
-    turned = weight_hh.T.astype(sizes.wide) * half
-    given += 0 if bias_hh is None else np.asarray(bias_hh, sizes.wide)
-    given *= half
-    gates, cells = np.empty_like(given), np.empty((*given.shape[:2], n), sizes.wide)
-    outs = np.empty_like(cells)
-    for t in sizes.order:
-        now = np.matmul(sizes.low(h), turned, out=gates[t])
+    kind, wide, low, given = _inputs(x, weight_ih, (bias_ih, bias_hh), time_major)
+    n, (steps, batch, _) = h.shape[1], given.shape
+    half, shift = _halves(n, wide)
+    turned = np.asarray(weight_hh, wide).T
+    gates, cells, outs = np.empty_like(given), np.empty((steps, batch, n), wide), np.empty((steps, batch, n), wide)
+    h, c = h.astype(wide), c.astype(wide)
+    for t in range(steps)[:: -1 if reverse else 1]:
+        now = np.matmul(h.astype(kind).astype(wide) if low else h, turned, out=gates[t])
         now += given[t]
+        now *= half
         np.tanh(now, out=now)
         now *= half
         now += shift
@@ -381,8 +394,8 @@ def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_
         c += now[:, :n] * now[:, 2 * n : 3 * n]
         h = np.tanh(c, out=outs[t])
         h *= now[:, 3 * n :]
-    outs = outs if time_major else np.swapaxes(outs, 0, 1)
-    return outs.astype(sizes.kind), h.astype(sizes.kind), c.astype(sizes.kind), gates, cells
+    outs = outs if time_major else outs.swapaxes(0, 1)
+    return outs.astype(kind, copy=False), h.astype(kind), c.astype(kind), gates, cells
 
 
 def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
