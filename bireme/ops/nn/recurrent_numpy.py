@@ -276,6 +276,11 @@ def _inputs(x, weight, biases, time_major):
     return kind, wide, kind != wide, given.reshape(*given.shape[:-2], steps, batch, given.shape[-1])
 
 
+def _turned(weight, steps):
+    """A weight as each step multiplies with it; for a few steps a copy would cost more than it saves."""
+    return np.ascontiguousarray(weight) if steps >= 16 else weight
+
+
 def gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """What `gru_of` returns. Gates have an axis of their own, the first: NumPy is slow for parts of rows."""
     n = h.shape[1]
@@ -285,9 +290,10 @@ def gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_majo
     if biases[1] is not None:
         given[:2] += np.asarray(biases[1][:2], wide)[:, None]
         bias = np.asarray(biases[1][2], wide)
-    half, turned = np.array(0.5, wide), np.asarray(weight_hh, wide).reshape(3, n, n).swapaxes(1, 2)
     _, steps, batch, _ = given.shape
-    kept, outs, h = np.empty((4, steps, batch, n), wide), np.empty((steps, batch, n), wide), h.astype(wide)
+    half, turned = np.array(0.5, wide), _turned(np.asarray(weight_hh, wide).reshape(3, n, n).swapaxes(1, 2), steps)
+    kept, outs = np.empty((4, steps, batch, n), wide), np.empty((steps, batch, n), wide)
+    h = h.astype(wide)
     for t in range(steps)[:: -1 if reverse else 1]:
         now = np.matmul(h.astype(kind).astype(wide) if low else h, turned, out=kept[:3, t])
         part, both = kept[3, t], now[:2]
@@ -337,8 +343,9 @@ def gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, 
         extra[2] = 0 if more_z is None else more_z * of_z
     made = np.empty_like(slopes)
     weight = np.asarray(weight_hh, wide).reshape(3, n, n)[[2, 0, 1]]
-    more, dh, products = more.astype(wide, copy=False), dh.astype(wide), np.empty((3, batch, n), wide)
-    for t in range(steps)[:: 1 if reverse else -1]:
+    more, dh, order = more.astype(wide, copy=False), dh.astype(wide), range(steps)[:: 1 if reverse else -1]
+    products = np.empty((3, batch, n), wide)
+    for t in order:
         dh += more[t]
         now = np.multiply(dh, slopes[:, t], out=made[:, t])
         if extra is not None:
@@ -346,7 +353,7 @@ def gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, 
         if kind != wide:  # products take what is rounded
             now[:] = now.astype(kind)
         np.matmul(now[:3], weight, out=products)
-        dh = dh * z[t]
+        dh *= z[t]
         for product in products:
             dh += product
     rows = made.reshape(4, steps * batch, n)
@@ -380,7 +387,7 @@ def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_
     kind, wide, low, given = _inputs(x, weight_ih, (bias_ih, bias_hh), time_major)
     n, (steps, batch, _) = h.shape[1], given.shape
     half, shift = _halves(n, wide)
-    turned = np.asarray(weight_hh, wide).T
+    turned = _turned(np.asarray(weight_hh, wide).T, steps)
     gates, cells, outs = np.empty_like(given), np.empty((steps, batch, n), wide), np.empty((steps, batch, n), wide)
     h, c = h.astype(wide), c.astype(wide)
     for t in range(steps)[:: -1 if reverse else 1]:
@@ -420,15 +427,16 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
     dz, weight, more = np.empty_like(gates), np.asarray(weight_hh, wide), more.astype(wide)
     dh, dc = dh.astype(wide), dc.astype(wide)
     for k in order:
-        dh = dh + more[k]
-        dc = dc + dh * of_h[k]
+        dh += more[k]
+        dc += dh * of_h[k]
         if more_cells is not None:
             dc += more_cells[k]
-        np.concatenate([dc, dc, dc, dh], -1, out=dz[k])
-        dz[k] *= own[k]
+        now = np.concatenate([dc, dc, dc, dh], -1, out=dz[k])
+        now *= own[k]
         if extra is not None:
-            dz[k] += extra[k]
-        dh, dc = (dz[k] if kind == wide else dz[k].astype(kind).astype(wide)) @ weight, dc * f[k]
+            now += extra[k]
+        np.matmul(now if kind == wide else now.astype(kind).astype(wide), weight, out=dh)
+        dc *= f[k]
     flat, seen = dz.reshape(-1, 4 * n), np.ascontiguousarray(x.reshape(-1, x.shape[-1]), wide)
     dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(x.shape)
     total = flat.sum(0)
