@@ -301,10 +301,16 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
         return call([], [jnp.asarray(a) for a in leaves], vectors)
 
 
-def repeated(graph: Graph, live: tuple[int, ...], vectors: list) -> Callable[[list], list]:
+def repeated(
+    graph: Graph,
+    live: tuple[int, ...],
+    vectors: list,
+    *,
+    between: Callable[[], AbstractContextManager] = nullcontext,
+) -> Callable[[list], list]:
     """A program of a graph that donates nothing, to be called with its leaves often, from any thread."""
     device = graph.device
-    program = XLA.prepare(graph, live, (), device)
+    program = XLA.prepare(graph, live, (), device, between)
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
 
     def call(leaves: list) -> list:
