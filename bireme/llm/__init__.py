@@ -1,6 +1,7 @@
 """Language models: networks of Hugging Face's layouts, and an engine that serves many requests in one decode step."""
 
 from bireme.llm.configuration import Configuration
+from bireme.llm.engine import Engine
 from bireme.llm.model import LanguageModel, load
 from bireme.llm.network import Network
 from bireme.llm.options import SamplingOptions
@@ -11,6 +12,7 @@ from bireme.llm.tokenizer import Tokenizer
 __all__ = [
     "ChatTemplate",
     "Configuration",
+    "Engine",
     "Event",
     "LanguageModel",
     "Network",
