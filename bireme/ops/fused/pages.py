@@ -87,7 +87,7 @@ def _scores(query, keys, seen, scale):
     return jnp.where(seen, s, np.float32(-np.inf))
 
 
-@op(internal=True, differentiable=False, dtypes=FLOAT)
+@op(internal=True, differentiable=False, dtypes=FLOAT, rows_apart=True)
 def paged_attention(query: Tensor, pool: Tensor, tables: Tensor, places: Tensor, scale: float, window: int) -> Tensor:
     """Attention of queries [batch, tokens, heads, width] at their places to all keys of their texts up to there, or to
     the last `window` of them; nothing for places below 0.
