@@ -186,6 +186,7 @@ class Engine:
             self._number += 1
             row.seed = (self._seed + row.order) % 2**64 if options.seed is None else options.seed
             self._counted["requests"] += 1
+            self._counted["prompt_tokens"] += row.prompt
             self._waiting.append(row)
             self._start()
             self._lock.notify_all()
@@ -382,8 +383,7 @@ class Engine:
                 row.slot = self._slots.index(None)
                 self._slots[row.slot] = row
                 self._counted["prefix_hits"] += row.fed
-                self._counted["prompt_tokens"] += row.prompt
-            row.request.cached = row.fed
+            row.request.cached = max(row.request.cached, row.fed)
             self._describe(row)
 
     def _grow(self, row: _Row, tokens: int) -> bool:

@@ -17,7 +17,7 @@ from bireme.core.base.extras import extra
 
 LONGEST_TEMPLATE = 2**18  # characters
 LONGEST_TEXT = 2**22  # characters of the result, and of any string on the way
-MOST_WORK = 2_000_000  # iterations and calls, and one for each few characters
+MOST_WORK = 500_000  # iterations and calls, and one for each few characters
 SECONDS = 2.0
 CHARACTERS = 16  # of work in one step
 DEEPEST = 32  # of messages
