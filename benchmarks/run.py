@@ -37,6 +37,7 @@ BENCHMARKS = (
     "quantization",
     "sparse",
     "inference",
+    "language_models",
     "graph_networks",
     "detection",
     "data_pipeline",

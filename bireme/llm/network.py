@@ -193,6 +193,7 @@ class Network(Layer):
         """Logits of hidden states."""
         if self.head is not None:
             return self.head(hidden)
+        assert self.embedding.weight is not None
         return matmul(hidden, self.embedding.weight, transpose_y=True)
 
     def _rotation(self, places: Tensor, length: int) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,10 @@ class Event:
         logprob: Logarithm of the token's probability, if ``logprobs`` was asked for.
         alternatives: The most likely tokens with theirs, as pairs.
         finish_reason: ``'stop'``, ``'length'`` or ``'cancelled'`` in the last event, else None.
+
+    Examples:
+        >>> bireme.llm.Event(7, "a").finish_reason is None
+        True
     """
 
     token: int | None
@@ -43,6 +47,10 @@ class Result:
         logprobs: Logarithm of the probability of each token, if asked for.
         alternatives: The most likely tokens of each step with theirs, if asked for.
         cached: Tokens of the prompt that were found in the cache.
+
+    Examples:
+        >>> bireme.llm.Result((1, 2), (3,), "c", "length").tokens
+        (3,)
     """
 
     prompt: tuple[int, ...]
@@ -61,6 +69,13 @@ class Request:
         prompt: Tokens of the prompt.
         options: The options.
         finish_reason: None while it runs; then ``'stop'``, ``'length'`` or ``'cancelled'``.
+
+    Examples:
+        >>> config = bireme.llm.Configuration(architecture="llama", vocabulary=64, width=32, layers=1, heads=4, inner=48)
+        >>> with bireme.llm.Engine(bireme.llm.Network(config), max_batch=2, max_length=32) as engine:
+        ...     request = engine.submit([1, 2, 3], bireme.llm.SamplingOptions(max_tokens=2))
+        ...     [event.finish_reason for event in request.tokens()]
+        [None, 'length']
     """
 
     def __init__(self, prompt: tuple[int, ...], options: SamplingOptions, wake: Callable[[], None]):

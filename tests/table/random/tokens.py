@@ -11,7 +11,9 @@ ROWS = "logits have rows of tokens"
 
 
 def settings(*changes):
-    return still(np.array([[{**dict(enumerate(NEUTRAL)), **change}[i] for i in range(6)] for change in changes], np.float32))
+    return still(
+        np.array([[{**dict(enumerate(NEUTRAL)), **change}[i] for i in range(6)] for change in changes], np.float32)
+    )
 
 
 def words(top_k=0, draw=0, counted=1):
@@ -48,7 +50,10 @@ def _drawn(got, logits, counts, settings, words):
     """The token is one of those that may be drawn; its probability is the model's own; it is counted."""
     token, logprob, after = got
     at = np.arange(len(logits))
-    allowed = [_may_be_drawn(*row)[t] for row, t in zip(zip(logits, counts, settings, words[:, 3], strict=True), token, strict=True)]
+    allowed = [
+        _may_be_drawn(*row)[t]
+        for row, t in zip(zip(logits, counts, settings, words[:, 3], strict=True), token, strict=True)
+    ]
     more = np.zeros_like(counts)
     more[at, token] = words[:, 4]
     near = np.abs(logprob - _logprobs(logits.astype(np.float64))[at, token]) < 1e-2
@@ -56,8 +61,22 @@ def _drawn(got, logits, counts, settings, words):
 
 
 TABLE = [
-    Row("likeliest_token", [call(still(LOGITS))], law=_likeliest, dtypes=frozenset(), grad=0, skip={"0-d": ROWS, "zero size": ROWS}),
-    Row("likeliest_tokens", [call(still(LOGITS), 3)], law=_likeliest, dtypes=frozenset(), grad=0, skip={"0-d": ROWS, "zero size": ROWS}),
+    Row(
+        "likeliest_token",
+        [call(still(LOGITS))],
+        law=_likeliest,
+        dtypes=frozenset(),
+        grad=0,
+        skip={"0-d": ROWS, "zero size": ROWS},
+    ),
+    Row(
+        "likeliest_tokens",
+        [call(still(LOGITS), 3)],
+        law=_likeliest,
+        dtypes=frozenset(),
+        grad=0,
+        skip={"0-d": ROWS, "zero size": ROWS},
+    ),
     Row(
         "drawn_token",
         [
@@ -70,8 +89,13 @@ TABLE = [
         grad=0,
         skip={"0-d": ROWS, "zero size": ROWS},
         bad=[
-            Bad(call(LOGITS, COUNTS[:, :4], settings({}, {}), words()), "drawn_token(counts): expected counts of the shape of logits"),
-            Bad(call(LOGITS, COUNTS, settings({}), words()), "drawn_token(settings): expected settings of shape [2, 6]"),
+            Bad(
+                call(LOGITS, COUNTS[:, :4], settings({}, {}), words()),
+                "drawn_token(counts): expected counts of the shape of logits",
+            ),
+            Bad(
+                call(LOGITS, COUNTS, settings({}), words()), "drawn_token(settings): expected settings of shape [2, 6]"
+            ),
         ],
     ),
 ]
