@@ -1,5 +1,6 @@
 """Small language models for tests: folders with weights by formula, a tokenizer of bytes, and a model that recites."""
 
+import itertools
 import json
 
 import numpy as np
@@ -33,7 +34,7 @@ CONFIGS = {
             "high_freq_factor": 4.0,
             "original_max_position_embeddings": 32,
         }
-    },  # fmt: skip
+    },
     "llama, yarn": LLAMA
     | {
         "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
@@ -155,7 +156,7 @@ def reciter(text, architecture="llama"):
     letters = rng.standard_normal((257, 64)).astype(np.float32)
     network.embedding.weight.set_value(letters)
     head = np.zeros((64, 257), np.float32)
-    for token, after in zip(tokens, tokens[1:], strict=False):
+    for token, after in itertools.pairwise(tokens):
         head[:, after] = letters[token]
     network.head.weight.set_value(head)
     for part in (network.blocks[0].attention.output, network.blocks[0].perceptron.output):

@@ -65,9 +65,12 @@ class Result:
 class Request:
     """A request that an engine has taken on; made by ``Engine.submit``. Its methods may be called from any thread.
 
-    Attributes:
+    Args:
         prompt: Tokens of the prompt.
         options: The options.
+        wake: Function that wakes the engine.
+
+    Attributes:
         finish_reason: None while it runs; then ``'stop'``, ``'length'`` or ``'cancelled'``.
 
     Examples:
@@ -189,7 +192,11 @@ class Request:
     # ------------------------------------------------------------ the engine's side
 
     def tell(self, event: Event) -> None:
-        """Hand an event to the caller."""
+        """Hand an event to the caller; the engine calls this.
+
+        Args:
+            event: The event.
+        """
         self._told.append(event)
         if event.finish_reason is not None:
             self.finish_reason = event.finish_reason
@@ -197,7 +204,11 @@ class Request:
         self._notify(event.finish_reason is not None)
 
     def fail(self, error: BaseException) -> None:
-        """End with an error."""
+        """End the request with an error; the engine calls this.
+
+        Args:
+            error: The error.
+        """
         self._error = error
         self._events.put(error)
         self._notify(True)
