@@ -50,6 +50,7 @@ BENCHMARKS = (
     "quantization",
     "sparse",
     "inference",
+    "language_models",
     "ocr",
     "graph_networks",
     "detection",
