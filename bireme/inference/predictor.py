@@ -16,9 +16,8 @@ from bireme.core.program.program import Items
 from bireme.core.program.variable import Symbol
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor as EngineTensor
-from bireme.inference import loading
 from bireme.inference.config import Config
-from bireme.inference.executables import Executables, as_tensor
+from bireme.inference.executables import Executables, as_tensor, of_config
 from bireme.inference.handles import Slot, Tensor
 
 LENGTHS = ".lengths"
@@ -45,14 +44,8 @@ class Predictor:
     def __init__(self, config: Config):
         if not isinstance(config, Config):
             raise errors.bad("create_predictor(config)", "a Config", config, kind=errors.ArgumentTypeError)
-        if config._gpu is not None:
-            device = devices.parse(f"gpu:{config._gpu}", "create_predictor(config)")
-        else:
-            kind, index = config._device or ("cpu", 0)
-            device = devices.parse(kind if kind == "cpu" else f"{kind}:{index}", "create_predictor(config)")
-        device.ensure("create_predictor(config)")
-        model, self.report = loading.prepared(config)
-        self._begin(Executables(model, device, config.ir_optim()))
+        shared, self.report = of_config(config)
+        self._begin(shared)
 
     def _begin(self, shared: Executables) -> None:
         self._shared = shared
