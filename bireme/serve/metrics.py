@@ -32,10 +32,13 @@ class Metrics:
         self._ready = prometheus.Gauge(
             "bireme_model_ready", "Whether a model is loaded", ["model", "version"], registry=registry
         )
-        repository.on_run = self._ran
+        self._held = prometheus.Gauge(
+            "bireme_request_bytes", "Bytes of requests that are being answered", registry=registry
+        )
+        repository.on_run, repository.on_request = self._ran, self._request
         self._names = {served.name for served in repository.all()}
 
-    def request(self, model: str, status: int, seconds: float) -> None:
+    def _request(self, model: str, status: int, seconds: float) -> None:
         """Count a request; names that no model has are counted together."""
         name = model if model in self._names else ""
         self._requests.labels(name, str(status)).inc()
@@ -47,6 +50,7 @@ class Metrics:
 
     def shown(self) -> tuple[bytes, int, dict[str, Any]]:
         """Body, status and headers of an answer."""
+        self._held.set(self._repository.held.bytes)
         for served in self._repository.all():
             self._ready.labels(served.name, served.version).set(served.ready)
             if served.batcher is not None:
