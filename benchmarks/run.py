@@ -18,7 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-bench"
 # torch is the one peer whose version the floors name
-PACKAGES = ("torch==2.13.0", "torchvision==0.28.0", "paddlepaddle", "jax", "onnxruntime")
+SERVING = ("fastapi", "grpcio", "httptools", "prometheus_client", "uvicorn")
+PACKAGES = ("torch==2.13.0", "torchvision==0.28.0", "paddlepaddle", "jax", "onnxruntime", *SERVING)
 BENCHMARKS = (
     "chain",
     "operators",
@@ -37,6 +38,7 @@ BENCHMARKS = (
     "quantization",
     "sparse",
     "inference",
+    "serving",
     "graph_networks",
     "detection",
     "data_pipeline",

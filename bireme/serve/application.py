@@ -47,7 +47,8 @@ def application(repository: Repository, token: str | None = None) -> Any:
         extra("starlette.applications", "serve", "to serve models"),
         extra("starlette.routing", "serve", "to serve models"),
     )
-    routes = [
+    routes = [  # those that are asked for most stand first
+        ("/v2/models/{model}/infer", "POST", server.infer),
         ("/v2", "GET", server.about),
         ("/v2/health/live", "GET", server.live),
         ("/v2/health/ready", "GET", server.ready),
@@ -56,7 +57,6 @@ def application(repository: Repository, token: str | None = None) -> Any:
         ("/v2/repository/models/{model}/unload", "POST", server.unload),
         ("/v2/models/{model}", "GET", server.metadata),
         ("/v2/models/{model}/ready", "GET", server.model_ready),
-        ("/v2/models/{model}/infer", "POST", server.infer),
         ("/v2/models/{model}/versions/{version}", "GET", server.metadata),
         ("/v2/models/{model}/versions/{version}/ready", "GET", server.model_ready),
         ("/v2/models/{model}/versions/{version}/infer", "POST", server.infer),
