@@ -46,7 +46,7 @@ LAYERS = [
         "reader",
         "dataset",
     ],
-    ["export", "ocr", "serve"],
+    ["export", "llm", "ocr", "serve"],
     ["command"],
     ["bireme", "__main__"],
 ]

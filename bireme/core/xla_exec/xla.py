@@ -300,17 +300,25 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
         return call([], [jnp.asarray(a) for a in leaves], vectors)
 
 
-def repeated(graph: Graph, live: tuple[int, ...], vectors: list) -> Callable[[list], list]:
-    """A program of a graph that donates nothing, to be called with its leaves often, from any thread."""
+def repeated(
+    graph: Graph, live: tuple[int, ...], vectors: list, donate: tuple[int, ...] = ()
+) -> Callable[[list], list]:
+    """A program of a graph to be called with its leaves often, from any thread; it may write over leaves that are
+    donated, whose arrays are gone after a call.
+    """
     device = graph.device
-    program = XLA.prepare(graph, live, (), device)
+    program = XLA.prepare(graph, live, donate, device)
+    kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
 
     def call(leaves: list) -> list:
         before = jax.default_device.get_local()
         try:
             jax.default_device.set_local(device.jax)
-            made = (calls[0] if calls else program)([], leaves, vectors)
+            given = (
+                ([leaves[i] for i in donate], [leaves[i] for i in kept], vectors) if donate else ([], leaves, vectors)
+            )
+            made = (calls[0] if calls else program)(*given)
             if not calls:
                 calls.append(getattr(program, "_call", None) or program)
             return made
