@@ -73,5 +73,38 @@ def _triton(client, server, ways):
             raise AssertionError(f"{model} answered")
 
 
+def openai_client(address):
+    import openai
+
+    client = openai.OpenAI(base_url=f"http://{address}/v1", api_key="secret", max_retries=0)
+    assert [m.id for m in client.models.list()] == ["tiny"]
+    messages = [{"role": "user", "content": "w1 w2"}]
+    given = {"model": "tiny", "messages": messages, "temperature": 0, "max_tokens": 5}
+    whole = client.chat.completions.create(**given, logprobs=True, top_logprobs=2)
+    text, choice = whole.choices[0].message.content, whole.choices[0]
+    assert choice.finish_reason == "length" and whole.usage.completion_tokens == 5 and len(choice.logprobs.content) == 5
+    stream = client.chat.completions.create(**given, stream=True, stream_options={"include_usage": True})
+    pieces = list(stream)
+    assert "".join(p.choices[0].delta.content or "" for p in pieces if p.choices) == text
+    assert pieces[-1].usage.completion_tokens == 5
+    two = client.completions.create(model="tiny", prompt=["w1", "w2"], max_tokens=3, n=2, seed=3, temperature=1.0)
+    assert len(two.choices) == 4 and two.object == "text_completion"
+    vectors = client.embeddings.create(model="tiny", input=["w1", "w2 w3"])  # asks for base64
+    assert [len(x.embedding) for x in vectors.data] == [32, 32]
+    with client.chat.completions.create(**{**given, "max_tokens": 40}, stream=True) as early:
+        next(iter(early))  # the rest is not read
+    for wrong, kind in ({"model": "none"}, openai.NotFoundError), ({"temperature": -1}, openai.BadRequestError):
+        try:
+            client.chat.completions.create(**{**given, **wrong})
+        except kind as e:
+            assert e.body["type"] == "invalid_request_error", e.body
+        else:
+            raise AssertionError(f"{wrong} was answered")
+    try:
+        openai.OpenAI(base_url=f"http://{address}/v1", api_key="other").models.list()
+    except openai.AuthenticationError as e:
+        assert e.body["code"] == "invalid_api_key"
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

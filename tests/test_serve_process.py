@@ -18,6 +18,7 @@ import bireme
 from bireme import nn
 from bireme.command import main
 from bireme.static import InputSpec
+from tests import served_language
 from tools import fuzz_server
 from tools.server_process import ServerProcess
 
@@ -109,15 +110,32 @@ def test_metrics_count_both_protocols(server):
     assert requests() == before + 2
 
 
-@pytest.mark.parametrize("kind", ["triton_http", "triton_grpc"])
-def test_foreign_clients(server, kind):
-    package = f"tritonclient.{kind.partition('_')[2]}"
+def talk(kind, package, port):
+    """Run a foreign client against a port."""
     if subprocess.run([CLIENTS, "-c", f"import {package}"], capture_output=True).returncode:
         pytest.skip(f"{package} is not installed beside {CLIENTS}: name another interpreter with BIREME_CLIENTS_PYTHON")
-    port = server.port if kind.endswith("http") else server.grpc_port
     script = Path(__file__).parent / "served_clients.py"
-    ended = subprocess.run([CLIENTS, script, kind, f"127.0.0.1:{port}"], capture_output=True, text=True, timeout=100)
+    ended = subprocess.run([CLIENTS, script, kind, f"127.0.0.1:{port}"], capture_output=True, text=True, timeout=200)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("kind", ["http", "grpc"])
+def test_tritonclient(server, kind):
+    talk(f"triton_{kind}", f"tritonclient.{kind}", server.port if kind == "http" else server.grpc_port)
+
+
+def test_openai_client(named, tmp_path):
+    for package in ("tokenizers", "jinja2"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    served_language.write_folder(tmp_path / "tiny")
+    models = named[0], f"tiny={tmp_path / 'tiny'}", f"lost={tmp_path}"
+    with ServerProcess(
+        *models, "--max-batch", "4", "--max-length", "64", environment={"BIREME_TOKEN": "secret"}
+    ) as server:
+        assert "tiny, a language model: ready\n" in server.lines
+        talk("openai_client", "openai", server.port)
+        told = [json.loads(line) for line in list(server.lines) if line.startswith("{")]
+        assert any(x["path"] == "/v1/embeddings" and x["status"] == 200 for x in told)
 
 
 def test_curl(server):

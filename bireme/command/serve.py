@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 from bireme.core.base import errors
-from bireme.serve import Limits, Repository, application, process
+from bireme.device import set_device
+from bireme.serve import LanguageModels, Limits, Repository, application, process
+from bireme.serve.language import is_language_model
 
 DEFAULT = Limits()
 OPTIONS = ("host", "port", "grpc_port", "certificate", "key", "connections", "stopping")
@@ -20,7 +22,10 @@ OPTIONS = ("host", "port", "grpc_port", "certificate", "key", "connections", "st
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument(
-        "models", nargs="+", metavar="[NAME=]MODEL", help="saved model, or a folder with versions 1, 2, ... of one"
+        "models",
+        nargs="+",
+        metavar="[NAME=]MODEL",
+        help="saved model, a folder with versions 1, 2, ... of one, or one of a language model",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="of HTTP (default: %(default)s; 0: any that is free)")
@@ -71,6 +76,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds to finish what was accepted (default: %(default)s)",
     )
+    language = parser.add_argument_group("language models")
+    language.add_argument(
+        "--max-batch", type=int, default=16, metavar="N", help="requests that run together (default: 16)"
+    )
+    language.add_argument(
+        "--max-length", type=int, default=2048, metavar="N", help="tokens of a prompt and its text (default: 2048)"
+    )
+    language.add_argument("--cache-bytes", type=int, metavar="N", help="size of the cache of keys and values")
+    language.add_argument("--quantize", choices=["int8", "int4"], help="keep matrices as integers")
     parser.add_argument("--device", help="where models run, as gpu:0 (default: what bireme.get_device() says)")
     parser.add_argument(
         "--warm", action="store_true", help="compile for all sizes of batches before requests are taken"
@@ -91,12 +105,20 @@ def run(arguments: argparse.Namespace) -> int:
     )
     options = process.Options(**{name: getattr(arguments, name) for name in OPTIONS})
     with process.bound(options.host, options.port) as listening:
-        models = dict(_named(text) for text in arguments.models)
+        named = dict(_named(text) for text in arguments.models)
+        spoken = {name: path for name, path in named.items() if is_language_model(path)}
+        if arguments.device is not None:
+            set_device(arguments.device)
+        models = {name: path for name, path in named.items() if name not in spoken}
         repository = Repository(models, limits, warm=arguments.warm, device=arguments.device)
         for model in repository.index():
             sys.stderr.write(f"{model['name']}, version {model['version']}: {model['reason'] or 'ready'}\n")
+        sizes = {name: getattr(arguments, name) for name in ("max_batch", "max_length", "cache_bytes", "quantize")}
+        language = LanguageModels(spoken, queue=limits.queue, **sizes) if spoken else None
+        for model in language.index() if language else []:
+            sys.stderr.write(f"{model['name']}, a language model: {model['reason'] or 'ready'}\n")
         logging.basicConfig(level=logging.WARNING if arguments.quiet else logging.INFO, format="%(message)s")
-        asyncio.run(process.serve(application(repository, token), repository, listening, token, options))
+        asyncio.run(process.serve(application(repository, token, language), repository, listening, token, options))
     return 0
 
 

@@ -11,9 +11,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 from bireme.core.base.extras import extra
-from bireme.serve import protocol
+from bireme.serve import openai_form, protocol
+from bireme.serve.language import LanguageModels
 from bireme.serve.logs import tell
 from bireme.serve.metrics import Metrics
+from bireme.serve.openai import OpenAI
 from bireme.serve.refusals import BROKEN, GONE, SLOW, TOO_LARGE, Refused
 from bireme.serve.repository import Repository
 from bireme.version import full_version
@@ -21,15 +23,17 @@ from bireme.version import full_version
 EXTENSIONS = ["binary_tensor_data", "model_repository"]
 LARGE = 2**16  # bytes that are read or written in a thread
 OPEN = ("/v2/health/live", "/v2/health/ready")  # what needs no token
+Route = tuple[str, str, Callable[[Any], Awaitable[Any]]]  # path, methods, and what answers
 PATIENCE = 0.05  # seconds after which a client that waits is looked after
 
 
-def application(repository: Repository, token: str | None = None) -> Any:
+def application(repository: Repository, token: str | None = None, language: LanguageModels | None = None) -> Any:
     """Make the ASGI application of a server, to be run by uvicorn or any other ASGI server.
 
     Args:
         repository: The models.
         token: What clients send as ``Authorization: Bearer TOKEN``. Default: None, nothing.
+        language: Language models, which are served in OpenAI's form. Default: None, none.
 
     Returns:
         An application of Starlette's.
@@ -42,12 +46,12 @@ def application(repository: Repository, token: str | None = None) -> Any:
         >>> callable(app)
         True
     """
-    server = _Server(repository, token)
+    server = _Server(repository, token, language)
     applications, routing = (
         extra("starlette.applications", "serve", "to serve models"),
         extra("starlette.routing", "serve", "to serve models"),
     )
-    routes = [  # those that are asked for most stand first
+    routes: list[Route] = [  # those that are asked for most stand first
         ("/v2/models/{model}/infer", "POST", server.infer),
         ("/v2", "GET", server.about),
         ("/v2/health/live", "GET", server.live),
@@ -62,11 +66,15 @@ def application(repository: Repository, token: str | None = None) -> Any:
         ("/v2/models/{model}/versions/{version}/infer", "POST", server.infer),
         ("/metrics", "GET", server.metrics),
     ]
+    if language is not None:
+        routes += OpenAI(language, repository.limits.json, server.body, aside, while_connected).routes()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
         yield
         await repository.close()
+        if language is not None:
+            await asyncio.get_running_loop().run_in_executor(None, language.close)
 
     not_found = extra("starlette.exceptions", "serve", "to serve models").HTTPException
     return applications.Starlette(
@@ -107,9 +115,9 @@ async def _gone(request: Any) -> None:
 
 
 class _Server:
-    def __init__(self, repository: Repository, token: str | None):
-        self._repository, self._token = repository, token
-        self._counted = Metrics(repository)
+    def __init__(self, repository: Repository, token: str | None, language: LanguageModels | None):
+        self._repository, self._token, self._language = repository, token, language
+        self._counted = Metrics(repository, language)
         self._responses = extra("starlette.responses", "serve", "to serve models")
         self._gone = extra("starlette.requests", "serve", "to serve models").ClientDisconnect
 
@@ -122,13 +130,17 @@ class _Server:
                 self._authorize(request)
                 response = await answer(request)
             except Refused as e:
-                response = self._json({"error": str(e)}, e.status)
+                response = self._refused(request, e)
                 if e.status == 401:
                     response.headers["WWW-Authenticate"] = "Bearer"
             self._told(request, response.status_code, start)
             return response
 
         return endpoint
+
+    def _refused(self, request: Any, e: Refused) -> Any:
+        openai = request.url.path.startswith("/v1/")
+        return self._json(openai_form.error(e) if openai else {"error": str(e)}, e.status)
 
     def _told(self, request: Any, status: int, start: float) -> None:
         model, seconds = request.path_params.get("model", ""), time.perf_counter() - start
@@ -139,12 +151,13 @@ class _Server:
     async def no_route(self, request: Any, error: Any) -> Any:
         """What Starlette refuses: paths and methods that there are not."""
         self._told(request, error.status_code, time.perf_counter())
-        return self._json({"error": f"{request.method} {request.url.path[:200]}: {error.detail}"}, error.status_code)
+        message = f"{request.method} {request.url.path[:200]}: {error.detail}"
+        return self._refused(request, Refused(error.status_code, message))
 
     async def broken(self, request: Any, error: Any) -> Any:
         """An error that nobody expected; the server that runs the application logs it."""
         self._told(request, BROKEN, time.perf_counter())
-        return self._json({"error": "the server failed; its log says why"}, BROKEN)
+        return self._refused(request, Refused(BROKEN, "the server failed; its log says why"))
 
     def _authorize(self, request: Any) -> None:
         if self._token is None or request.url.path in OPEN:
@@ -163,7 +176,9 @@ class _Server:
         return self._responses.Response()
 
     async def ready(self, request: Any) -> Any:
-        return self._responses.Response(status_code=200 if self._repository.ready else 503)
+        return self._responses.Response(
+            status_code=200 if self._repository.ready and (self._language is None or self._language.ready) else 503
+        )
 
     async def index(self, request: Any) -> Any:
         return self._json(self._repository.index())
@@ -188,7 +203,7 @@ class _Server:
 
     async def infer(self, request: Any) -> Any:
         served, header = self._served(request), request.headers.get(protocol.LENGTH)
-        async with self._body(request) as body:
+        async with self.body(request) as body:
             asked = await aside(len(body), protocol.request, body, header, self._repository.limits.json)
             made = await while_connected(request, served.infer(asked.inputs, asked.outputs))
             large = sum(array.nbytes for array in made.values())
@@ -199,7 +214,7 @@ class _Server:
         return self._responses.Response(told, media_type="application/octet-stream", headers=headers)
 
     @contextlib.asynccontextmanager
-    async def _body(self, request: Any) -> AsyncIterator[bytes]:
+    async def body(self, request: Any) -> AsyncIterator[bytes]:
         """The request's body, held while it is answered; given up as soon as it is too large or takes too long."""
         most, held, parts, size = self._repository.limits.body, self._repository.held, [], 0
         try:
