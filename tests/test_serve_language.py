@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import random
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from bireme.serve import LanguageModels, Repository, application
 from bireme.serve.language import events, is_language_model
 from tests.served_language import language_model, write_folder
 from tests.test_serve import call
+from tools import fuzz_server
 
 for package in ("starlette", "prometheus_client", "tokenizers", "jinja2"):
     pytest.importorskip(package, reason=f"{package} is not installed")
@@ -223,6 +225,19 @@ def test_what_is_wrong_is_told_in_their_form(models, path, change, param, told):
     status, body = post(models, path, **{**right, **change})
     assert status == 400 and body["error"]["type"] == "invalid_request_error"
     assert told in body["error"]["message"] and body["error"]["param"] == param
+
+
+def test_hostile_requests_are_answered_or_refused(models):
+    app = application(Repository({}), None, Kept(models))
+
+    async def go():
+        for n in range(150):
+            path, body = fuzz_server.openai_request(random.Random(n))
+            status, _, told = await call(app, "POST", path, body)
+            wrong = fuzz_server.wrong_openai(status, told)
+            assert wrong is None, (n, wrong, body)
+
+    asyncio.run(go())
 
 
 def test_bodies_and_tokens_in_their_form(models):

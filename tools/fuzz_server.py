@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import importlib.util
 import json
 import random
 import socket
@@ -29,6 +30,7 @@ import numpy as np
 import bireme
 from bireme import nn
 from bireme.static import InputSpec
+from tests.served_language import write_folder
 from tools.fuzz_files import bytes_changed, json_changed
 from tools.server_process import ServerProcess
 
@@ -220,12 +222,55 @@ def _raw(client: Client, rng: random.Random) -> str | None:
     return None if status in (0, 100, 200) or 400 <= status < 500 else f"status {status}"
 
 
+def openai_request(rng: random.Random) -> tuple[str, bytes]:
+    """A mutated request in OpenAI's form: path and body."""
+    both = {
+        "model": "tiny",
+        "max_tokens": 3,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "n": 2,
+        "stop": ["w3"],
+        "seed": 1,
+        "stream": False,
+    }
+    seeds: list[tuple[str, dict[str, Any]]] = [
+        (
+            "/v1/chat/completions",
+            {**both, "messages": [{"role": "user", "content": "w1"}], "logprobs": True, "top_logprobs": 2},
+        ),
+        ("/v1/completions", {**both, "prompt": ["w1 w2", "w3"], "logprobs": 1, "echo": False, "stream_options": None}),
+        ("/v1/embeddings", {"model": "tiny", "input": ["w1", "w2"], "encoding_format": "base64"}),
+    ]
+    path, told = rng.choice(seeds)
+    body = json.dumps(told).encode()
+    return path, json_changed(body, rng) if rng.random() < 0.8 else _changed(body, rng, text=True)
+
+
+def _openai(client: Client, rng: random.Random) -> str | None:
+    path, body = openai_request(rng)
+    return wrong_openai(*client.post(path, body, {}))
+
+
+def wrong_openai(status: int, body: bytes) -> str | None:
+    """What is wrong with an answer in OpenAI's form; None: nothing is."""
+    if status == 200:
+        return f"an error in a stream: {body[-300:]!r}" if b'"server_error"' in body else None
+    if not 400 <= status < 500:
+        return f"status {status}: {body[:200]!r}"
+    told = json.loads(body)["error"]
+    right = set(told) == {"message", "type", "param", "code"} and 0 < len(told["message"]) < 2000
+    return None if right else f"status {status} in another form: {body[:200]!r}"
+
+
 KINDS: dict[str, Callable[[Client, random.Random], str | None]] = {
     "json": _json,
     "binary": _binary,
     "grpc": _grpc,
     "raw": _raw,
 }
+if all(importlib.util.find_spec(name) for name in ("tokenizers", "jinja2")):  # what language models need
+    KINDS["openai"] = _openai
 
 
 # ---------------------------------------------------------------- running
@@ -251,11 +296,13 @@ def started() -> Iterator[tuple[ServerProcess, Client]]:
     """A server of a few small models, and a client."""
     import grpc
 
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ServerProcess(*models(Path(folder)), "--grpc-port", "0", "--quiet") as server,
-    ):
-        yield server, Client(server, grpc)
+    with tempfile.TemporaryDirectory() as folder:
+        named = models(Path(folder))
+        if "openai" in KINDS:
+            write_folder(Path(folder) / "tiny")
+            named += [f"tiny={folder}/tiny", "--max-batch", "4", "--max-length", "64", "--warm"]
+        with ServerProcess(*named, "--grpc-port", "0", "--quiet") as server:
+            yield server, Client(server, grpc)
 
 
 def check(

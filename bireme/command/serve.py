@@ -87,7 +87,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     language.add_argument("--quantize", choices=["int8", "int4"], help="keep matrices as integers")
     parser.add_argument("--device", help="where models run, as gpu:0 (default: what bireme.get_device() says)")
     parser.add_argument(
-        "--warm", action="store_true", help="compile for all sizes of batches before requests are taken"
+        "--warm",
+        action="store_true",
+        help="compile for all sizes of batches, and kinds of texts, before requests are taken",
     )
     parser.add_argument("--quiet", action="store_true", help="no line of JSON for each request")
 
@@ -114,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         for model in repository.index():
             sys.stderr.write(f"{model['name']}, version {model['version']}: {model['reason'] or 'ready'}\n")
         sizes = {name: getattr(arguments, name) for name in ("max_batch", "max_length", "cache_bytes", "quantize")}
-        language = LanguageModels(spoken, queue=limits.queue, **sizes) if spoken else None
+        language = LanguageModels(spoken, queue=limits.queue, warm=arguments.warm, **sizes) if spoken else None
         for model in language.index() if language else []:
             sys.stderr.write(f"{model['name']}, a language model: {model['reason'] or 'ready'}\n")
         logging.basicConfig(level=logging.WARNING if arguments.quiet else logging.INFO, format="%(message)s")

@@ -16,11 +16,12 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import no_grad
-from bireme.llm import Engine, Event, LanguageModel, Request, load
+from bireme.llm import Engine, Event, LanguageModel, Request, SamplingOptions, load
 from bireme.ops import to_tensor
 from bireme.serve.refusals import BROKEN, BUSY, UNKNOWN, Refused
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,127}")
+WARM = ((0.0, None), (1.0, None), (0.0, 1), (1.0, 1))
 LEAST = 16  # tokens that texts are padded to where their states are wanted
 
 
@@ -72,6 +73,8 @@ class LanguageModels:
         cache_bytes: Size of each model's cache of keys and values. Default: None, enough for all of them.
         quantize: ``'int8'`` or ``'int4'`` keeps matrices of models that are loaded as integers. Default: None.
         queue: Requests of a model that wait, at most. Default: 1,024.
+        warm: Whether a model runs a few short texts when it is loaded, so that clients do not wait for programs to be
+            compiled. Default: False.
 
     Raises:
         ValueError: If a name has other characters than letters, digits, ``_``, ``.``, ``/``, ``:`` and ``-``.
@@ -94,6 +97,7 @@ class LanguageModels:
         cache_bytes: int | None = None,
         quantize: str | None = None,
         queue: int = 1024,
+        warm: bool = False,
     ):
         self.queue = queue
         self._models = {name: Spoken(name) for name in models}
@@ -103,7 +107,10 @@ class LanguageModels:
 
             def make(given: Any = given) -> tuple[LanguageModel, Engine]:
                 model = given if isinstance(given, LanguageModel) else load(given, quantize=quantize)
-                return model, Engine(model, max_batch=max_batch, max_length=max_length, cache_bytes=cache_bytes)
+                engine = Engine(model, max_batch=max_batch, max_length=max_length, cache_bytes=cache_bytes)
+                for temperature, logprobs in WARM if warm else ():  # each kind has programs of its own
+                    engine.generate([[0]], SamplingOptions(max_tokens=2, temperature=temperature, logprobs=logprobs))
+                return model, engine
 
             with ThreadPoolExecutor(1) as worker:
                 work = worker.submit(make)
