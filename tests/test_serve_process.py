@@ -110,10 +110,14 @@ def test_metrics_count_both_protocols(server):
     assert requests() == before + 2
 
 
-def talk(kind, package, port):
-    """Run a foreign client against a port."""
+def needs(package):
+    """Skip where the interpreter for foreign clients has no such package."""
     if subprocess.run([CLIENTS, "-c", f"import {package}"], capture_output=True).returncode:
         pytest.skip(f"{package} is not installed beside {CLIENTS}: name another interpreter with BIREME_CLIENTS_PYTHON")
+
+
+def talk(kind, port):
+    """Run a foreign client against a port."""
     script = Path(__file__).parent / "served_clients.py"
     ended = subprocess.run([CLIENTS, script, kind, f"127.0.0.1:{port}"], capture_output=True, text=True, timeout=200)
     assert ended.returncode == 0, ended.stderr
@@ -121,10 +125,12 @@ def talk(kind, package, port):
 
 @pytest.mark.parametrize("kind", ["http", "grpc"])
 def test_tritonclient(server, kind):
-    talk(f"triton_{kind}", f"tritonclient.{kind}", server.port if kind == "http" else server.grpc_port)
+    needs(f"tritonclient.{kind}")
+    talk(f"triton_{kind}", server.port if kind == "http" else server.grpc_port)
 
 
 def test_openai_client(named, tmp_path):
+    needs("openai")
     for package in ("tokenizers", "jinja2"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     served_language.write_folder(tmp_path / "tiny")
@@ -133,7 +139,7 @@ def test_openai_client(named, tmp_path):
         *models, "--max-batch", "4", "--max-length", "64", environment={"BIREME_TOKEN": "secret"}
     ) as server:
         assert "tiny, a language model: ready\n" in server.lines
-        talk("openai_client", "openai", server.port)
+        talk("openai_client", server.port)
         told = [json.loads(line) for line in list(server.lines) if line.startswith("{")]
         assert any(x["path"] == "/v1/embeddings" and x["status"] == 200 for x in told)
 
@@ -146,6 +152,12 @@ def test_curl(server):
     address = f"http://127.0.0.1:{server.port}/v2/models/double/infer"
     told = subprocess.run(["curl", "-s", "-d", "@-", address], input=sent, capture_output=True, timeout=60).stdout
     assert json.loads(told)["outputs"][0]["shape"] == [2, 2]
+
+
+def test_a_port_that_is_taken(server, named, capsys):
+    assert main(["serve", named[0], "--port", str(server.port)]) == 1
+    told = capsys.readouterr().err
+    assert f"nothing can listen on port {server.port} of 127.0.0.1" in told and "version 1" not in told
 
 
 def test_it_finishes_what_it_accepted(named):
@@ -169,18 +181,17 @@ def test_it_finishes_what_it_accepted(named):
     assert found["grpc"][0] == "OK" and np.float32(2001).tobytes() in found["grpc"][1]
 
 
-def test_ports_after_it_was_killed(named, capsys):
+@pytest.mark.full
+def test_ports_after_it_was_killed(named):
     with ServerProcess(named[0], "--grpc-port", "0") as server:
         assert get(server, "/v2")[0] == 200
-        assert main(["serve", named[0], "--port", str(server.port)]) == 1
-        told = capsys.readouterr().err
-        assert f"nothing can listen on port {server.port} of 127.0.0.1" in told and "version 1" not in told
         assert server.end(signal.SIGKILL) == -signal.SIGKILL
         ports = "--port", str(server.port), "--grpc-port", str(server.grpc_port)
         with ServerProcess(named[0], *ports) as again:
             assert get(again, "/v2")[0] == 200
 
 
+@pytest.mark.full
 def test_tls_and_a_token(named, tmp_path):
     if shutil.which("openssl") is None:
         pytest.skip("openssl, which makes a certificate, is not installed")
