@@ -36,6 +36,10 @@ class Segment:
         "symbolic",
         "error",
         "passes",
+        "entered",
+        "joined",
+        "original",
+        "plan",
         "__weakref__",
     )
 
@@ -61,6 +65,10 @@ class Segment:
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: Exception | None = None
         self.passes = 0  # backward passes in it, see `backward_starts`
+        self.entered: dict[int, ref] = {}  # Layers that were called in it by nobody's forward, see `layer_entered`
+        self.original: Any = None  # what it recorded, where it runs padded
+        self.plan: Any = None  # how, see `padding`
+        self.joined: Any = None  # the line of the first of these that read what was pending
 
 
 def known(seg: Segment, v: Value) -> int | None:
