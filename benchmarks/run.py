@@ -39,6 +39,7 @@ BENCHMARKS = (
     "sparse",
     "inference",
     "serving",
+    "language_models",
     "graph_networks",
     "detection",
     "data_pipeline",

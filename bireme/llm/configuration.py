@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Any
 
 from bireme.core.base import errors
@@ -89,7 +88,7 @@ class Configuration:
         put("shared_heads", self.shared_heads or self.heads)
         for name in ("vocabulary", "width", "layers", "heads", "inner", "positions", "shared_heads"):
             given: Any = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, Integral) or not 1 <= given <= MOST:
+            if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST:
                 raise errors.bad(f"Configuration({name})", f"an integer in [1, {MOST}]", given)
         if not self.head_width and self.width % self.heads:
             raise errors.bad("Configuration(heads)", f"a factor of the width {self.width}", self.heads)
@@ -264,7 +263,12 @@ def _size(given: dict, name: str, default: int | None = None, least: int = 1) ->
 def _number(given: dict, name: str, default: float | None = None) -> float:
     found = given.get(name)
     found = default if found is None else found
-    if isinstance(found, bool) or not isinstance(found, Real) or not math.isfinite(found) or not 0 <= found < 1e30:
+    if (
+        isinstance(found, bool)
+        or not isinstance(found, (int, float))
+        or not math.isfinite(found)
+        or not 0 <= found < 1e30
+    ):
         raise errors.bad(WHERE, f"{name} to be a non-negative number in config.json", found)
     return float(found)
 

@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from types import TracebackType
 from typing import Any
 
@@ -118,6 +117,7 @@ class Engine:
         self.max_length = min(_integer("max_length", max_length, LONGEST), self.config.positions)
         if self.max_length < 2:
             raise errors.bad("Engine(max_length)", "at least 2 tokens, one of a prompt and one more", max_length)
+        assert network.embedding.weight is not None
         kind = network.embedding.weight.dtype if dtype is None else dtypes.of(dtype, "Engine(dtype)")
         if not kind.is_floating:
             raise errors.bad("Engine(dtype)", "a floating-point dtype", dtype)
@@ -186,6 +186,7 @@ class Engine:
             self._number += 1
             row.seed = (self._seed + row.order) % 2**64 if options.seed is None else options.seed
             self._counted["requests"] += 1
+            self._counted["prompt_tokens"] += row.prompt
             self._waiting.append(row)
             self._start()
             self._lock.notify_all()
@@ -205,7 +206,7 @@ class Engine:
             raise errors.bad(where, f"1 to {self.max_length - 1} tokens", described=f"{len(prompt)} tokens")
         most = self.config.vocabulary
         for token in prompt:
-            if isinstance(token, bool) or not isinstance(token, Integral) or not 0 <= token < most:
+            if isinstance(token, bool) or not isinstance(token, (int, np.integer)) or not 0 <= token < most:
                 raise errors.bad(where, f"tokens in [0, {most - 1}]", token)
         if len(prompt) + 1 > self._pages.count * self.page_size:
             got = f"{len(prompt)} tokens"
@@ -239,7 +240,7 @@ class Engine:
         Raises:
             ValueError: If a prompt is refused.
         """
-        many = list(options) if isinstance(options, (list, tuple)) else [options] * len(prompts)
+        many: list[Any] = list(options) if isinstance(options, (list, tuple)) else [options] * len(prompts)
         if len(many) != len(prompts):
             raise errors.bad("Engine.generate(options)", f"{len(prompts)} of them, one for each prompt", len(many))
         requests: list[Request] = []
@@ -382,8 +383,7 @@ class Engine:
                 row.slot = self._slots.index(None)
                 self._slots[row.slot] = row
                 self._counted["prefix_hits"] += row.fed
-                self._counted["prompt_tokens"] += row.prompt
-            row.request.cached = row.fed
+            row.request.cached = max(row.request.cached, row.fed)
             self._describe(row)
 
     def _grow(self, row: _Row, tokens: int) -> bool:
@@ -541,6 +541,6 @@ class Engine:
 
 
 def _integer(name: str, given: Any, most: int, least: int = 1) -> int:
-    if isinstance(given, bool) or not isinstance(given, Integral) or not least <= given <= most:
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or not least <= given <= most:
         raise errors.bad(f"Engine({name})", f"an integer in [{least}, {most}]", given, kind=errors.for_integer(given))
     return int(given)

@@ -63,6 +63,19 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
 
     Raises:
         ValueError: If something in the folder is missing, of another shape, or not supported.
+
+    Examples:
+        >>> import json, pathlib, tempfile
+        >>> shapes = {"wte.weight": [8, 4], "wpe.weight": [16, 4], "ln_f.weight": [4], "ln_f.bias": [4]}
+        >>> for name, shape in {"ln_1": [4], "ln_2": [4], "attn.c_attn": [4, 12], "attn.c_proj": [4, 4],
+        ...                     "mlp.c_fc": [4, 16], "mlp.c_proj": [16, 4]}.items():
+        ...     shapes |= {f"h.0.{name}.weight": shape, f"h.0.{name}.bias": shape[-1:]}
+        >>> sizes = {"vocab_size": 8, "n_embd": 4, "n_layer": 1, "n_head": 2, "n_positions": 16}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "config.json").write_text(json.dumps({"model_type": "gpt2", **sizes}))
+        ...     bireme.save({n: bireme.ones(s) for n, s in shapes.items()}, f"{folder}/model.safetensors")
+        ...     bireme.llm.load(folder).network(bireme.to_tensor([[1, 2, 3]])).shape
+        [1, 3, 8]
     """
     where = os.fspath(folder)
     if not os.path.isdir(where):

@@ -192,7 +192,18 @@ class Network(Layer):
         return self.hidden(input_ids, places, self._within, length)
 
     def hidden(self, tokens: Tensor, places: Tensor, attend: Attend, length: int) -> Tensor:
-        """Hidden states of tokens [rows, n] at places [rows or 1, n]; texts have at most `length` tokens."""
+        """Return the hidden states of tokens, from which ``logits`` makes logits.
+
+        Args:
+            tokens: Tokens of shape ``[N, L]``.
+            places: Their places in their texts, of shape ``[N, L]`` or ``[1, L]``.
+            attend: Function of a block's number, queries, keys and values, which returns what is attended to: it knows
+                the keys and values of earlier tokens.
+            length: Tokens that texts have at most, which rotary embeddings of the kind ``'dynamic'`` follow.
+
+        Returns:
+            Tensor of shape ``[N, L, width]``.
+        """
         x = self.embedding(tokens)
         rotation = None
         if self.positions is not None:
@@ -204,9 +215,17 @@ class Network(Layer):
         return self.norm(x)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits of hidden states."""
+        """Return the logits of hidden states.
+
+        Args:
+            hidden: Hidden states of shape ``[..., width]``.
+
+        Returns:
+            Tensor of shape ``[..., vocabulary]``.
+        """
         if self.head is not None:
             return self.head(hidden)
+        assert self.embedding.weight is not None
         return matmul(hidden, self.embedding.weight, transpose_y=True)
 
     def _rotation(self, places: Tensor, length: int) -> tuple[Tensor, Tensor]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from bireme.core.base import errors
 
@@ -84,19 +85,23 @@ class SamplingOptions:
             wanted = f"at most {MOST_STOPS} strings of 1 to {LONGEST_STOP} characters"
             raise errors.bad(_at("stop"), wanted, described=f"{len(stop)} of {sorted({len(s) for s in stop})}")
         ids = self.stop_ids
-        if not isinstance(ids, (list, tuple)) or not all(isinstance(i, Integral) and i >= 0 for i in ids):
+        if not isinstance(ids, (list, tuple)) or not all(isinstance(i, (int, np.integer)) and i >= 0 for i in ids):
             raise errors.bad(_at("stop_ids"), "a list of non-negative integers", ids)
         object.__setattr__(self, "stop", tuple(stop))
         object.__setattr__(self, "stop_ids", tuple(int(i) for i in ids))
 
     def _integer(self, name: str, least: int, most: int) -> None:
         given: Any = getattr(self, name)
-        if isinstance(given, bool) or not isinstance(given, Integral) or not least <= given <= most:
+        if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or not least <= given <= most:
             raise errors.bad(_at(name), f"an integer in [{least}, {most}]", given, kind=errors.for_integer(given))
 
     def _number(self, name: str, least: float, most: float) -> None:
         given: Any = getattr(self, name)
-        if isinstance(given, bool) or not isinstance(given, Real) or not math.isfinite(given):
+        if (
+            isinstance(given, bool)
+            or not isinstance(given, (int, float, np.integer, np.floating))
+            or not math.isfinite(given)
+        ):
             raise errors.bad(_at(name), f"a number in [{least}, {most}]", given, kind=errors.for_number(given))
         if not least <= given <= most:
             raise errors.bad(_at(name), f"a number in [{least}, {most}]", given)

@@ -44,5 +44,6 @@ def quantized(network: Any, kind: str) -> Any:
     for name, layer in layers.items():
         above, _, last = name.rpartition(".")
         if isinstance(layer, Linear) and above:
+            assert layer.weight is not None
             setattr(layers[above], last, QuantizedLinear(layer.weight, layer.bias, kind))
     return network

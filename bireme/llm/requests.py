@@ -22,6 +22,10 @@ class Event:
         logprob: Logarithm of the token's probability, if ``logprobs`` was asked for.
         alternatives: The most likely tokens with theirs, as pairs.
         finish_reason: ``'stop'``, ``'length'`` or ``'cancelled'`` in the last event, else None.
+
+    Examples:
+        >>> bireme.llm.Event(7, "a").finish_reason is None
+        True
     """
 
     token: int | None
@@ -43,6 +47,10 @@ class Result:
         logprobs: Logarithm of the probability of each token, if asked for.
         alternatives: The most likely tokens of each step with theirs, if asked for.
         cached: Tokens of the prompt that were found in the cache.
+
+    Examples:
+        >>> bireme.llm.Result((1, 2), (3,), "c", "length").tokens
+        (3,)
     """
 
     prompt: tuple[int, ...]
@@ -57,10 +65,20 @@ class Result:
 class Request:
     """A request that an engine has taken on; made by ``Engine.submit``. Its methods may be called from any thread.
 
-    Attributes:
+    Args:
         prompt: Tokens of the prompt.
         options: The options.
+        wake: Function that wakes the engine.
+
+    Attributes:
         finish_reason: None while it runs; then ``'stop'``, ``'length'`` or ``'cancelled'``.
+
+    Examples:
+        >>> config = bireme.llm.Configuration(architecture="llama", vocabulary=64, width=32, layers=1, heads=4, inner=48)
+        >>> with bireme.llm.Engine(bireme.llm.Network(config), max_batch=2, max_length=32) as engine:
+        ...     request = engine.submit([1, 2, 3], bireme.llm.SamplingOptions(max_tokens=2))
+        ...     [event.finish_reason for event in request.tokens()]
+        [None, 'length']
     """
 
     def __init__(self, prompt: tuple[int, ...], options: SamplingOptions, wake: Callable[[], None]):
@@ -174,7 +192,11 @@ class Request:
     # ------------------------------------------------------------ the engine's side
 
     def tell(self, event: Event) -> None:
-        """Hand an event to the caller."""
+        """Hand an event to the caller; the engine calls this.
+
+        Args:
+            event: The event.
+        """
         self._told.append(event)
         if event.finish_reason is not None:
             self.finish_reason = event.finish_reason
@@ -182,7 +204,11 @@ class Request:
         self._notify(event.finish_reason is not None)
 
     def fail(self, error: BaseException) -> None:
-        """End with an error."""
+        """End the request with an error; the engine calls this.
+
+        Args:
+            error: The error.
+        """
         self._error = error
         self._events.put(error)
         self._notify(True)

@@ -45,8 +45,8 @@ def _yarn(plain: np.ndarray, rope: dict[str, Any], width: int, positions: int) -
     def pair(turns: float) -> float:
         return width * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(rope["rope_theta"]))
 
-    first = max(math.floor(pair(rope.get("beta_fast") or 32)), 0)
-    last = min(math.ceil(pair(rope.get("beta_slow") or 1)), width - 1)
+    first: float = max(math.floor(pair(rope.get("beta_fast") or 32)), 0)
+    last: float = min(math.ceil(pair(rope.get("beta_slow") or 1)), width - 1)
     last = first + 0.001 if first == last else last
     divided = np.clip((np.arange(width // 2) - first) / (last - first), 0, 1)
     return plain / rope["factor"] * divided + plain * (1 - divided)

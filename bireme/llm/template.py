@@ -17,7 +17,7 @@ from bireme.core.base.extras import extra
 
 LONGEST_TEMPLATE = 2**18  # characters
 LONGEST_TEXT = 2**22  # characters of the result, and of any string on the way
-MOST_WORK = 2_000_000  # iterations and calls, and one for each few characters
+MOST_WORK = 500_000  # iterations and calls, and one for each few characters
 SECONDS = 2.0
 CHARACTERS = 16  # of work in one step
 DEEPEST = 32  # of messages
@@ -129,9 +129,11 @@ def _environment() -> Any:
     """The class of environments, made when Jinja is first used."""
     jinja, sandbox = (extra(name, "llm", "for chat templates") for name in ("jinja2", "jinja2.sandbox"))
     nodes, runtime = jinja.nodes, jinja.runtime
+    Sandbox: Any = sandbox.ImmutableSandboxedEnvironment
+    Transformer: Any = jinja.visitor.NodeTransformer
 
-    class Environment(sandbox.ImmutableSandboxedEnvironment):
-        intercepted_binops = frozenset(sandbox.ImmutableSandboxedEnvironment.default_binop_table)
+    class Environment(Sandbox):
+        intercepted_binops = frozenset(Sandbox.default_binop_table)
         work: _Work
         largest = 0  # text of a macro or a block
 
@@ -167,7 +169,7 @@ def _environment() -> Any:
             self.largest = max((_text(nodes, body) for body in bodies), default=0)
             return _Transformer().visit(tree)
 
-    class _Transformer(jinja.visitor.NodeTransformer):
+    class _Transformer(Transformer):
         def visit_Concat(self, node: Any) -> Any:
             self.generic_visit(node)
             parts = nodes.List(node.nodes, lineno=node.lineno)

@@ -151,7 +151,8 @@ def _made(
         return fn([*leaves, *values], vectors)
 
     args = (*_args(graph, donate), *([] if more is None else [more]))
-    return _program(program, args, results, (0,), device, name, _stops_others(graph), between)
+    apart = any(node.bound.rows_apart for node in graph.nodes)
+    return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart)
 
 
 def _stops_others(graph: Graph) -> bool:
@@ -175,13 +176,14 @@ def _program(
     name: str | None,
     at_end: bool,
     between: Callable[[], AbstractContextManager],
+    apart: bool = False,
 ) -> Any:
     """A function compiled for arguments of these shapes, or as it was kept on disk."""
     found = program_files.load(name, device, args, results)
     if found is not None:
         return found
     with between():
-        made = lower(trace(fn, args, donated, device), device)
+        made = lower(trace(fn, args, donated, device), device, apart=apart)
     return compiled(*made, device, args, results, name, at_end)
 
 
@@ -191,10 +193,12 @@ def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any
         return jax.jit(fn, donate_argnums=donated).trace(*args)
 
 
-def lower(traced: Any, device: Device, short: bool = False) -> tuple[Any, dict]:
-    """What was traced, lowered, and the options to compile it with; `short`: a small one."""
+def lower(traced: Any, device: Device, short: bool = False, apart: bool = False) -> tuple[Any, dict]:
+    """What was traced, lowered, and the options to compile it with; `short`: a small one; `apart`: its rows must not
+    depend on where they stand.
+    """
     with x64(), jax.default_device(device.jax):
-        return traced.lower(), _options(device, short, traced.jaxpr)
+        return traced.lower(), _options(device, short, traced.jaxpr, apart)
 
 
 def compiled(
@@ -224,9 +228,9 @@ def _vectors(graph: Graph) -> list:
     return [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
 
 
-def _options(device: Device, short: bool, jaxpr: Any) -> dict[str, Any]:
+def _options(device: Device, short: bool, jaxpr: Any, apart: bool) -> dict[str, Any]:
     found = dict(OPTIONS.get(device.platform, {}))
-    if device.is_cpu:
+    if device.is_cpu and not apart:  # Eigen's products round the last rows of a batch otherwise than the first
         found |= matmul_backend.options(jaxpr)
     if device.platform == "cuda":
         found |= kernel_choice.options(jaxpr) | (kernel_choice.SHORT_PROGRAM if short else {})

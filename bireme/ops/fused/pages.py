@@ -78,16 +78,22 @@ def _back(out, query):
     return out.reshape(batch, tokens, own, width).astype(query.dtype)
 
 
+def _width(query):
+    """The type that is computed in."""
+    return np.dtype(np.float64 if query.dtype == np.float64 else np.float32)
+
+
 def _scores(query, keys, seen, scale):
-    s = jnp.einsum("bhqd,bhnd->bhqn", query, keys, preferred_element_type=np.float32) * np.float32(scale)
+    kind = _width(query)
+    s = jnp.einsum("bhqd,bhnd->bhqn", query, keys, preferred_element_type=kind) * kind.type(scale)
     group = query.shape[2] // seen.shape[2]
     seen = jnp.broadcast_to(seen[:, :, None], (*seen.shape[:2], group, *seen.shape[2:])).reshape(
         seen.shape[0], 1, query.shape[2], -1
     )
-    return jnp.where(seen, s, np.float32(-np.inf))
+    return jnp.where(seen, s, kind.type(-np.inf))
 
 
-@op(internal=True, differentiable=False, dtypes=FLOAT)
+@op(internal=True, differentiable=False, dtypes=FLOAT, rows_apart=True)
 def paged_attention(query: Tensor, pool: Tensor, tables: Tensor, places: Tensor, scale: float, window: int) -> Tensor:
     """Attention of queries [batch, tokens, heads, width] at their places to all keys of their texts up to there, or to
     the last `window` of them; nothing for places below 0.
@@ -99,10 +105,10 @@ def paged_attention(query: Tensor, pool: Tensor, tables: Tensor, places: Tensor,
     at = jnp.arange(pages * size, dtype=np.int32)[None, None, None]
     s = _scores(_grouped(query, heads), k, _seen(at, places, window), scale)
     top = jnp.max(s, axis=-1, keepdims=True)
-    e = jnp.exp(s - jnp.where(top == -np.inf, np.float32(0), top))
+    e = jnp.exp(s - jnp.where(top == -np.inf, s.dtype.type(0), top))
     total = jnp.sum(e, axis=-1, keepdims=True)
-    weights = (e / jnp.where(total == 0, np.float32(1), total)).astype(v.dtype)
-    return _back(jnp.einsum("bhqn,bhnd->bhqd", weights, v, preferred_element_type=np.float32), query)
+    weights = (e / jnp.where(total == 0, s.dtype.type(1), total)).astype(v.dtype)
+    return _back(jnp.einsum("bhqn,bhnd->bhqd", weights, v, preferred_element_type=s.dtype), query)
 
 
 paged_attention.infer(lambda query: sig_of(query.shape, query.dtype))
@@ -129,7 +135,8 @@ def _(query, pool, tables, places, scale, window):
     heads, size = pool.shape[1] // 2, pool.shape[2]
     many = max(BLOCK // size, 1)  # pages in a block
     block = many * size if size <= BLOCK else math.gcd(size, BLOCK)
-    q = _grouped(query, heads).astype(np.float32)
+    kind = _width(query)
+    q = _grouped(query, heads).astype(kind)
     batch, _, rows, width = q.shape
 
     def part(i):
@@ -141,7 +148,7 @@ def _(query, pool, tables, places, scale, window):
             cut = pool.reshape(pool.shape[0], 2 * heads, size // block, block, width)
             page, inner = i // (size // block), i % (size // block)
             found = cut.at[lax.dynamic_index_in_dim(tables, page, 1, False), :, inner].get(mode="clip")
-        return jnp.split(found.reshape(batch, 2 * heads, block, width).astype(np.float32), 2, axis=1)
+        return jnp.split(found.reshape(batch, 2 * heads, block, width).astype(kind), 2, axis=1)
 
     def step(i, state):
         top, total, out = state
@@ -149,16 +156,16 @@ def _(query, pool, tables, places, scale, window):
         k, v = part(i)
         s = _scores(q, k, _seen(at, places, window), scale)
         higher = jnp.maximum(top, jnp.max(s, axis=-1))
-        safe = jnp.where(higher == -np.inf, np.float32(0), higher)
+        safe = jnp.where(higher == -np.inf, kind.type(0), higher)
         e = jnp.exp(s - safe[..., None])
         less = jnp.exp(top - safe)
         out = out * less[..., None] + jnp.einsum("bhqn,bhnd->bhqd", e, v)
         return higher, total * less + jnp.sum(e, axis=-1), out
 
     start = (
-        jnp.full((batch, heads, rows), -np.inf, np.float32),
-        jnp.zeros((batch, heads, rows), np.float32),
-        jnp.zeros((batch, heads, rows, width), np.float32),
+        jnp.full((batch, heads, rows), -np.inf, kind),
+        jnp.zeros((batch, heads, rows), kind),
+        jnp.zeros((batch, heads, rows, width), kind),
     )
     first = np.int32(0)
     if window:
@@ -166,7 +173,7 @@ def _(query, pool, tables, places, scale, window):
         first = jnp.maximum(least - window + 1, 0) // block
     last = (jnp.max(places) + block) // block
     _, total, out = lax.fori_loop(first, last.astype(np.int32), step, start)
-    return _back(out / jnp.where(total == 0, np.float32(1), total)[..., None], query)
+    return _back(out / jnp.where(total == 0, kind.type(1), total)[..., None], query)
 
 
 @op(internal=True, differentiable=False)

@@ -118,7 +118,7 @@ def drawn_token(logits: Tensor, counts: Tensor, settings: Tensor, words: Tensor)
     of the draw, top-k, and whether the row counts at all.
     """
     x = logits.astype(np.float32)
-    temperature, top_p, min_p, repetition, presence, frequency = [settings[:, i] for i in range(6)]
+    temperature, top_p, min_p, repetition, presence, frequency = settings.astype(np.float32).T
 
     def penalized():
         often = counts & np.int32(IN_PROMPT - 1)
