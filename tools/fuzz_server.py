@@ -222,8 +222,8 @@ def _raw(client: Client, rng: random.Random) -> str | None:
     return None if status in (0, 100, 200) or 400 <= status < 500 else f"status {status}"
 
 
-def openai_request(rng: random.Random) -> tuple[str, bytes]:
-    """A mutated request in OpenAI's form: path and body."""
+def openai_request(rng: random.Random, logprobs: bool = True) -> tuple[str, bytes]:
+    """A mutated request in OpenAI's form: path and body. `logprobs` asks for them, which takes programs of their own."""
     both = {
         "model": "tiny",
         "max_tokens": 3,
@@ -239,7 +239,16 @@ def openai_request(rng: random.Random) -> tuple[str, bytes]:
             "/v1/chat/completions",
             {**both, "messages": [{"role": "user", "content": "w1"}], "temperature": 0.5, "logprobs": False},
         ),
-        ("/v1/completions", {**both, "prompt": ["w1 w2", "w3"], "logprobs": 1, "echo": False, "stream_options": None}),
+        (
+            "/v1/completions",
+            {
+                **both,
+                "prompt": ["w1 w2", "w3"],
+                "logprobs": 1 if logprobs else None,
+                "echo": False,
+                "stream_options": None,
+            },
+        ),
         ("/v1/embeddings", {"model": "tiny", "input": ["w1", "w2"], "encoding_format": "base64"}),
     ]
     path, told = rng.choice(seeds)
