@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-bench"
 # torch is the one peer whose version the floors name
+SERVING = ("fastapi", "grpcio", "httptools", "prometheus_client", "uvicorn")
 PACKAGES = (
     "torch==2.13.0",
     "torchvision==0.28.0",
@@ -31,6 +32,7 @@ PACKAGES = (
     "matplotlib",
     "rapidocr_onnxruntime",
     "rapidocr_paddle",
+    *SERVING,
 )
 BENCHMARKS = (
     "chain",
@@ -50,6 +52,7 @@ BENCHMARKS = (
     "quantization",
     "sparse",
     "inference",
+    "serving",
     "language_models",
     "ocr",
     "graph_networks",

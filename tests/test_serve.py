@@ -4,16 +4,10 @@ Most tests call the ASGI application itself, without sockets. tritonclient, wher
 """
 
 import asyncio
-import http.client
 import json
-import os
-import re
-import signal
+import shutil
 import struct
-import subprocess
-import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -22,7 +16,8 @@ import bireme
 from bireme import nn
 from bireme.command import main
 from bireme.command.serve import _named
-from bireme.serve import Limits, Repository, application, grpc_service, protocol
+from bireme.inference import loading
+from bireme.serve import Limits, Repository, application, batching, grpc_service, protocol
 from bireme.serve.batching import Batcher, nothing
 from bireme.serve.refusals import Refused
 from bireme.static import InputSpec
@@ -54,13 +49,16 @@ def repository(models):
     return Repository({"net": models / "net", "fixed": models / "fixed", "broken": models / "broken"})
 
 
-def call(app, method, path, body=b"", headers=()):
-    """Status, headers and body of an answer of an ASGI application, in the loop that runs."""
+def call(app, method, path, body=b"", headers=(), gone=None):
+    """Status, headers and body of an answer of an ASGI application, in the loop that runs. `gone`: when the client goes."""
 
     async def talk():
         sent, parts = [], [body[i : i + 1000] for i in range(0, len(body), 1000)] or [b""]
 
         async def receive():
+            if not parts:  # the client waits
+                await (gone or asyncio.Event()).wait()
+                return {"type": "http.disconnect"}
             part = parts.pop(0)
             return {"type": "http.request", "body": part, "more_body": bool(parts)}
 
@@ -169,7 +167,11 @@ def test_raw_tensors(repository):
         ({"data": ["1", "2", "3", "4"]}, "data are no numbers"),
         ({"data": [None] * 4}, "data are no numbers"),
         ({"data": "abcd"}, "expected data, a list"),
-        ({"data": [10**400, 1, 2, 3]}, "data are no numbers"),
+        ({"data": [10**400, 1, 2, 3]}, "out of the range of FP32"),
+        ({"data": ["a" * 1000, *[""] * 1000]}, "data are no numbers"),
+        ({"data": [1, [2, 3, 4]]}, "not a regular list of numbers"),
+        ({"data": [True, 2.0, 3.0, 4.0]}, "data are no numbers"),
+        ({"name": "x" * 600}, "at most 512 characters"),
         ({"parameters": {"binary_data_size": 16}}, "is not within the 0 bytes that follow"),
         ({"parameters": {"binary_data_size": -1}}, "is not within"),
         ({"parameters": 3}, "parameters of x: expected an object"),
@@ -197,6 +199,7 @@ def test_paths_that_are_not_there(repository):
     ]  # fmt: skip
     none, version, broken, method, other = ask(repository, *requests)
     assert [x[0] for x in (none, version, broken, method, other)] == [404, 404, 503, 405, 404]
+    assert json.loads(other[2])["error"] == "GET /v3: Not Found"
     assert "there is no version 3 of model net; there are 2, 10" in json.loads(version[2])["error"]
     assert "it could not be loaded" in json.loads(broken[2])["error"]
 
@@ -264,6 +267,29 @@ def test_requests_are_joined_and_taken_apart():
     assert all((made == 2 * x).all() and made.shape == x.shape for made, x in zip(found, requests, strict=True))
 
 
+def test_joined_batches_have_one_of_a_few_sizes():
+    requests = [np.full((n, 2), n, "float32") for n in (1, 2, 2, 0)]
+    found, sizes = batches(requests, Limits(batch=32))
+    assert sizes == [6] and [x.tolist() for x in found] == [(2 * x).tolist() for x in requests]
+    assert batching.sizes(32) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] and batching.sizes(1) == [1]
+
+
+def test_a_client_alone_does_not_wait():
+    async def go():
+        batcher = Batcher(lambda inputs: inputs, Limits(delay=1000), True, nothing)
+        await asyncio.wait_for(batcher.submit({"y": np.ones((1, 1))}), 20)
+        several = [asyncio.ensure_future(batcher.submit({"y": np.ones((1, 1))})) for _ in range(4)]
+        await asyncio.wait_for(asyncio.gather(*several), 20)
+        first = [asyncio.ensure_future(batcher.submit({"y": np.ones((1, 1))})) for _ in range(3)]
+        done, _ = await asyncio.wait(first, timeout=0.05)  # four came together last time
+        more = [asyncio.ensure_future(batcher.submit({"y": np.ones((1, 1))}))]
+        await asyncio.wait_for(asyncio.gather(*first, *more), 20)
+        await batcher.close()
+        return len(done)
+
+    assert asyncio.run(go()) == 0
+
+
 def test_only_like_shapes_are_joined():
     requests = [np.ones((1, 2)), np.ones((1, 3)), np.ones((1, 2), "float32"), np.ones((2, 2))]
     found, sizes = batches(requests, Limits(delay=0.01))
@@ -277,7 +303,7 @@ def test_without_batches_each_runs_alone():
 
 def test_one_that_fails_leaves_its_neighbours():
     found, sizes = batches([np.ones((1, 1)), -np.ones((1, 1)), np.ones((2, 1))], Limits(delay=0.01))
-    assert sizes == [4, 1, 1, 2] and found[0] == 2 and found[2].shape == (2, 1)
+    assert sizes == [4, 1, 3, 1, 2] and found[0] == 2 and found[2].shape == (2, 1)
     assert isinstance(found[1], Refused) and found[1].status == 400 and str(found[1]) == "a negative number"
 
 
@@ -288,7 +314,9 @@ def test_whatever_a_model_raises_the_queue_goes_on():
         return {"y": inputs["x"]}
 
     found, _ = batches([-np.ones((1, 1)), np.ones((1, 1))], Limits(batch=1), run=broken)
-    assert isinstance(found[0], Refused) and str(found[0]) == "a file is gone" and found[1] == 1
+    assert (
+        isinstance(found[0], Refused) and found[0].status == 500 and str(found[0]) == "a file is gone" and found[1] == 1
+    )
 
 
 def test_a_full_queue_refuses():
@@ -342,6 +370,10 @@ def test_limits(models):
         Limits(delay=float("nan"))
     small = Repository({"net": models / "net"}, Limits(body=300, elements=7))
     large, many = ask(small, ("POST", INFER, body(np.zeros((99, 4)))), ("POST", INFER, body(np.zeros((2, 4), "int32"))))
+    texts = Repository({"net": models / "net"}, Limits(json=50, memory=1000))
+    long, heavy = ask(texts, ("POST", INFER, body(np.zeros((1, 4)))), ("POST", INFER, b" " * 1001))
+    assert long[0] == 413 and "at most 50 bytes of JSON" in json.loads(long[2])["error"]
+    assert heavy[0] == 503 and "1000 are held at most" in json.loads(heavy[2])["error"] and texts.held.bytes == 0
     assert large[0] == 413 and json.loads(large[2])["error"] == "a request has at most 300 bytes"
     assert many[0] == 413 and "8 numbers, and at most 7" in json.loads(many[2])["error"]
 
@@ -377,6 +409,101 @@ def test_load_and_unload(models):
     assert [(x["name"], x["version"], x["state"]) for x in listed] == [
         ("net", "2", "READY"), ("net", "10", "READY"), ("fixed", "1", "UNAVAILABLE"),
     ]  # fmt: skip
+
+
+def test_what_a_folder_has_now_is_loaded(models, tmp_path):
+    folder = tmp_path / "net"
+    shutil.copytree(models / "net" / "2", folder / "2")
+    repository = Repository({"net": folder})
+    app = application(repository)
+    wide, narrow = body(np.ones((1, 4))), body(np.ones((1, 3)))
+
+    async def go():
+        before = await call(app, "POST", INFER, wide)
+        shutil.copytree(models / "net" / "10", folder / "10")
+        busy = [
+            asyncio.ensure_future(call(app, "POST", INFER.replace("infer", "versions/2/infer"), narrow))
+            for _ in range(20)
+        ]
+        await call(app, "POST", "/v2/repository/models/net/load")
+        during = [status for status, *_ in await asyncio.gather(*busy)]
+        after = await call(app, "POST", INFER, wide)
+        kept = repository.get("net", "10").runner
+        shutil.rmtree(folder / "2")
+        (folder / "10" / "inference.json").touch()
+        await call(app, "POST", "/v2/repository/models/net/load")
+        changed = repository.get("net", "10").runner
+        (folder / "10" / "inference.json").write_text("{")
+        refused = await call(app, "POST", "/v2/repository/models/net/load")
+        still = await call(app, "POST", INFER, wide)
+        await repository.close()
+        return [before[0], after[0], refused[0], still[0]], during, kept is changed
+
+    assert asyncio.run(go()) == ([400, 200, 400, 200], [200] * 20, False)
+    assert repository.versions("net") == ["10"]
+
+
+def test_requests_while_a_model_is_loaded_and_unloaded(models):
+    repository = Repository({"net": models / "net"})
+    app = application(repository)
+
+    async def go():
+        seen = []
+        for _ in range(3):
+            sent = [asyncio.ensure_future(call(app, "POST", INFER, body(np.ones((1, 4))))) for _ in range(10)]
+            await asyncio.sleep(0)
+            await call(app, "POST", "/v2/repository/models/net/unload")
+            seen += [status for status, *_ in await asyncio.gather(*sent)]
+            await call(app, "POST", "/v2/repository/models/net/load")
+        last = await call(app, "POST", INFER, body(np.ones((1, 4))))
+        await repository.close()
+        return seen, last[0]
+
+    seen, last = asyncio.run(go())
+    assert set(seen) <= {200, 503} and last == 200
+
+
+def test_a_model_is_read_once(models, monkeypatch):
+    read, count = loading.read, []
+    monkeypatch.setattr(loading, "read", lambda *given: count.append(given) or read(*given))
+    Repository({"fixed": models / "fixed"})
+    assert len(count) == 1
+
+
+def test_batches_are_compiled_beforehand(models):
+    repository = Repository({"net": models / "net" / "10"}, Limits(batch=4), warm=True)
+    assert len(repository.get("net").runner._shared._compiled) == 4
+
+
+def test_a_client_that_goes_away(models):
+    """What it waited for is cancelled, and not run any more."""
+    go_on, ran = threading.Event(), []
+    repository = Repository({"fixed": models / "fixed"})
+
+    def run(inputs):
+        ran.append(inputs["x"][0, 0])
+        go_on.wait(20)
+        return dict.fromkeys(repository.get("fixed").runner.outputs, inputs["x"])
+
+    repository.get("fixed").runner.run = run
+    served = repository.get("fixed")
+    served.batcher = Batcher(run, Limits(), False, nothing)
+    app, path = application(repository), "/v2/models/fixed/infer"
+
+    async def go():
+        first = asyncio.ensure_future(call(app, "POST", path, body(np.full((2, 2), 1.0))))
+        gone = asyncio.Event()
+        second = asyncio.ensure_future(call(app, "POST", path, body(np.full((2, 2), 2.0)), gone=gone))
+        while not served.batcher.waiting:
+            await asyncio.sleep(0)
+        gone.set()
+        status = (await second)[0]
+        go_on.set()
+        await first
+        await repository.close()
+        return status
+
+    assert asyncio.run(go()) == 499 and ran == [1.0]
 
 
 def test_a_model_of_fixed_sizes_is_not_batched(repository):
@@ -447,6 +574,9 @@ def test_messages_of_grpc(models):
         found = [grpc_service._Message(await service.ModelInfer(grpc_service._Message(m))) for m in (raw, typed)]
         with pytest.raises(Refused, match="2 raw tensors are given for 1 inputs"):
             await service.ModelInfer(grpc_service._Message(raw + message((7, b""))))
+        for wrong in (b"\x08\x01" * 20_000, raw + message((7, b"")) * 2):
+            with pytest.raises(Refused, match=r"at most 16384 fields|raw tensors"):
+                await service.ModelInfer(grpc_service._Message(wrong))
         with pytest.raises(Refused, match="there is no model none"):
             await service.ModelMetadata(grpc_service._Message(message((1, "none"))))
         told = grpc_service._Message(await service.ModelMetadata(grpc_service._Message(message((1, "net")))))
@@ -456,45 +586,10 @@ def test_messages_of_grpc(models):
     (first, second), told = asyncio.run(go())
     assert (np.frombuffer(first.raw(6)[0], "<f4") == 2 * x).all() and first.text(3) == "id"
     assert bytes(second.raw(6)[1]) == struct.pack("<f", 6)
-    assert told.texts(2) == ["2", "10"] and told.parts(4)[0].integers(3) == [-1, 4]
-
-
-# ---------------------------------------------------------------- a process
-
-
-def test_a_process_finishes_what_it_accepted(models):
-    pytest.importorskip("uvicorn", reason="uvicorn is not installed")
-    pytest.importorskip("grpc", reason="grpcio is not installed")
-    command = [
-        sys.executable,
-        "-m",
-        "bireme",
-        "serve",
-        f"net={models / 'net'}",
-        f"broken={models / 'broken'}",
-        "--port",
-        "0",
-    ]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [*command, "--grpc-port", "0", "--delay", "1.5"], stderr=subprocess.PIPE, text=True, env=environment
-    ) as server:
-        lines = []
-        while not (match := re.match(r"http://127.0.0.1:(\d+)/v2", lines[-1] if lines else "")):
-            line = server.stderr.readline()
-            assert line, "".join(lines)
-            lines.append(line)
-        assert lines[0] == "net, version 2: ready\n" and "gRPC on 127.0.0.1:" in lines[3]
-        connection = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=60)
-        connection.request("POST", INFER, body(np.ones((1, 4))))
-        time_out = time.monotonic() + 60
-        while time.monotonic() < time_out:  # it is accepted when it waits for others
-            other = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=60)
-            other.request("GET", "/metrics")
-            if 'bireme_queue_length{model="net"} 1.0' in other.getresponse().read().decode():
-                break
-        server.send_signal(signal.SIGTERM)
-        answer = connection.getresponse()
-        assert answer.status == 200 and json.loads(answer.read())["outputs"][1]["data"] == [4.0]
-        rest = server.stderr.read()
-    assert server.returncode in (0, -signal.SIGTERM) and '"status": 200' in rest  # uvicorn ends by the signal it got
+    numbers = [0, 1, 127, 128, 2**31, 2**63 - 1, -1, -(2**63)]
+    packed = grpc_service._Message(message((3, numbers)) + grpc_service._varint(3 << 3) + grpc_service._varint(300))
+    assert packed.integers(3).tolist() == [*numbers, 300]
+    for wrong in (b"\x80", b"\x80" * 10 + b"\x01", b"\xff" * 20):
+        with pytest.raises(Refused, match="an invalid number"):
+            grpc_service._Message(message((3, wrong))).integers(3)
+    assert told.texts(2) == ["2", "10"] and told.parts(4)[0].sizes(3) == [-1, 4]

@@ -124,7 +124,7 @@ if importlib.util.find_spec("onnx") is not None:
 # ---------------------------------------------------------------- mutations
 
 
-def _bytes_changed(data: bytes, rng: random.Random, text: bool) -> bytes:
+def bytes_changed(data: bytes, rng: random.Random, text: bool) -> bytes:
     if not data:
         return rng.randbytes(rng.randrange(1, 40))
     kind, at = rng.randrange(9), rng.randrange(len(data))
@@ -161,13 +161,13 @@ def _places(x: Any, path: tuple = ()) -> Iterator[tuple]:
             yield from _places(y, (*path, i))
 
 
-def _json_changed(data: bytes, rng: random.Random) -> bytes:
+def json_changed(data: bytes, rng: random.Random) -> bytes:
     """Another value somewhere in a JSON file, or a part of it elsewhere."""
     try:
         tree = json.loads(data)
         places = list(_places(tree))
     except (ValueError, RecursionError):
-        return _bytes_changed(data, rng, text=True)
+        return bytes_changed(data, rng, text=True)
     for _ in range(rng.randrange(1, 4)):
         *above, last = rng.choice(places)
         inner = tree
@@ -192,9 +192,9 @@ def mutated(path: Path, rng: random.Random) -> bytes:
     """A damaged version of a file."""
     data, text = path.read_bytes(), path.suffix == ".json"
     if text and rng.random() < 0.7:
-        return _json_changed(data, rng)
+        return json_changed(data, rng)
     for _ in range(rng.randrange(1, 4)):
-        data = _bytes_changed(data, rng, text)
+        data = bytes_changed(data, rng, text)
     return data
 
 

@@ -17,12 +17,14 @@ VERBS = {
     "export": "write a saved model for other places: C without dependencies, ONNX, a page for browsers",
     "info": "show what a saved model takes, gives and consists of",
     "ocr": "read text in images and PDFs",
+    "quantize": "write a saved model with integers for weights, and tell what that changes",
     "serve": "answer requests to saved models over HTTP and gRPC",
 }
 _EPILOG = """examples:
   bireme export model/inference.pdmodel --to c -o net.c --shape x=1,3,224,224
   bireme info model/inference.pdmodel
   bireme ocr letter.png scan.pdf --json
+  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
   bireme serve mnist=models/mnist
   bireme VERB --help
 """

@@ -9,21 +9,23 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from bireme.core.base import errors
-from bireme.core.base.extras import extra
-from bireme.serve import Limits, Repository, application
-from bireme.serve.grpc_service import add_service
+from bireme.device import set_device
+from bireme.serve import LanguageModels, Limits, Repository, application, process
+from bireme.serve.language import is_language_model
 
 DEFAULT = Limits()
-STOPPING = 30  # seconds that a server has to finish what it accepted
+OPTIONS = ("host", "port", "grpc_port", "certificate", "key", "connections", "stopping")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument(
-        "models", nargs="+", metavar="[NAME=]MODEL", help="saved model, or a folder with versions 1, 2, ... of one"
+        "models",
+        nargs="+",
+        metavar="[NAME=]MODEL",
+        help="saved model, a folder with versions 1, 2, ... of one, or one of a language model",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="of HTTP (default: %(default)s; 0: any that is free)")
@@ -57,6 +59,38 @@ def add(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--body", type=int, default=DEFAULT.body, metavar="BYTES", help="size of a request (default: %(default)s)"
     )
+    limits.add_argument(
+        "--memory",
+        type=int,
+        default=DEFAULT.memory,
+        metavar="BYTES",
+        help="size of all requests that are being answered",
+    )
+    limits.add_argument(
+        "--connections", type=int, default=4096, metavar="N", help="that are open at once (default: %(default)s)"
+    )
+    limits.add_argument(
+        "--stopping",
+        type=float,
+        default=30,
+        metavar="S",
+        help="seconds to finish what was accepted (default: %(default)s)",
+    )
+    language = parser.add_argument_group("language models")
+    language.add_argument(
+        "--max-batch", type=int, default=16, metavar="N", help="requests that run together (default: 16)"
+    )
+    language.add_argument(
+        "--max-length", type=int, default=2048, metavar="N", help="tokens of a prompt and its text (default: 2048)"
+    )
+    language.add_argument("--cache-bytes", type=int, metavar="N", help="size of the cache of keys and values")
+    language.add_argument("--quantize", choices=["int8", "int4"], help="keep matrices as integers")
+    parser.add_argument("--device", help="where models run, as gpu:0 (default: what bireme.get_device() says)")
+    parser.add_argument(
+        "--warm",
+        action="store_true",
+        help="compile for all sizes of batches, and kinds of texts, before requests are taken",
+    )
     parser.add_argument("--quiet", action="store_true", help="no line of JSON for each request")
 
 
@@ -68,12 +102,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise errors.failure(message, hint="--token, or BIREME_TOKEN in the environment", kind=ValueError)
     if (arguments.certificate is None) != (arguments.key is None):
         raise errors.failure("--certificate and --key belong together", kind=ValueError)
-    limits = Limits(arguments.batch, arguments.delay, arguments.queue, arguments.timeout, arguments.body)
-    repository = Repository(dict(_named(text) for text in arguments.models), limits)
-    for model in repository.index():
-        sys.stderr.write(f"{model['name']}, version {model['version']}: {model['reason'] or 'ready'}\n")
-    logging.basicConfig(level=logging.WARNING if arguments.quiet else logging.INFO, format="%(message)s")
-    asyncio.run(_serve(arguments, repository, token))
+    limits = Limits(
+        **{name: getattr(arguments, name) for name in ("batch", "delay", "queue", "timeout", "body", "memory")}
+    )
+    options = process.Options(**{name: getattr(arguments, name) for name in OPTIONS})
+    with process.bound(options.host, options.port) as listening:
+        named = dict(_named(text) for text in arguments.models)
+        spoken = {name: path for name, path in named.items() if is_language_model(path)}
+        if arguments.device is not None:
+            set_device(arguments.device)
+        models = {name: path for name, path in named.items() if name not in spoken}
+        repository = Repository(models, limits, warm=arguments.warm, device=arguments.device)
+        for model in repository.index():
+            sys.stderr.write(f"{model['name']}, version {model['version']}: {model['reason'] or 'ready'}\n")
+        sizes = {name: getattr(arguments, name) for name in ("max_batch", "max_length", "cache_bytes", "quantize")}
+        language = LanguageModels(spoken, queue=limits.queue, warm=arguments.warm, **sizes) if spoken else None
+        for model in language.index() if language else []:
+            sys.stderr.write(f"{model['name']}, a language model: {model['reason'] or 'ready'}\n")
+        logging.basicConfig(level=logging.WARNING if arguments.quiet else logging.INFO, format="%(message)s")
+        asyncio.run(process.serve(application(repository, token, language), repository, listening, token, options))
     return 0
 
 
@@ -90,57 +137,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-async def _serve(arguments: argparse.Namespace, repository: Repository, token: str | None) -> None:
-    uvicorn = extra("uvicorn", "serve", "to serve models")
-    config = uvicorn.Config(
-        application(repository, token),
-        host=arguments.host,
-        port=arguments.port,
-        log_level="warning",
-        access_log=False,
-        ssl_certfile=arguments.certificate,
-        ssl_keyfile=arguments.key,
-        timeout_graceful_shutdown=STOPPING,
-    )
-    server = uvicorn.Server(config)
-    rpc = await _rpc(arguments, repository, token) if arguments.grpc_port is not None else None
-    telling = asyncio.create_task(_tell(server, "https" if arguments.certificate else "http", arguments.host))
-    try:
-        await server.serve()
-    finally:
-        telling.cancel()
-        if rpc is not None:
-            await rpc.stop(STOPPING)
-
-
-async def _rpc(arguments: argparse.Namespace, repository: Repository, token: str | None) -> Any:
-    grpc = extra("grpc", "serve", "to serve models")
-    most = arguments.body + 2**16
-    sizes = [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", -1)]
-    server = extra("grpc.aio", "serve", "to serve models").server(options=sizes)
-    add_service(server, repository, token)
-    address = (
-        f"[{arguments.host}]:{arguments.grpc_port}"
-        if ":" in arguments.host
-        else f"{arguments.host}:{arguments.grpc_port}"
-    )
-    if arguments.certificate:
-        pair = (Path(arguments.key).read_bytes(), Path(arguments.certificate).read_bytes())
-        port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
-    else:
-        port = server.add_insecure_port(address)
-    await server.start()
-    sys.stderr.write(f"gRPC on {arguments.host}:{port}\n")
-    return server
-
-
-async def _tell(server: Any, scheme: str, host: str) -> None:
-    """Say where the server listens, once it does."""
-    while not server.started:
-        await asyncio.sleep(0.01)
-    for listening in server.servers:
-        for socket in listening.sockets:
-            sys.stderr.write(f"{scheme}://{host}:{socket.getsockname()[1]}/v2\n")
-    sys.stderr.flush()

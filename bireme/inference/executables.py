@@ -32,6 +32,7 @@ from bireme.core.run import beside as beside_runs
 from bireme.core.run.tiers import Beside
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, read, wrap
+from bireme.inference import loading
 
 OFTEN = 8  # runs after which other shapes than the first are compiled
 MOST = 16  # programs of a model
@@ -74,7 +75,7 @@ class Executables:
         """Results, as arrays or tensors, for one array or tensor per input."""
         before = devices.use(self.device)
         try:
-            shapes = self._due(tuple([(tuple(a.shape), _name(a.dtype)) for a in arrays])) if self.compiles else None
+            shapes = self._due(_key(arrays)) if self.compiles else None
             if shapes is None:
                 return self._by_engine(arrays)
             with shapes.lock:
@@ -82,6 +83,15 @@ class Executables:
             return program(arrays)
         finally:
             devices.use(before)
+
+    def prepare(self, arrays: list) -> None:
+        """Compile for inputs like these now, whatever came before; no more than a model may have."""
+        key = _key(arrays)
+        with self._lock:
+            if key not in self._compiled and len(self._compiled) < MOST:
+                found = self._shapes.setdefault(key, _Shapes())
+                self._compiled[key], found.last = found, self._clock
+        self.run(arrays)
 
     def _due(self, key: Any) -> _Shapes | None:
         """The shapes of a run where a program is there or due."""
@@ -178,6 +188,29 @@ class Executables:
             return both
 
         return make, max(found.graph.work, 1.0)
+
+
+def of_config(config: Any) -> tuple[Executables, list[str]]:
+    """The model that a Config names, read once and on its device, and what its passes changed."""
+    device = device_of(config)
+    model, report = loading.prepared(config)
+    return Executables(model, device, config.ir_optim(), config._compiling), report
+
+
+def device_of(config: Any) -> devices.Device:
+    """The device that a Config names."""
+    where = "create_predictor(config)"
+    if config._gpu is not None:
+        device = devices.parse(f"gpu:{config._gpu}", where)
+    else:
+        kind, index = config._device or ("cpu", 0)
+        device = devices.parse(kind if kind == "cpu" else f"{kind}:{index}", where)
+    device.ensure(where)
+    return device
+
+
+def _key(arrays: list) -> Any:
+    return tuple([(tuple(a.shape), _name(a.dtype)) for a in arrays])
 
 
 def _array(x: Any) -> Any:

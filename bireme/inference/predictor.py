@@ -18,7 +18,7 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor as EngineTensor
 from bireme.inference import loading
 from bireme.inference.config import Config
-from bireme.inference.executables import Executables, as_tensor
+from bireme.inference.executables import Executables, as_tensor, device_of, of_config
 from bireme.inference.executors import Choice, Delegated, fastest
 from bireme.inference.handles import Slot, Tensor
 
@@ -46,18 +46,14 @@ class Predictor:
     def __init__(self, config: Config):
         if not isinstance(config, Config):
             raise errors.bad("create_predictor(config)", "a Config", config, kind=errors.ArgumentTypeError)
-        if config._gpu is not None:
-            device = devices.parse(f"gpu:{config._gpu}", "create_predictor(config)")
-        else:
-            kind, index = config._device or ("cpu", 0)
-            device = devices.parse(kind if kind == "cpu" else f"{kind}:{index}", "create_predictor(config)")
-        device.ensure("create_predictor(config)")
+        if not config._delegated():
+            shared, self.report = of_config(config)
+            self._begin(shared)
+            return
+        device = device_of(config)
         model, self.report = loading.prepared(config)
-        if config._delegated():
-            self.report.append(f"run by {config.executor()}")
-            self._begin(Delegated(model, device, config.executor(), config._threads, loading.onnx_file(config)))
-        else:
-            self._begin(Executables(model, device, config.ir_optim(), config._compiling))
+        self.report.append(f"run by {config.executor()}")
+        self._begin(Delegated(model, device, config.executor(), config._threads, loading.onnx_file(config)))
 
     def _begin(self, shared: Executables | Delegated) -> None:
         self._shared = shared

@@ -164,6 +164,20 @@ class Network(Layer):
         Raises:
             ValueError: If there are more tokens than positions that the model has learned.
         """
+        return self.logits(self.states(input_ids))
+
+    def states(self, input_ids: Tensor) -> Tensor:
+        """Return the last hidden state of each token.
+
+        Args:
+            input_ids: Tokens of shape ``[N, L]``.
+
+        Returns:
+            Tensor of shape ``[N, L, width]``.
+
+        Raises:
+            ValueError: If there are more tokens than positions that the model has learned.
+        """
         if input_ids.ndim != 2:
             raise errors.bad(
                 "Network(input_ids)",
@@ -175,7 +189,7 @@ class Network(Layer):
         if self.positions is not None and length > self.config.positions:
             raise errors.bad("Network(input_ids)", f"at most {self.config.positions} tokens", length)
         places = arange(length, dtype="int32").unsqueeze(0)
-        return self.logits(self.hidden(input_ids, places, self._within, length))
+        return self.hidden(input_ids, places, self._within, length)
 
     def hidden(self, tokens: Tensor, places: Tensor, attend: Attend, length: int) -> Tensor:
         """Return the hidden states of tokens, from which ``logits`` makes logits.

@@ -5,6 +5,7 @@ Functions of bytes alone, so that any input can be tried on them. What is wrong 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from bireme.serve.refusals import BAD, Refused
+from bireme.serve.refusals import BAD, TOO_LARGE, Refused
 
 DATATYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -25,6 +26,7 @@ DATATYPES = {
 }
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 MOST_DIMENSIONS = 32
+LONGEST_NAME = 512
 LENGTH = "inference-header-content-length"  # header with the size of the JSON before raw tensors
 
 
@@ -39,9 +41,9 @@ class Request:
     all_raw: bool = False
 
 
-def request(body: bytes, header: str | None = None) -> Request:
-    """Read a request; `header` is the size of its JSON if raw tensors follow that."""
-    told, rest = _parts(body, header)
+def request(body: bytes, header: str | None = None, most: int = 2**63) -> Request:
+    """Read a request; `header` is the size of its JSON if raw tensors follow that, and `most` what it may be."""
+    told, rest = _parts(body, header, most)
     inputs = _listed(told, "inputs")
     found: dict[str, np.ndarray] = {}
     for one in inputs:
@@ -56,26 +58,33 @@ def request(body: bytes, header: str | None = None) -> Request:
     if "outputs" in told:
         result.outputs = []
         for one in _listed(told, "outputs"):
-            name = _text(one.get("name"), "the name of an output")
+            name = _name(one.get("name"), "the name of an output")
             result.outputs.append(name)
             if _object(one.get("parameters", {}), f"parameters of {name}").get("binary_data") is True:
                 result.raw.add(name)
     return result
 
 
-def _parts(body: bytes, header: str | None) -> tuple[dict[str, Any], memoryview]:
+def _parts(body: bytes, header: str | None, most: int) -> tuple[dict[str, Any], memoryview]:
     size = len(body)
     if header is not None:
-        if not header.isascii() or not header.isdigit() or int(header[:20]) > len(body):
+        if not header.isascii() or not header.isdigit() or len(header) > 20 or int(header) > len(body):
             raise Refused(BAD, f"{LENGTH}: expected a size of at most {len(body)}, got {header[:20]}")
         size = int(header)
+    return parsed(body[:size], most), memoryview(body)[size:]
+
+
+def parsed(body: bytes, most: int) -> dict[str, Any]:
+    """The object that a body is, in JSON; what Python makes of it takes several times the memory, hence a limit."""
+    if len(body) > most:
+        raise Refused(TOO_LARGE, f"a request has at most {most} bytes of JSON: send larger tensors raw")
     try:
-        told = json.loads(body[:size])
+        told = json.loads(body)
     except RecursionError:
         raise Refused(BAD, "the request is nested too deeply") from None
     except ValueError as e:
         raise Refused(BAD, f"the request is not JSON: {e}") from None
-    return _object(told, "the request"), memoryview(body)[size:]
+    return _object(told, "the request")
 
 
 def _object(x: Any, what: str) -> dict[str, Any]:
@@ -90,6 +99,12 @@ def _text(x: Any, what: str) -> str:
     return x
 
 
+def _name(x: Any, what: str) -> str:
+    if len(_text(x, what)) > LONGEST_NAME:
+        raise Refused(BAD, f"{what}: expected at most {LONGEST_NAME} characters")
+    return x
+
+
 def _listed(told: dict[str, Any], key: str) -> list[dict[str, Any]]:
     found = told.get(key)
     if not isinstance(found, list):
@@ -99,13 +114,15 @@ def _listed(told: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 def _tensor(one: dict[str, Any], rest: memoryview) -> tuple[str, np.ndarray, memoryview]:
     """Name and array of an input, and what is left of the raw tensors."""
-    name = _text(one.get("name"), "the name of an input")
+    name = _name(one.get("name"), "the name of an input")
     dtype, shape = described(name, one.get("datatype"), one.get("shape"))
     size = _object(one.get("parameters", {}), f"parameters of {name}").get("binary_data_size")
     if size is None:
         return name, _of_list(name, one.get("data"), dtype, shape), rest
     if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= len(rest):
-        raise Refused(BAD, f"{name}: binary_data_size {size!r} is not within the {len(rest)} bytes that follow")
+        raise Refused(
+            BAD, f"{name}: binary_data_size {repr(size)[:40]} is not within the {len(rest)} bytes that follow"
+        )
     return name, of_bytes(name, rest[:size], dtype, shape), rest[size:]
 
 
@@ -139,22 +156,29 @@ def _of_list(name: str, data: Any, dtype: np.dtype, shape: tuple[int, ...]) -> n
     """A tensor of numbers, nested as the shape is or flat."""
     if not isinstance(data, list):
         raise Refused(BAD, f"{name}: expected data, a list, or binary_data_size")
-    try:
-        found = np.array(data)
-    except (ValueError, OverflowError, RecursionError):
-        raise Refused(BAD, f"{name}: data is not a regular list of numbers") from None
-    if found.size != _count(shape):
-        raise Refused(BAD, f"{name}: {found.size} numbers are no tensor of shape {list(shape)}")
+    flat, kinds = data, set(map(type, data))
+    while kinds == {list}:
+        if len(set(map(len, flat))) != 1:
+            raise Refused(BAD, f"{name}: data is not a regular list of numbers")
+        flat = list(itertools.chain.from_iterable(flat))
+        kinds = set(map(type, flat))
+    if list in kinds:
+        raise Refused(BAD, f"{name}: data is not a regular list of numbers")
     kind = NAMES[dtype]
-    allowed = "b" if kind == "BOOL" else "iu" if "INT" in kind else "iuf"
-    if found.size and found.dtype.kind not in allowed:
+    allowed = {bool} if kind == "BOOL" else {int} if "INT" in kind else {int, float}
+    if not kinds <= allowed:
         raise Refused(BAD, f"{name}: data are no numbers of datatype {kind}")
-    if found.size and found.dtype.kind in "iu" and dtype.kind in "iu":
+    if len(flat) != _count(shape):
+        raise Refused(BAD, f"{name}: {len(flat)} numbers are no tensor of shape {list(shape)}")
+    if int in kinds and dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        if int(found.min()) < limits.min or int(found.max()) > limits.max:
+        if min(flat) < limits.min or max(flat) > limits.max:
             raise Refused(BAD, f"{name}: a number is out of the range of {kind}")
-    with np.errstate(all="ignore"):
-        return found.astype(dtype).reshape(shape)
+    try:
+        with np.errstate(all="ignore"):
+            return np.array(flat, np.float64 if dtype.kind in "fV" else dtype).astype(dtype).reshape(shape)
+    except OverflowError:  # an integer beyond all floating-point numbers
+        raise Refused(BAD, f"{name}: a number is out of the range of {kind}") from None
 
 
 def answer(model: str, version: str, outputs: dict[str, np.ndarray], asked: Request) -> tuple[bytes, int | None]:
@@ -162,8 +186,6 @@ def answer(model: str, version: str, outputs: dict[str, np.ndarray], asked: Requ
     listed: list[dict[str, Any]] = []
     raw: list[bytes] = []
     for name, array in outputs.items():
-        if array.dtype not in NAMES:
-            array = array.astype(np.float32) if array.dtype.kind in "fV" else array.astype(np.int64)
         one: dict[str, Any] = {"name": name, "datatype": NAMES[array.dtype], "shape": list(array.shape)}
         if asked.all_raw or name in asked.raw:
             data = np.ascontiguousarray(array).tobytes()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from bireme.core.base import errors
-from bireme.serve.batching import Arrays, Batcher, Limits, nothing
+from bireme.serve.batching import Arrays, Batcher, Limits, nothing, sizes
 from bireme.serve.protocol import NAMES
-from bireme.serve.refusals import BAD, BUSY, UNKNOWN, Refused
+from bireme.serve.refusals import BAD, BUSY, UNKNOWN, Held, Refused
 from bireme.serve.running import Runner
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -26,6 +27,7 @@ class Served:
     def __init__(self, name: str, version: str, path: str):
         self.name, self.version, self.path = name, version, path
         self.reason = "it is not loaded"
+        self.stamp: Any = None  # of the files that it was loaded from
         self.runner: Runner | None = None
         self.batcher: Batcher | None = None
         self.batches = self.rows = 0
@@ -49,9 +51,7 @@ class Served:
             "versions": versions,
             "platform": "bireme",
             "inputs": [{"name": n, "datatype": NAMES[d], "shape": s} for n, (d, s) in runner.inputs.items()],
-            "outputs": [
-                {"name": n, "datatype": NAMES.get(d, "FP32"), "shape": s} for n, (d, s) in runner.outputs.items()
-            ],
+            "outputs": [{"name": n, "datatype": NAMES[d], "shape": s} for n, (d, s) in runner.outputs.items()],
         }
 
     def loaded(self) -> Runner:
@@ -95,6 +95,9 @@ class Repository:
         batching: Whether requests may be joined, where a model's inputs and outputs leave their first size open. Rows are
             then to be independent of each other, as they are in inference. Default: True.
         lazy: Whether models wait to be loaded by a client's request. Default: False.
+        warm: Whether a model that is batched compiles for all sizes of batches when it is loaded, instead of when they come.
+            Default: False.
+        device: Where models run, as ``'gpu:0'``. Default: None, the device of ``bireme.get_device()``.
 
     Raises:
         ValueError: If a name has other characters than letters, digits, ``_``, ``.`` and ``-``.
@@ -110,52 +113,85 @@ class Repository:
 
     def __init__(
         self,
-        models: dict[str, str | os.PathLike],
+        models: Mapping[str, str | os.PathLike],
         limits: Limits | None = None,
         *,
         batching: bool = True,
         lazy: bool = False,
+        warm: bool = False,
+        device: str | None = None,
     ):
         self.limits = limits or Limits()
-        self._batching = batching
+        self.held = Held(self.limits.memory)
+        self._batching, self._warm, self._device = batching, warm, device
         self.on_run: Callable[[Served, int, float], None] = nothing
-        self._changing = threading.Lock()
+        self.on_request: Callable[[str, int, float], None] = nothing
+        self._changing: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # one change of a model at a time
+        self._paths = {name: os.fspath(path) for name, path in models.items()}
         self._models: dict[str, dict[str, Served]] = {}
-        for name, path in models.items():
+        for name, path in self._paths.items():
             if not _NAME.fullmatch(name):
                 raise errors.bad("Repository(models)", "names of letters, digits, _, . and -", name)
-            self._models[name] = {v: Served(name, v, p) for v, p in _versions(os.fspath(path)).items()}
+            self._models[name] = {v: Served(name, v, p) for v, p in _versions(path).items()}
             if not lazy:
-                self._load(name)
+                for served in self._models[name].values():
+                    self._begin(served)
 
-    def _load(self, name: str) -> None:
-        """Load all versions of a model; one that fails keeps its reason."""
-        for served in self._models[name].values():
-            with self._changing:
-                if served.ready:
-                    continue
-                try:
-                    runner = Runner(served.path)
-                except (OSError, ValueError, TypeError, LookupError, RuntimeError, ImportError, MemoryError) as e:
-                    served.reason = "it could not be loaded: " + (str(e).splitlines() or [type(e).__name__])[0]
-                    continue
-                served.runner, served.reason = runner, ""
-                together = self._batching and self.limits.batch > 1 and runner.open_rows
+    def _begin(self, served: Served) -> Batcher | None:
+        """Load a version that is not loaded, or whose files changed; one that fails keeps its reason. What was loaded
+        before is returned, to be closed.
+        """
+        stamp = _stamp(served.path)
+        if served.ready and served.stamp == stamp:
+            return None
+        with ThreadPoolExecutor(1) as worker:
+            work = worker.submit(self._runner, served.path)
+            error = work.exception()  # whatever it is, the other models are served
+        if error is not None:
+            told = "it could not be loaded: " + (str(error).splitlines() or [type(error).__name__])[0]
+            if not served.ready:
+                served.reason = told
+                return None
+            raise Refused(BAD, f"model {served.name}, version {served.version} stays as it was: {told}")
+        before, runner = served.batcher, work.result()
 
-                def ran(rows: int, seconds: float, served: Served = served) -> None:
-                    served.ran(rows, seconds)
-                    self.on_run(served, rows, seconds)
+        def ran(rows: int, seconds: float) -> None:
+            served.ran(rows, seconds)
+            self.on_run(served, rows, seconds)
 
-                served.batcher = Batcher(runner.run, self.limits, together, ran)
+        served.batcher = Batcher(runner.run, self.limits, self._joins(runner), ran)
+        served.runner, served.reason, served.stamp = runner, "", stamp
+        return before
+
+    def _joins(self, runner: Runner) -> bool:
+        return self._batching and self.limits.batch > 1 and runner.open_rows
+
+    def _runner(self, path: str) -> Runner:
+        runner = Runner(path, self._device)
+        if self._warm and self._joins(runner):
+            runner.prepare(sizes(self.limits.batch))
+        return runner
 
     async def load(self, name: str) -> None:
-        """Load a model of this repository that is not loaded; refused if no version can be.
+        """Load what a model's folder has now: versions that are new, or whose files changed, or that are not loaded; those
+        that are gone are unloaded. Refused if no version can be loaded. Requests are answered meanwhile.
 
         Args:
             name: Its name.
         """
-        versions = self._known(name)
-        await asyncio.get_running_loop().run_in_executor(None, self._load, name)
+        self._known(name)
+        loop = asyncio.get_running_loop()
+        async with self._changing[name]:
+            there = await loop.run_in_executor(None, _versions, self._paths[name])
+            known = self._models[name]
+            gone = [served for v, served in known.items() if v not in there]
+            versions = {v: known.get(v) or Served(name, v, path) for v, path in there.items()}
+            for served in versions.values():
+                before = await loop.run_in_executor(None, self._begin, served)
+                if before is not None:
+                    await before.close()
+            self._models[name] = versions
+            await asyncio.gather(*[_end(served, "its files are gone") for served in gone])
         if not any(served.ready for served in versions.values()):
             raise Refused(BAD, f"model {name}: {next(iter(versions.values())).reason}")
 
@@ -165,10 +201,9 @@ class Repository:
         Args:
             name: Its name.
         """
-        for served in self._known(name).values():
-            batcher, served.batcher, served.runner, served.reason = served.batcher, None, None, "it was unloaded"
-            if batcher is not None:
-                await batcher.close()
+        self._known(name)
+        async with self._changing[name]:
+            await asyncio.gather(*[_end(served, "it was unloaded") for served in self._models[name].values()])
 
     async def close(self) -> None:
         """Unload all models."""
@@ -226,6 +261,22 @@ class Repository:
     def all(self) -> list[Served]:
         """Every version of every model."""
         return [served for versions in self._models.values() for served in versions.values()]
+
+
+async def _end(served: Served, reason: str) -> None:
+    batcher, served.batcher, served.runner, served.reason = served.batcher, None, None, reason
+    if batcher is not None:
+        await batcher.close()
+
+
+def _stamp(path: str) -> Any:
+    """Times and sizes of the files that a model may consist of."""
+    given = Path(path)
+    folder = given if given.is_dir() else given.parent
+    stem = "" if given.is_dir() else given.stem
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    found = [(p.name, p.stat()) for p in files if p.is_file() and p.name.startswith(stem)]
+    return [(name, told.st_mtime_ns, told.st_size) for name, told in found]
 
 
 def _versions(path: str) -> dict[str, str]:

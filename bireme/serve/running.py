@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from bireme.inference import Config, create_predictor
-from bireme.inference.saved import model_of, program_of, sketches
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import errors
+from bireme.inference import Config
+from bireme.inference.executables import as_array, of_config
+from bireme.inference.saved import program_of, sketches
 from bireme.serve.batching import Arrays
+from bireme.serve.protocol import NAMES
 
 
 class Runner:
     """A loaded model; one thread at a time runs it."""
 
-    def __init__(self, path: str):
-        self.inputs, self.outputs = sketches(model_of(path))
-        self._predictor = create_predictor(Config(program_of(path)))
+    def __init__(self, path: str, device: str | None = None):
+        config = Config(program_of(path))
+        chosen = devices.parse(device, "Repository(device)") if device is not None else devices.current()
+        if chosen.kind == "gpu":
+            config.enable_use_gpu(0, chosen.index)
+        elif not chosen.is_cpu:
+            config.enable_custom_device(chosen.kind, chosen.index)
+        self._shared, _ = of_config(config)
+        self.inputs, self.outputs = sketches(self._shared.model)
+        for name, (dtype, _) in [*self.inputs.items(), *self.outputs.items()]:
+            if dtype not in NAMES:
+                known = ", ".join(NAMES.values())
+                raise errors.bad(f"a served model ({name})", f"a tensor of one of {known}", described=str(dtype))
 
     @property
     def open_rows(self) -> bool:
@@ -22,8 +38,11 @@ class Runner:
 
     def run(self, inputs: Arrays) -> Arrays:
         """Outputs by name."""
-        predictor = self._predictor
-        for name in self.inputs:
-            predictor.get_input_handle(name).copy_from_cpu(inputs[name])
-        predictor.run()
-        return {name: predictor.get_output_handle(name).copy_to_cpu() for name in self.outputs}
+        made = self._shared.run([inputs[name] for name in self.inputs])
+        return {name: as_array(x) for name, x in zip(self.outputs, made, strict=True)}
+
+    def prepare(self, sizes: list[int]) -> None:
+        """Compile for batches of these many rows, where nothing else is open."""
+        if self.open_rows and all(-1 not in shape[1:] for _, shape in self.inputs.values()):
+            for n in sizes:
+                self._shared.prepare([np.zeros([n, *shape[1:]], dtype) for dtype, shape in self.inputs.values()])

@@ -1,0 +1,97 @@
+"""`bireme quantize`: saved models become smaller, stay right, and are told of."""
+
+import json
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.command import main
+from bireme.inference.saved import model_of, sketches
+from bireme.static import InputSpec
+
+
+class Net(nn.Layer):
+    """Convolutions with a normalization, a linear layer, and a product with a transposed parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.images = nn.Sequential(
+            nn.Conv2D(1, 8, 3, padding="SAME"), nn.BatchNorm2D(8), nn.ReLU(), nn.Conv2D(8, 8, 3, groups=2)
+        )
+        self.linear, self.weight = nn.Linear(8 * 36, 32), self.create_parameter([10, 32])
+
+    def forward(self, x):
+        return bireme.matmul(nn.functional.relu(self.linear(self.images(x).flatten(1))), self.weight, transpose_y=True)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model, and samples with the classes that it finds itself."""
+    folder = tmp_path_factory.mktemp("quantized")
+    bireme.seed(0)
+    net = Net()
+    net.eval()
+    bireme.jit.save(net, str(folder / "net"), [InputSpec([None, 1, 8, 8], "float32", "x")])
+    x = np.random.default_rng(0).standard_normal((40, 1, 8, 8)).astype("float32")
+    y = net(bireme.to_tensor(x)).numpy()
+    np.savez(folder / "data.npz", x=x, labels=y.argmax(1))
+    return folder, x, y
+
+
+def quantize(capsys, folder, *options):
+    assert main(["quantize", str(folder / "net"), "-o", str(folder / "small"), "--json", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "operations", "share", "apart"),
+    [
+        ("int8", ("--observer", "absmax"), {"matmul_integer", "conv2d_integer"}, 0.45, 0.05),
+        ("int8", ("--observer", "kl"), {"matmul_integer", "conv2d_integer"}, 0.45, 0.5),
+        ("weight-int8", (), {"dequantize_linear", "linear", "conv2d"}, 0.45, 0.02),
+        ("weight-int4", (), {"unpack_int4", "dequantize_linear"}, 0.35, 0.3),
+        ("weight-int4", ("--group", "16"), {"unpack_int4", "dequantize_linear"}, 0.45, 0.3),
+    ],
+)
+def test_a_model_with_integers(saved, capsys, to, options, operations, share, apart):
+    folder, x, y = saved
+    told = quantize(capsys, folder, "--to", to, "--data", str(folder / "data.npz"), *options)
+    made = bireme.jit.load(str(folder / "small"))(bireme.to_tensor(x)).numpy()
+    assert (
+        told["layers"] == 4
+        and told["accuracy"]["before"] == 1.0
+        and told["accuracy"]["after"] == (made.argmax(1) == y.argmax(1)).mean()
+    )
+    assert told["largest_difference"] == pytest.approx(np.abs(made - y).max(), rel=1e-3, abs=1e-5)
+    assert np.abs(made - y).max() < apart * np.abs(y).max() and told["bytes"]["after"] < share * told["bytes"]["before"]
+    assert sketches(model_of(folder / "small")) == sketches(model_of(folder / "net"))
+    assert operations <= {o.type for o in model_of(folder / "small").program.operations}
+
+
+def test_weights_alone_need_no_samples(saved, capsys):
+    folder, x, y = saved
+    told = quantize(capsys, folder, "--to", "weight-int8")
+    assert set(told) == {"bytes", "layers"}
+    assert np.allclose(bireme.jit.load(str(folder / "small"))(bireme.to_tensor(x[:3])).numpy(), y[:3], atol=0.05)
+    assert main(["quantize", str(folder / "net"), "-o", str(folder / "small"), "--to", "weight-int8"]) == 0
+    assert "4 with integers" in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_told(saved, capsys):
+    folder, x, _ = saved
+    bireme.jit.save(nn.ReLU(), str(folder / "relu"), [InputSpec([None, 2], "float32", "x")])
+    np.savez(folder / "wide.npz", x=np.zeros((3, 1, 9, 9), "float32"))
+    np.savez(folder / "two.npz", a=x, b=x)
+    cases = [
+        (["net", "--to", "int8"], "int8 needs samples"),
+        (["relu", "--to", "weight-int8"], "no product with a stored weight"),
+        (["net", "--to", "int8", "--data", str(folder / "wide.npz")], "expected float32 of shape [-1, 1, 8, 8]"),
+        (["net", "--to", "int8", "--data", str(folder / "two.npz")], "an array for each input (x), got a, b"),
+        (["net", "--to", "int8", "--data", str(folder / "none.npz")], "there is no file"),
+        (["none", "--to", "weight-int8"], "there is no model"),
+    ]
+    for given, told in cases:
+        assert main(["quantize", str(folder / given[0]), *given[1:], "-o", str(folder / "small")]) == 1
+        assert told in capsys.readouterr().err
