@@ -1,6 +1,7 @@
-"""Training on several devices and machines. One process is there; more are not yet."""
+"""Training on several devices and machines."""
 
 from bireme.distributed import fleet
+from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
 from bireme.distributed import utils as utils
 from bireme.distributed.auto_parallel.api import (
