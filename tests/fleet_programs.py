@@ -1,6 +1,7 @@
 """What the processes of tests/test_fleet_processes.py run: one small GPT, divided in every way."""
 
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -167,10 +168,10 @@ def part_of(array, index, count):
     return bireme.to_tensor(np.split(array, count)[index])
 
 
-def trained(model, optimizer, steps, index, count, loss_of=cross_entropy):
+def trained(model, optimizer, steps, index, count, loss_of=cross_entropy, skip=0):
     """The mean losses of data parallel steps; one process alone reads its loss."""
     losses = []
-    for x, y in batches(steps):
+    for x, y in list(batches(skip + steps))[skip:]:
         loss = loss_of(model(part_of(x, index, count)), part_of(y, index, count))
         if dist.get_rank() == 0:
             loss.item()
@@ -403,3 +404,69 @@ def small_collectives():
     assert fleet.util.all_gather({"rank": me}) == [{"rank": 0}, {"rank": 1}]
     assert fleet.util.get_file_shard(["a", "b", "c"]) == (["c"] if me else ["a", "b"])
     fleet.barrier_worker()
+
+
+# ------------------------------------------------------------ checkpoints
+
+
+def saved(folder, steps, level=None, **degrees):
+    """Train for some steps, save, and go on; another division goes on from there with the same losses."""
+    model, optimizer, index, count, loss_of = divided(level, **degrees)
+    trained(model, optimizer, steps, index, count, loss_of)
+    state = dist.checkpoint.sharded_state(model, optimizer)
+    dist.save_state_dict({**state, "steps": steps}, folder, async_save=True)
+    trained(model, optimizer, 1, index, count, loss_of)  # what it changes is not in the file
+    dist.save_state_dict({"steps": steps + 1}, folder, unique_id=7)  # waits for the other
+
+
+def resumed(path, folder, steps, level=None, **degrees):
+    model, optimizer, index, count, loss_of = divided(level, **degrees)
+    state = {**dist.checkpoint.sharded_state(model, optimizer), "steps": 0}
+    for x in state.values():
+        if isinstance(x, dist.ShardedWeight):
+            x.local_tensor.set_value(np.full(x.local_tensor.shape, 9.0, "float32"))
+    dist.load_state_dict(state, folder, unique_id=0)
+    dist.checkpoint.set_sharded_state(state, model, optimizer)
+    losses = trained(model, optimizer, steps, index, count, loss_of, skip=state["steps"])
+    told(path, averaged(losses, None) if dist.get_world_size() > 1 else [loss.item() for loss in losses])
+
+
+def divided(level=None, **degrees):
+    started(**degrees)
+    hcg = fleet.get_hybrid_communicate_group()
+    tensor = degrees.get("mp", 1) > 1
+    model = GPT("tensor" if tensor else "plain", tied=False)
+    fill(model)
+    if level is not None:
+        optimizer = adam(model.parameters())
+        model, optimizer, _ = dist.sharding.group_sharded_parallel(model, optimizer, level, segment_size=64)
+        return model, optimizer, dist.get_rank(), dist.get_world_size(), cross_entropy
+    model = fleet.distributed_model(model)
+    optimizer = fleet.distributed_optimizer(adam(model.parameters()))
+    count = hcg.get_data_parallel_world_size() * hcg.get_sharding_parallel_world_size()
+    index = hcg.get_data_parallel_rank() * hcg.get_sharding_parallel_world_size() + hcg.get_sharding_parallel_rank()
+    return model, optimizer, index, count, cross_entropy
+
+
+def one_save_fails(folder):
+    """A process that cannot write is an error in all of them, and what was saved before is there."""
+    dist.init_parallel_env()
+    me = dist.get_rank()
+    part = dist.ShardedWeight("w", bireme.full([50_000], float(me)), [50_000], [100_000], [50_000 * me])
+    dist.save_state_dict({"w": part}, folder)
+    if me == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    part.local_tensor.set_value(np.full(50_000, 5.0, "float32"))
+    expected = (OSError, RuntimeError)
+    with pytest.raises(expected, match=r"save_state_dict\(.*File too large"):
+        dist.save_state_dict({"w": part}, folder)
+    whole = dist.load_merged_state_dict(folder)["w"]
+    assert whole.numpy()[[0, -1]].tolist() == [0, 1]
+
+
+def saves_until_killed(folder):
+    """Save version after version, each with one number everywhere."""
+    x = bireme.zeros([200_000])
+    for i in range(10_000):
+        x.fill_(float(i))
+        dist.save_state_dict({"x": x, "i": i}, folder, unique_id=i % 3 if i % 2 else None)

@@ -7,7 +7,6 @@ the backward pass, as in recomputing.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -326,15 +325,10 @@ class GroupShardedStage3(Layer):
                 divided.parts._cut(p)
         return found
 
-    def parts(self) -> dict[int, tuple[list[int], int, Callable]]:
-        """Return, by id of each divided parameter, its whole shape, where this process' part begins, and a gatherer."""
-        found = {}
-        for divided in self.divided:
-            for p, shape in zip(divided.parts.parameters, divided.parts.shapes):
-                found[id(p)] = (shape, self._group.rank * p.size, functools.partial(_joined, self._group, shape))
-        return found
-
-
-def _joined(group: Group, shape: list[int], part: Tensor) -> Tensor:
-    call = Call("the exchange of parts", part.size)
-    return to_tensor(np.concatenate(group.channel.gather(call, call.read(part)))[: int(np.prod(shape))].reshape(shape))
+    def parts(self) -> dict[int, tuple[list[int], int]]:
+        """Return, by id of each divided parameter, its whole shape, and where this process' part of its numbers begins."""
+        return {
+            id(p): (shape, self._group.rank * p.size)
+            for divided in self.divided
+            for p, shape in zip(divided.parts.parameters, divided.parts.shapes)
+        }
