@@ -1,9 +1,12 @@
 """What the processes of tests/test_distributed_processes.py run. An assertion that fails in one is an error of the test."""
 
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -387,6 +390,80 @@ def statistics(me):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-4)
     layer.eval()
     assert layer(x).shape == [part.stop - part.start, 3, 2, 2]
+
+
+# ------------------------------------------------------------ calls of functions in other processes
+
+
+def where_am_i(x, scale=1):
+    return dist.rpc.get_current_worker_info().name, x * scale
+
+
+def calls_back(name, depth):
+    """A function that calls the process which called it, and so on."""
+    if depth == 0:
+        return [name]
+    other = f"w{1 - int(name[1])}"
+    return [name, *dist.rpc.rpc_sync(other, calls_back, args=(other, depth - 1))]
+
+
+def fails(kind):
+    raise {"value": ValueError("of the other"), "own": OwnError("mine")}[kind]
+
+
+class OwnError(Exception):
+    pass
+
+
+def waits_forever():
+    threading.Event().wait()
+
+
+def calls(path):
+    """Functions by name, values of every kind, errors, and the end of one process."""
+    me = int(os.environ["PADDLE_TRAINER_ID"])
+    rpc, name, other = dist.rpc, f"w{me}", f"w{1 - me}"
+    rpc.init_rpc(name)
+    assert [info.name for info in rpc.get_all_worker_infos()] == ["w0", "w1"]
+    assert rpc.get_worker_info(other).rank == 1 - me
+    found = rpc.rpc_sync(other, where_am_i, args=(tensor([1, 2]),), kwargs={"scale": 3})
+    assert found[0] == other and found[1].tolist() == [3, 6]
+    assert rpc.rpc_sync(other, calls_back, args=(other, 20)) == [other, name] * 10 + [other]
+    value = {"a": (1, None, b"x"), 2: [1.5, True, {3}], "half": bireme.ones([2], "bfloat16"), "n": np.arange(3)}
+    back = rpc.rpc_sync(other, dict, args=(value,))
+    assert back["a"] == (1, None, b"x") and back[2] == [1.5, True, {3}] and back["half"].dtype == bireme.bfloat16
+    assert isinstance(back["n"], np.ndarray) and back["n"].tolist() == [0, 1, 2]
+    replies = [rpc.rpc_async(other, where_am_i, args=(i,)) for i in range(5)]
+    assert [reply.wait()[1] for reply in replies] == list(range(5))
+    with pytest.raises(ValueError, match=rf"^of the other\n  in rpc_sync\(fails\) at .* of worker '{other}', rank"):
+        rpc.rpc_sync(other, fails, args=("value",))
+    with pytest.raises(RuntimeError, match="^OwnError: mine"):
+        rpc.rpc_sync(other, fails, args=("own",))
+    with pytest.raises(TimeoutError, match=r"expected an answer within 0.1 s, got none"):
+        rpc.rpc_sync(other, waits_forever, timeout=0.1)
+    with pytest.raises(ValueError, match="expected a function or class that a module has under its name"):
+        rpc.rpc_sync(other, lambda: 1)
+    with pytest.raises(TypeError, match="expected tensors, arrays, numbers, .* got OwnError"):
+        rpc.rpc_sync(other, dict, args=(OwnError(),))
+    info = rpc.get_worker_info(other)
+    with pytest.raises((EOFError, OSError, multiprocessing.AuthenticationError)):  # without the secret
+        multiprocessing.connection.Client((info.ip, info.port), authkey=b"guessed").recv_bytes()
+    if me == 0:
+        reply = rpc.rpc_async("w1", os._exit, args=(3,))
+        with pytest.raises(
+            bireme.errors.ProcessLostError, match="worker 'w1', rank 1 on 127.0.0.1: the process is gone"
+        ):
+            reply.wait()
+        with open(path, "w") as file:
+            file.write("told")
+    rpc.shutdown()
+
+
+def calls_by_hand(rank, address):
+    """Without a launcher: the first process makes the secret and is where the others find each other."""
+    dist.rpc.init_rpc(f"w{rank}", rank, 2, address)
+    assert dist.rpc.rpc_sync("w0", pow, args=(2, 5)) == 32
+    dist.rpc.shutdown()
 
 
 # ------------------------------------------------------------ a program for the launcher

@@ -238,21 +238,24 @@ def test_what_is_not_there_for_several_processes_yet(monkeypatch):
         bireme.DataParallel(net)
     model = bireme.Model(net)
     model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), nn.MSELoss())
-    for call in (
-        lambda: model.fit([[bireme.ones([1, 2]), bireme.ones([1, 2])]]),
-        lambda: fleet.init(is_collective=True),
-        lambda: dist.sharding.group_sharded_parallel(net, bireme.optimizer.SGD(0.1, parameters=net.parameters()), "os"),
-    ):
-        with pytest.raises(NotImplementedError, match="this is not there for several processes yet"):
-            call()
-    monkeypatch.undo()
-    for call in (
-        lambda: fleet.HybridCommunicateGroup(fleet.CommunicateTopology(["data", "model"], [1, 2])),
-        lambda: fleet.UserDefinedRoleMaker(worker_num=2),
-        lambda: meta_parallel.PipelineLayer([nn.Linear(2, 2)], num_stages=2),
-    ):
-        with pytest.raises(NotImplementedError, match="this is not there for several processes yet"):
-            call()
+    with pytest.raises(NotImplementedError, match="this is not there for several processes yet"):
+        model.fit([[bireme.ones([1, 2]), bireme.ones([1, 2])]])
+    with pytest.raises(RuntimeError, match="the default group is not initialized"):
+        dist.sharding.group_sharded_parallel(net, bireme.optimizer.SGD(0.1, parameters=net.parameters()), "os")
+
+
+def test_degrees_have_to_fit_the_number_of_processes():
+    strategy = fleet.DistributedStrategy()
+    strategy.hybrid_configs = {"dp_degree": 1, "mp_degree": 2}
+    with pytest.raises(ValueError, match="degrees with the product 1, the number of processes, got dp 1, .* mp 2"):
+        fleet.init(is_collective=True, strategy=strategy)
+    strategy.hybrid_configs = {"mp_degree": 0}
+    with pytest.raises(ValueError, match=r"\['mp_degree'\]\): expected a positive number, got 0"):
+        fleet.init(is_collective=True, strategy=strategy)
+    with pytest.raises(ValueError, match="expected 1 processes in all, got data 1, model 2"):
+        fleet.HybridCommunicateGroup(fleet.CommunicateTopology(["data", "model"], [1, 2]))
+    with pytest.raises(AttributeError, match=r"a call of fleet.init\(\) with pp_degree 2 before"):
+        meta_parallel.PipelineLayer([nn.Linear(2, 2)] * 2, num_stages=2)
 
 
 def test_data_parallel():
@@ -356,7 +359,7 @@ def test_fleet():
     assert fleet.distributed_scaler(scaler) is scaler
     strategy = fleet.DistributedStrategy()
     strategy.hybrid_configs = {"mp_degree": 2}
-    with pytest.raises(NotImplementedError, match="mp_degree"):
+    with pytest.raises(ValueError, match="degrees with the product 1"):
         fleet.init(is_collective=True, strategy=strategy)
 
 

@@ -84,10 +84,18 @@ def test_who_waits_in_vain_says_for_whom(start, tmp_path, how, lines):
         assert any(all(word in text for word in words) for text in told.splitlines()), (line, told)
 
 
-def test_processes_that_were_started_by_other_means(start):
+def test_calls_of_functions_in_other_processes(start, tmp_path):
+    path = tmp_path / "told"
+    with pytest.raises(RuntimeError, match="process 1: expected an end without error"):  # asked to end by the other
+        start(programs.calls, str(path))
+    assert path.read_text() == "told"
+
+
+@pytest.mark.parametrize("program", [programs.by_hand, programs.calls_by_hand])
+def test_processes_that_were_started_by_other_means(start, program):
     context = multiprocessing.get_context("forkserver")
     address = f"127.0.0.1:{world.free_ports(1)[0]}"
-    processes = [context.Process(target=programs.by_hand, args=(rank, address)) for rank in range(2)]
+    processes = [context.Process(target=program, args=(rank, address)) for rank in range(2)]
     for process in processes:
         process.start()
     for process in processes:

@@ -1,6 +1,8 @@
-"""Training on several devices and machines. One process is there; more are not yet."""
+"""Training on several devices and machines."""
 
+from bireme.distributed import checkpoint as checkpoint
 from bireme.distributed import fleet
+from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
 from bireme.distributed import utils as utils
 from bireme.distributed.auto_parallel.api import (
@@ -18,6 +20,14 @@ from bireme.distributed.auto_parallel.api import (
 )
 from bireme.distributed.auto_parallel.placement_type import Partial, Placement, ReduceType, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, get_mesh, set_mesh
+from bireme.distributed.checkpoint.load_state_dict import load_merged_state_dict, load_state_dict
+from bireme.distributed.checkpoint.save_state_dict import save_state_dict
+from bireme.distributed.checkpoint.sharded_weight import (
+    ShardedStateDict,
+    ShardedWeight,
+    build_sharded_state_dict,
+    shard_weight,
+)
 from bireme.distributed.collective import is_available, new_group, restart_process_group, shutdown_process_group
 from bireme.distributed.communication import stream as stream
 from bireme.distributed.communication.group import (
@@ -66,12 +76,13 @@ from bireme.distributed.spawn import spawn
 
 __all__ = [
     "P2POp", "ParallelEnv", "ParallelMode", "Partial", "Placement", "ProcessMesh", "ReduceOp", "ReduceType",
-    "Replicate", "Shard", "ShardingStage1", "ShardingStage2", "ShardingStage3", "all_gather", "all_gather_object",
-    "all_reduce", "alltoall", "alltoall_single", "barrier", "batch_isend_irecv", "broadcast",
-    "broadcast_object_list", "destroy_process_group", "dtensor_from_fn", "fleet", "gather", "get_backend",
-    "get_group", "get_mesh", "get_rank", "get_world_size", "init_parallel_env", "irecv", "is_available",
-    "is_initialized", "isend", "launch", "new_group", "recv", "recv_object_list", "reduce", "reduce_scatter",
-    "reshard", "restart_process_group", "scatter", "scatter_object_list", "send", "send_object_list", "set_mesh",
-    "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shutdown_process_group",
+    "Replicate", "Shard", "ShardedStateDict", "ShardedWeight", "ShardingStage1", "ShardingStage2", "ShardingStage3",
+    "all_gather", "all_gather_object", "all_reduce", "alltoall", "alltoall_single", "barrier", "batch_isend_irecv",
+    "broadcast", "broadcast_object_list", "build_sharded_state_dict", "destroy_process_group", "dtensor_from_fn",
+    "fleet", "gather", "get_backend", "get_group", "get_mesh", "get_rank", "get_world_size", "init_parallel_env",
+    "irecv", "is_available", "is_initialized", "isend", "launch", "load_merged_state_dict", "load_state_dict",
+    "new_group", "recv", "recv_object_list", "reduce", "reduce_scatter", "reshard", "restart_process_group",
+    "save_state_dict", "scatter", "scatter_object_list", "send", "send_object_list", "set_mesh", "shard_dataloader",
+    "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight", "shutdown_process_group",
     "spawn", "split", "stream", "unshard_dtensor", "wait",
 ]  # fmt: skip

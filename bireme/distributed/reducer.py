@@ -83,13 +83,20 @@ class Reducer:
         self._reached = set()
         with no_grad():
             for bucket in self.buckets:
-                _exchange(bucket, self.group, lambda p: id(p) in reached)
+                _exchange(bucket, self.group, lambda p: id(p) in reached, 1 / self.group.nranks)
 
 
-def _exchange(bucket: list[Tensor], group: Group, reached: Callable[[Tensor], bool]) -> None:
+def exchange_gradients(parameters: Sequence[Tensor], group: Group, most: float, scale: float) -> None:
+    """Replace gradients by their sum over a group, multiplied by a number, in buckets of at most so many bytes."""
+    with no_grad():
+        for bucket in buckets(parameters, [most]):
+            _exchange(bucket, group, lambda p: p.grad is not None, scale)
+
+
+def _exchange(bucket: list[Tensor], group: Group, reached: Callable[[Tensor], bool], scale: float) -> None:
     grads = [p.grad for p in bucket]
-    # divided before they are added, so that the sum of half-precision numbers does not overflow
-    sums = [zeros([p.size], p.dtype) if g is None else reshape(g, [-1]) / group.nranks for p, g in zip(bucket, grads)]
+    # scaled before they are added, so that the sum of half-precision numbers does not overflow
+    sums = [zeros([p.size], p.dtype) if g is None else reshape(g, [-1]) * scale for p, g in zip(bucket, grads)]
     used = np.array([reached(p) for p in bucket], bucket[0].dtype.np)
     flat = concat([*sums, to_tensor(used)])
     call = Call("the exchange of gradients", described(flat))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import secrets
 import sys
 import tempfile
 import time
@@ -62,6 +63,7 @@ class MultiprocessContext:
             "BIREME_COORDINATOR": self._coordinator,
             "PADDLE_DISTRI_BACKEND": "gloo",
             connection.CONNECTED: os.path.join(self._folder.name, "connected"),
+            world.SECRET: secrets.token_hex(32),
         }
 
     def _have_connected(self) -> bool:

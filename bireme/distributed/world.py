@@ -10,6 +10,8 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.processes import connection
 
+SECRET = "BIREME_JOB_SECRET"  # what the processes of a job know and nobody else, from whoever started them
+
 
 class ParallelMode:
     """Ways to divide the training of a model among processes.

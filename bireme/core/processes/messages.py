@@ -21,28 +21,30 @@ POLL = 1.0  # seconds between two looks at whether the other process still lives
 
 
 class Mailbox:
-    """The messages of this process, counted per direction and other process: they arrive in the order of calls."""
+    """The messages of this process, counted per direction, other process and tag: those with the same arrive in the order
+    of calls.
+    """
 
     def __init__(self, connection: Connection, timeout: float = 1800.0):
         self.connection, self.timeout = connection, timeout
-        self._sent: dict[int, int] = {}
-        self._expected: dict[int, int] = {}
+        self._sent: dict[tuple[int, str], int] = {}
+        self._expected: dict[tuple[int, str], int] = {}
 
-    def send(self, call: Call, rank: int, what: Any, data: Any) -> None:
+    def send(self, call: Call, rank: int, what: Any, data: Any, tag: str = "") -> None:
         """Send bytes to a process, and a word about them that is JSON."""
         client, me = self.connection.client, self.connection.rank
-        number = self._sent[rank] = self._sent.get(rank, 0) + 1
+        number = self._sent[rank, tag] = self._sent.get((rank, tag), 0) + 1
         flat = memoryview(data).cast("B") if len(data) else b""
         parts = -(-len(flat) // PART)
         for i in range(parts):
-            client.key_value_set_bytes(_key(me, rank, number, i + 1), bytes(flat[i * PART : (i + 1) * PART]))
-        client.key_value_set(_key(me, rank, number, 0), json.dumps([what, parts]))
+            client.key_value_set_bytes(_key(me, rank, tag, number, i + 1), bytes(flat[i * PART : (i + 1) * PART]))
+        client.key_value_set(_key(me, rank, tag, number, 0), json.dumps([what, parts]))
         if number > WINDOW:
-            self._wait_until_received(call, rank, number - WINDOW)
+            self._wait_until_received(call, rank, tag, number - WINDOW)
 
-    def _wait_until_received(self, call: Call, rank: int, number: int) -> None:
-        key = _key(self.connection.rank, rank, number, 0)
-        wait = self._begin(call, "send", rank, number)
+    def _wait_until_received(self, call: Call, rank: int, tag: str, number: int) -> None:
+        key = _key(self.connection.rank, rank, tag, number, 0)
+        wait = self._begin(call, f"send{tag}", rank, number)
         try:
             while self._is_there(key):
                 self._check(wait, rank)
@@ -59,23 +61,23 @@ class Mailbox:
             raise
         return True
 
-    def expect(self, rank: int) -> int:
+    def expect(self, rank: int, tag: str = "") -> int:
         """The number of the next message from a process."""
-        self._expected[rank] = self._expected.get(rank, 0) + 1
-        return self._expected[rank]
+        self._expected[rank, tag] = self._expected.get((rank, tag), 0) + 1
+        return self._expected[rank, tag]
 
-    def receive(self, call: Call, rank: int, number: int) -> tuple[Any, bytearray]:
+    def receive(self, call: Call, rank: int, number: int, tag: str = "") -> tuple[Any, bytearray]:
         """Wait for a message: the word about it, and its bytes."""
         client, me = self.connection.client, self.connection.rank
-        wait = self._begin(call, "recv", rank, number)
+        wait = self._begin(call, f"recv{tag}", rank, number)
         try:
-            what, parts = json.loads(self._get(wait, rank, _key(rank, me, number, 0)))
+            what, parts = json.loads(self._get(wait, rank, _key(rank, me, tag, number, 0)))
             data = bytearray()
             for i in range(parts):
-                key = _key(rank, me, number, i + 1)
+                key = _key(rank, me, tag, number, i + 1)
                 data += client.blocking_key_value_get_bytes(key, int(self.timeout * 1000))
                 client.key_value_delete(key)
-            client.key_value_delete(_key(rank, me, number, 0))
+            client.key_value_delete(_key(rank, me, tag, number, 0))
         finally:
             self.connection.waits = None
         return what, data
@@ -102,8 +104,8 @@ class Mailbox:
             raise errors.failure(f"{wait.text}: {self.connection.name(rank)} did not come in {self.timeout:.0f} s")
 
 
-def _key(source: int, target: int, number: int, part: int) -> str:
-    return f"message/{source}/{target}/{number}/{part}"
+def _key(source: int, target: int, tag: str, number: int, part: int) -> str:
+    return f"message/{source}/{target}/{tag}/{number}/{part}"
 
 
 def array_of(call: Call, what: list, data: bytearray, dtype: np.dtype, shape: list[int], source: str) -> np.ndarray:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import os
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.distributed import world
+from bireme.distributed.communication.objects import broadcast_object_list
 from bireme.distributed.fleet.base.distributed_strategy import DistributedStrategy
 from bireme.distributed.fleet.base.role_maker import PaddleCloudRoleMaker
 from bireme.distributed.fleet.base.topology import CommunicateTopology, HybridCommunicateGroup
 from bireme.distributed.fleet.base.util_factory import UtilBase
+from bireme.distributed.fleet.layers.mpu.random import model_parallel_random_seed
+from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.hybrid_parallel_optimizer import HybridParallelOptimizer
 from bireme.distributed.fleet.model import distributed_model
 from bireme.distributed.fleet.scaler import distributed_scaler
 from bireme.distributed.parallel import init_parallel_env
@@ -36,7 +43,7 @@ class Fleet:
     def __init__(self) -> None:
         self._role_maker: PaddleCloudRoleMaker | None = None
         self._user_defined_strategy: DistributedStrategy | None = None
-        self.user_defined_optimizer: Optimizer | None = None
+        self.user_defined_optimizer: Any = None
         self._util = UtilBase()
 
     def init(
@@ -58,7 +65,8 @@ class Fleet:
             The object itself.
 
         Raises:
-            NotImplementedError: If there is more than one process, or a degree is above 1.
+            ValueError: If the product of all degrees is not the number of processes.
+            NotImplementedError: If experts or contexts are divided.
         """
         if role_maker is not None and not isinstance(role_maker, PaddleCloudRoleMaker):
             raise errors.bad("fleet.init(role_maker)", "a role maker", role_maker, kind=errors.ArgumentTypeError)
@@ -66,17 +74,27 @@ class Fleet:
             raise errors.bad("fleet.init(strategy)", "a DistributedStrategy", strategy, kind=errors.ArgumentTypeError)
         strategy = DistributedStrategy() if strategy is None else strategy
         options = strategy.hybrid_configs
-        for name in (*AXES.values(), "ep", "moe_sharding", "cp_sharding"):
+        for name in ("cp", "ep", "moe_sharding", "cp_sharding"):
             if options[f"{name}_degree"] != -1:
                 only_one(f"fleet.init(strategy.hybrid_configs['{name}_degree'])", options[f"{name}_degree"], "part")
         self._role_maker = PaddleCloudRoleMaker(is_collective) if role_maker is None else role_maker
+        self._util._set_role_maker(self._role_maker)
         init_parallel_env()
         self._user_defined_strategy = strategy
         self._is_collective = is_collective
         order = [name for short in strategy.hybrid_parallel_order for name, s in AXES.items() if s == short]
-        self._topology = CommunicateTopology(order, [1] * len(order))
+        self._topology = CommunicateTopology(order, _sizes(order, options))
         self._hcg = HybridCommunicateGroup(self._topology, options)
+        if self._hcg.get_model_parallel_world_size() > 1:
+            seed = strategy.tensor_parallel_configs["tensor_init_seed"]
+            model_parallel_random_seed(self._common_seed() if seed == -1 else seed)
         return self
+
+    def _common_seed(self) -> int:
+        """A seed that the first process has drawn: what is not divided has the same random numbers everywhere."""
+        drawn = [int(np.random.randint(1, 10000))]  # noqa: NPY002 - whoever seeds NumPy's generator decides
+        broadcast_object_list(drawn, 0)
+        return drawn[0]
 
     def _role(self) -> PaddleCloudRoleMaker:
         if self._role_maker is None:
@@ -104,17 +122,19 @@ class Fleet:
     def local_rank(self) -> int | None:
         """Return the rank of this process on its machine; None for a process that was not launched with others."""
         self._role()
-        return None
+        return int(os.environ.get("PADDLE_LOCAL_RANK", world.rank())) if world.size() > 1 else None
 
     def local_device_ids(self) -> list[int] | None:
         """Return the devices of this machine; None for a process that was not launched with others."""
         self._role()
-        return None
+        return list(range(int(os.environ.get("PADDLE_LOCAL_SIZE", 1)))) if world.size() > 1 else None
 
     def world_device_ids(self) -> list[list[int]] | None:
         """Return the devices of all machines; None for a process that was not launched with others."""
-        self._role()
-        return None
+        if self.local_device_ids() is None:
+            return None
+        counts = Counter(address.rpartition(":")[0] for address in self._role()._get_trainer_endpoints())
+        return [list(range(count)) for count in counts.values()]
 
     def is_worker(self) -> bool:
         """Return whether this process is a worker."""
@@ -195,7 +215,7 @@ class Fleet:
         """Return the topology, which ``init`` made."""
         return self.get_hybrid_communicate_group().topology()
 
-    def distributed_optimizer(self, optimizer: Optimizer, strategy: DistributedStrategy | None = None) -> Optimizer:
+    def distributed_optimizer(self, optimizer: Optimizer, strategy: DistributedStrategy | None = None) -> Any:
         """Return an optimizer that updates parameters with the gradients of all workers.
 
         Args:
@@ -203,25 +223,30 @@ class Fleet:
             strategy: Options of training, instead of those of ``init``. Default: None.
 
         Returns:
-            The optimizer itself: one worker has all gradients.
+            The optimizer itself for one worker, which has all gradients, unless ``strategy.gradient_merge`` asks for
+            more; else a ``HybridParallelOptimizer`` around it.
         """
         self._role()
         if strategy is not None:
             self._user_defined_strategy = strategy
         self.user_defined_optimizer = optimizer
-        return optimizer
+        options = self._user_defined_strategy
+        if world.size() == 1 and not (options is not None and options.gradient_merge):
+            return optimizer
+        self.user_defined_optimizer = HybridParallelOptimizer(optimizer, self._hcg, options)
+        return self.user_defined_optimizer
 
     def distributed_model(self, model: Any) -> Any:
         """Return a model that is trained by all workers.
 
         Args:
-            model: The layer.
+            model: The layer; a ``PipelineLayer`` where ``pp_degree`` is above 1.
 
         Returns:
-            The layer itself: one worker has all data.
+            A layer around it, whose parameters are those of all workers; for one worker the layer itself.
         """
         self._role()
-        return distributed_model(model)
+        return distributed_model(model, self.get_hybrid_communicate_group(), self._user_defined_strategy)
 
     def distributed_scaler(self, scaler: Any) -> Any:
         """Return a gradient scaler that sees overflow in all workers.
@@ -230,7 +255,7 @@ class Fleet:
             scaler: The scaler.
 
         Returns:
-            The scaler itself: one worker has all gradients.
+            The scaler itself; among several workers it leaves a step out when one of them has an overflow.
         """
         return distributed_scaler(scaler)
 
@@ -251,6 +276,23 @@ class Fleet:
         if self.user_defined_optimizer is None:
             raise errors.bad("fleet.minimize()", "a call of distributed_optimizer() before", described="none")
         return self.user_defined_optimizer.minimize(loss, startup_program, parameter_list, no_grad_set)
+
+
+def _sizes(order: list[str], options: Any) -> list[int]:
+    """How many processes there are along each axis; the data axis has what is left unless it is given."""
+    degrees = {name: options[f"{AXES[name]}_degree"] for name in order}
+    for name, degree in degrees.items():
+        if degree < 1 and not (name == "data" and degree == -1):
+            where = f"fleet.init(strategy.hybrid_configs['{AXES[name]}_degree'])"
+            raise errors.bad(where, "a positive number", degree)
+    others = math.prod(degree for name, degree in degrees.items() if name != "data")
+    if "data" in degrees and degrees["data"] == -1:
+        degrees["data"] = max(world.size() // others, 1)
+    if math.prod(degrees.values()) != world.size():
+        told = ", ".join(f"{AXES[name]} {degree}" for name, degree in degrees.items())
+        expected = f"degrees with the product {world.size()}, the number of processes"
+        raise errors.bad("fleet.init(strategy.hybrid_configs)", expected, described=told)
+    return list(degrees.values())
 
 
 fleet = Fleet()

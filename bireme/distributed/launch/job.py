@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -83,6 +84,7 @@ class Job:
         self.try_, self.nodes, self.log_dir = try_, nodes, os.path.abspath(log_dir)
         ports = [f"{nodes.host}:{port}" for port in world.free_ports(count + 1, nodes.host)]
         shared = nodes.share(f"endpoints {try_}", ports)
+        self._secret = nodes.share(f"secret {try_}", secrets.token_hex(32))[0]
         endpoints = [endpoint for node in shared for endpoint in node[1:]]
         self.coordinator = shared[0][0]
         self._served = connection.serve(self.coordinator, len(endpoints)) if nodes.node == 0 else None
@@ -105,6 +107,7 @@ class Job:
         environment.update({"FLAGS_selected_gpus": devices[local % len(devices)]} if devices[0] else {})
         environment.update(PADDLE_LOG_DIR=self.log_dir, PADDLE_DISTRI_BACKEND="gloo")
         environment.update({"BIREME_COORDINATOR": self.coordinator, connection.CONNECTED: self._connected})
+        environment[world.SECRET] = self._secret
         with open(self.log_of(local), "ab" if self.try_ else "wb") as log:
             return subprocess.Popen(
                 command,

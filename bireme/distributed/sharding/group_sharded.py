@@ -1,4 +1,4 @@
-"""Training with divided optimizer states, gradients and parameters. One process has them all."""
+"""Training with divided optimizer states, gradients and parameters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.distributed import world
 from bireme.distributed.communication.group import Group, member
+from bireme.distributed.fleet.meta_parallel.sharding.group_sharded_optimizer_stage2 import GroupShardedOptimizerStage2
+from bireme.distributed.fleet.meta_parallel.sharding.group_sharded_stage2 import GroupShardedStage2
+from bireme.distributed.fleet.meta_parallel.sharding.group_sharded_stage3 import GroupShardedStage3
+from bireme.distributed.fleet.meta_parallel.sharding.group_sharded_utils import GroupShardedScaler
+from bireme.distributed.parallel import sync_params_buffers
 from bireme.files.store import save
 from bireme.nn.layer import Layer
 
@@ -46,10 +51,10 @@ def group_sharded_parallel(
         exclude_layer: Layers that are not divided. Default: None.
 
     Returns:
-        Model, optimizer and scaler, as they are: one process has all parts.
+        Model, optimizer and scaler, around those that were given; one process gets its own back.
 
     Raises:
-        NotImplementedError: If there is more than one process.
+        ValueError: If ``level`` is none of these.
 
     Examples:
         >>> model = bireme.nn.Linear(2, 1)
@@ -65,14 +70,30 @@ def group_sharded_parallel(
     if not hasattr(optimizer, "step"):
         where = "group_sharded_parallel(optimizer)"
         raise errors.bad(where, "an optimizer", optimizer, kind=errors.ArgumentTypeError)
-    world.alone("group_sharded_parallel()")
-    if group is not None:
-        world.only_one("group_sharded_parallel(group)", member("group_sharded_parallel", group).nranks)
-    return model, optimizer, scaler
+    if world.size() == 1:
+        return model, optimizer, scaler
+    among = member("group_sharded_parallel", group)
+    scaler = None if scaler is None else GroupShardedScaler(scaler)
+    if level == "p_g_os":
+        whole = GroupShardedStage3(
+            model, optimizer, among, sync_buffers, segment_size=segment_size, offload=offload, sync_comm=sync_comm,
+            dp_group=dp_group, exclude_layer=exclude_layer,
+        )  # fmt: skip
+        return whole, optimizer, scaler
+    sync_params_buffers(model, among, among.ranks[0])
+    divided = GroupShardedOptimizerStage2(
+        model.parameters(), optimizer, among, offload, pretrain_sync_models=False, dp_group=dp_group
+    )
+    if level == "os_g":
+        model = GroupShardedStage2(model, divided, among, dp_group=dp_group)
+    return model, divided, scaler
 
 
 def save_group_sharded_model(model: Layer, output: str, optimizer: Any = None) -> None:
-    """Save a model, and its optimizer, that ``group_sharded_parallel`` returned.
+    """Save a model, and its optimizer, that ``group_sharded_parallel`` returned; all processes call it.
+
+    The first process writes the model; each process writes the states of its part, ``model.pdopt``, or for several
+    ``model_R.pdopt``. ``distributed.save_state_dict`` writes files that any number of processes can load.
 
     Args:
         model: The model; its parameters go to ``model.pdmodel``.
@@ -89,6 +110,9 @@ def save_group_sharded_model(model: Layer, output: str, optimizer: Any = None) -
     if os.path.isfile(output):
         raise errors.bad("save_group_sharded_model(output)", "a folder", output)
     os.makedirs(output, exist_ok=True)
-    save(model.state_dict(), os.path.join(output, "model.pdmodel"))
+    state = model.state_dict()  # of divided parameters all processes have a part
+    if world.rank() == 0:
+        save(state, os.path.join(output, "model.pdmodel"))
     if optimizer is not None:
-        save(optimizer.state_dict(), os.path.join(output, "model.pdopt"))
+        name = "model.pdopt" if world.size() == 1 else f"model_{world.rank()}.pdopt"
+        save(optimizer.state_dict(), os.path.join(output, name))

@@ -1,14 +1,20 @@
-"""Role makers: which part a process plays. One worker is there; servers and several workers are not yet."""
+"""Role makers: which part a process plays. Workers are there; parameter servers are not yet."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+import numpy as np
+
 from bireme.core.base import errors
 from bireme.distributed import world
+from bireme.distributed.communication.group import barrier
+from bireme.distributed.communication.objects import all_gather_object
 
 __all__ = ["PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker"]
+
+REDUCE: dict[str, Any] = {"sum": np.sum, "min": np.min, "max": np.max}
 
 
 class Role:
@@ -34,7 +40,7 @@ class PaddleCloudRoleMaker:
         **kwargs: Not used.
 
     Raises:
-        NotImplementedError: If there are several workers, or servers.
+        NotImplementedError: If the process is a parameter server.
 
     Examples:
         >>> bireme.distributed.fleet.PaddleCloudRoleMaker(is_collective=True).to_string()
@@ -46,11 +52,11 @@ class PaddleCloudRoleMaker:
         self._role, self._current_id = Role.WORKER, world.rank()
         addresses = os.environ.get("PADDLE_TRAINER_ENDPOINTS") or "127.0.0.1:6170"
         self._worker_endpoints = addresses.split(",")
-        self._check(world.size(), os.environ.get("TRAINING_ROLE", "TRAINER"))
+        self._workers = world.size()
+        self._check(os.environ.get("TRAINING_ROLE", "TRAINER"))
 
-    def _check(self, workers: int, role: str) -> None:
+    def _check(self, role: str) -> None:
         where = type(self).__name__
-        world.only_one(f"{where}()", workers, "worker")
         if role not in ("TRAINER", "WORKER"):
             raise errors.bad(
                 f"{where}()", "a worker, since parameter servers are not there yet", role, kind=NotImplementedError
@@ -67,7 +73,7 @@ class PaddleCloudRoleMaker:
         return self._current_id
 
     def _worker_num(self) -> int:
-        return 1
+        return self._workers
 
     def _is_worker(self) -> bool:
         return True
@@ -79,10 +85,10 @@ class PaddleCloudRoleMaker:
         return self._current_id == 0
 
     def _is_non_distributed(self) -> bool:
-        return True
+        return self._workers == 1
 
     def _node_num(self) -> int:
-        return 1
+        return len({address.rpartition(":")[0] for address in self._worker_endpoints})
 
     def _server_num(self) -> int:
         return 0
@@ -97,13 +103,19 @@ class PaddleCloudRoleMaker:
         return []
 
     def _barrier(self, comm_world: str = "worker") -> None:
-        """Wait for all processes: one does not wait."""
+        """Wait for all processes."""
+        if self._workers > 1:
+            barrier()
 
     def _all_gather(self, input: Any, comm_world: str = "worker") -> list:
-        return [input]
+        if self._workers == 1:
+            return [input]
+        found: list = []
+        all_gather_object(found, input)
+        return found
 
     def _all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:
-        return input
+        return input if self._workers == 1 else REDUCE[mode](np.stack(self._all_gather(np.asarray(input))), axis=0)
 
 
 class UserDefinedRoleMaker(PaddleCloudRoleMaker):
@@ -115,7 +127,7 @@ class UserDefinedRoleMaker(PaddleCloudRoleMaker):
         **kwargs: ``current_id``, ``role``, ``worker_num``, ``worker_endpoints``, ``server_endpoints``.
 
     Raises:
-        NotImplementedError: If there are several workers, or servers.
+        NotImplementedError: If the process is a parameter server.
 
     Examples:
         >>> bireme.distributed.fleet.UserDefinedRoleMaker(current_id=0, worker_endpoints=["127.0.0.1:1"]).to_string()
@@ -128,11 +140,13 @@ class UserDefinedRoleMaker(PaddleCloudRoleMaker):
         self._worker_endpoints = list(kwargs.get("worker_endpoints") or ["127.0.0.1:6170"])
         roles = {value: name for name, value in vars(Role).items() if name.isupper()}
         servers = kwargs.get("server_endpoints")
-        self._check(kwargs.get("worker_num") or len(self._worker_endpoints), roles.get(self._role, str(self._role)))
+        self._workers = kwargs.get("worker_num") or len(self._worker_endpoints)
+        self._check(roles.get(self._role, str(self._role)))
         if servers:
             raise errors.bad(
                 "UserDefinedRoleMaker(server_endpoints)", "none, since parameter servers are not there yet", servers,
                 kind=NotImplementedError,
             )  # fmt: skip
-        if self._current_id != 0:
-            raise errors.bad("UserDefinedRoleMaker(current_id)", "0, the rank of the only worker", self._current_id)
+        if not 0 <= self._current_id < self._workers:
+            expected = f"a rank below {self._workers}, the number of workers"
+            raise errors.bad("UserDefinedRoleMaker(current_id)", expected, self._current_id)

@@ -169,14 +169,14 @@ class CommunicateTopology:
 
 
 class HybridCommunicateGroup:
-    """The groups that hybrid parallel training uses, one along each axis of a topology of one process.
+    """The groups that hybrid parallel training uses: those of this process along each axis of a topology.
 
     Args:
-        topology: The topology.
+        topology: The topology, of as many processes as there are.
         hybrid_configs: Options of the groups. They have no effect. Default: None.
 
     Raises:
-        NotImplementedError: If the topology has more than one process.
+        ValueError: If the topology has another number of processes.
 
     Examples:
         >>> group = bireme.distributed.fleet.HybridCommunicateGroup(bireme.distributed.fleet.CommunicateTopology())
@@ -186,14 +186,57 @@ class HybridCommunicateGroup:
 
     def __init__(self, topology: CommunicateTopology, hybrid_configs: dict | None = None) -> None:
         global _HYBRID_PARALLEL_GROUP
-        for name in topology.get_hybrid_group_names():
-            world.only_one(f"HybridCommunicateGroup({name})", topology.get_dim(name))
-        self._topo, self.nranks, self.global_rank = topology, 1, 0
-        self._groups = {name: groups.add([0]) for name in ("pipe", "data", "model", "sharding")}
-        self._check_group = groups.add([0])
-        self._dp_degree = self._mp_degree = self._pp_degree = self._sharding_degree = self._sep_degree = 1
-        self.stage_id = 0
+        self._topo, self.nranks, self.global_rank = topology, world.size(), world.rank()
+        if topology.world_size() != self.nranks:
+            sizes = ", ".join(f"{name} {topology.get_dim(name)}" for name in topology.get_hybrid_group_names())
+            raise errors.bad("HybridCommunicateGroup(topology)", f"{self.nranks} processes in all", described=sizes)
+        self._at = topology.get_coord(self.global_rank)._asdict()
+        self._groups = {name: self._along([name]) for name in ("pipe", "data", "model", "sharding")}
+        self._sep_degree = self._size("sep")
+        self._check_group = self._beside("data")
+        if self._size("sharding") > 1:
+            self._sharding_check_group = self._beside("sharding")
+        if self._sep_degree > 1:
+            self._groups["sep"] = self._along(["sep"])
+            self._dp_sep_group, self._pp_mp_group = self._along(["data", "sep"]), self._along(["pipe", "model"])
+        self._dp_degree, self._mp_degree = self._size("data"), self._size("model")
+        self._pp_degree, self._sharding_degree = self._size("pipe"), self._size("sharding")
+        self.stage_id = self._place("pipe")
         _HYBRID_PARALLEL_GROUP = self
+
+    def _size(self, axis: str) -> int:
+        return self._topo.get_dim(axis) if axis in self._at else 1
+
+    def _place(self, axis: str) -> int:
+        return self._at.get(axis, 0)
+
+    def _made(self, all_ranks: list[list[int]]) -> Group:
+        """The group of this process, where all processes make the groups of all."""
+        made = [groups.add(ranks) for ranks in all_ranks]
+        return next(group for group in made if group.is_member())
+
+    def _along(self, axes: list[str]) -> Group:
+        """The processes that differ from this one along some axes alone."""
+        return self._made(self._topo.get_fused_ranks([axis for axis in axes if axis in self._at]))
+
+    def _beside(self, axis: str) -> Group:
+        """The processes at the same place along an axis."""
+        return self._made([self._topo.get_axis_list(axis, i) for i in range(self._size(axis))])
+
+    def create_fuse_group(self, fused_strategy_list: Sequence[str], nccl_config: Any = None) -> tuple[list[int], Group]:
+        """Make the groups along several axes together; all processes call it.
+
+        Args:
+            fused_strategy_list: Names of the axes.
+            nccl_config: Options of NCCL. They have no effect. Default: None.
+
+        Returns:
+            The ranks of this process' group, and the group.
+        """
+        if not fused_strategy_list:
+            raise errors.bad("create_fuse_group(fused_strategy_list)", "at least one axis", described="none")
+        group = self._made(self._topo.get_fused_ranks(list(fused_strategy_list)))
+        return group.ranks, group
 
     def topology(self) -> CommunicateTopology:
         """Return the topology."""
@@ -201,6 +244,13 @@ class HybridCommunicateGroup:
 
     def get_parallel_mode(self) -> int | None:
         """Return how training is divided, one of ``ParallelMode``; None where it is not."""
+        for axis, mode in (
+            ("pipe", ParallelMode.PIPELINE_PARALLEL), ("model", ParallelMode.TENSOR_PARALLEL),
+            ("sep", ParallelMode.SEGMENT_PARALLEL), ("sharding", ParallelMode.SHARDING_PARALLEL),
+            ("data", ParallelMode.DATA_PARALLEL),
+        ):  # fmt: skip
+            if self._size(axis) > 1:
+                return mode
         return None
 
     def get_global_rank(self) -> int:
@@ -209,11 +259,11 @@ class HybridCommunicateGroup:
 
     def get_data_parallel_rank(self) -> int:
         """Return the rank of this process along the data axis."""
-        return 0
+        return self._place("data")
 
     def get_data_parallel_world_size(self) -> int:
         """Return the number of processes along the data axis."""
-        return 1
+        return self._dp_degree
 
     def get_data_parallel_group(self) -> Group:
         """Return the group along the data axis."""
@@ -221,15 +271,15 @@ class HybridCommunicateGroup:
 
     def get_data_parallel_group_src_rank(self) -> int:
         """Return the rank in the world of the first process along the data axis."""
-        return 0
+        return self._groups["data"].ranks[0]
 
     def get_model_parallel_rank(self) -> int:
         """Return the rank of this process along the model axis."""
-        return 0
+        return self._place("model")
 
     def get_model_parallel_world_size(self) -> int:
         """Return the number of processes along the model axis."""
-        return 1
+        return self._mp_degree
 
     def get_model_parallel_group(self) -> Group:
         """Return the group along the model axis."""
@@ -237,7 +287,7 @@ class HybridCommunicateGroup:
 
     def get_model_parallel_group_src_rank(self) -> int:
         """Return the rank in the world of the first process along the model axis."""
-        return 0
+        return self._groups["model"].ranks[0]
 
     def get_stage_id(self) -> int:
         """Return the number of this process' stage of the pipeline."""
@@ -245,21 +295,25 @@ class HybridCommunicateGroup:
 
     def get_pipe_parallel_world_size(self) -> int:
         """Return the number of stages of the pipeline."""
-        return 1
+        return self._pp_degree
 
     def get_pipe_parallel_group(self) -> Group:
         """Return the group along the pipe axis."""
         return self._groups["pipe"]
 
+    def get_p2p_groups(self) -> tuple[Group, Group, Group, Group]:
+        """Return the groups for messages to and from the next and the previous stage: the one along the pipe axis."""
+        return (self._groups["pipe"],) * 4
+
     @property
     def is_first_stage(self) -> bool:
         """Whether this process has the first stage of the pipeline."""
-        return True
+        return self.stage_id == 0
 
     @property
     def is_last_stage(self) -> bool:
         """Whether this process has the last stage of the pipeline."""
-        return True
+        return self.stage_id == self._pp_degree - 1
 
     def get_rank_from_stage(self, stage_id: int, **kwargs: int) -> int:
         """Return the process that has another stage of this process' pipeline.
@@ -275,11 +329,11 @@ class HybridCommunicateGroup:
 
     def get_sharding_parallel_rank(self) -> int:
         """Return the rank of this process along the sharding axis."""
-        return 0
+        return self._place("sharding")
 
     def get_sharding_parallel_world_size(self) -> int:
         """Return the number of processes along the sharding axis."""
-        return 1
+        return self._sharding_degree
 
     def get_sharding_parallel_group(self) -> Group:
         """Return the group along the sharding axis."""
@@ -287,7 +341,7 @@ class HybridCommunicateGroup:
 
     def get_sharding_parallel_group_src_rank(self) -> int:
         """Return the rank in the world of the first process along the sharding axis."""
-        return 0
+        return self._groups["sharding"].ranks[0]
 
     def get_moe_sharding_parallel_world_size(self) -> int:
         """Return the number of processes that share an expert's parameters: 0, since there are no experts."""
@@ -295,30 +349,35 @@ class HybridCommunicateGroup:
 
     def get_sep_parallel_rank(self) -> int:
         """Return the rank of this process along the axis of the sequence."""
-        return 0
+        return self._place("sep")
 
     def get_sep_parallel_world_size(self) -> int:
         """Return the number of processes along the axis of the sequence."""
-        return 1
+        return self._sep_degree
 
     def get_sep_parallel_group(self) -> Group:
-        """Raise an error, as in Paddle: the sequence is not divided."""
-        raise self._no_sep("get_sep_parallel_group()")
+        """Return the group along the axis of the sequence; an error, as in Paddle, where that is not divided."""
+        self._check_sep("get_sep_parallel_group()")
+        return self._groups["sep"]
 
     def get_sep_parallel_group_src_rank(self) -> int:
-        """Raise an error, as in Paddle: the sequence is not divided."""
-        raise self._no_sep("get_sep_parallel_group_src_rank()")
+        """Return the first rank along the axis of the sequence; an error, as in Paddle, where that is not divided."""
+        self._check_sep("get_sep_parallel_group_src_rank()")
+        return self._groups["sep"].ranks[0]
 
     def get_dp_sep_parallel_group(self) -> Group:
-        """Raise an error, as in Paddle: the sequence is not divided."""
-        raise self._no_sep("get_dp_sep_parallel_group()")
+        """Return the group along data and sequence; an error, as in Paddle, where the sequence is not divided."""
+        self._check_sep("get_dp_sep_parallel_group()")
+        return self._dp_sep_group
 
     def get_pp_mp_parallel_group(self) -> Group:
-        """Raise an error, as in Paddle: the sequence is not divided."""
-        raise self._no_sep("get_pp_mp_parallel_group()")
+        """Return the group along pipe and model; an error, as in Paddle, where the sequence is not divided."""
+        self._check_sep("get_pp_mp_parallel_group()")
+        return self._pp_mp_group
 
-    def _no_sep(self, where: str) -> Exception:
-        return errors.bad(where, "a sep_degree above 1", described="1")
+    def _check_sep(self, where: str) -> None:
+        if self._sep_degree == 1:
+            raise errors.bad(where, "a sep_degree above 1", described="1")
 
     def get_check_parallel_group(self, sharding: bool = False) -> Group:
         """Return the group that looks at the same gradients, for their norm and for overflow.
@@ -329,4 +388,6 @@ class HybridCommunicateGroup:
         Returns:
             The group.
         """
-        return self._groups["sharding"] if sharding else self._check_group
+        if sharding:
+            return self._sharding_check_group if self._sharding_degree > 1 else self._groups["sharding"]
+        return self._check_group

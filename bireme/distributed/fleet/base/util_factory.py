@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.distributed.fleet.base.role_maker import PaddleCloudRoleMaker
 
 __all__ = ["UtilBase"]
 
@@ -20,6 +21,17 @@ class UtilBase:
         >>> bireme.distributed.fleet.util.all_gather(3), bireme.distributed.fleet.util.get_file_shard(["a", "b"])
         ([3], ['a', 'b'])
     """
+
+    def __init__(self) -> None:
+        self._role: PaddleCloudRoleMaker | None = None
+
+    def _set_role_maker(self, role_maker: PaddleCloudRoleMaker) -> None:
+        self._role = role_maker
+
+    @property
+    def role_maker(self) -> PaddleCloudRoleMaker:
+        """What is known about this process: what ``fleet.init`` was given, else what the environment says."""
+        return PaddleCloudRoleMaker(True) if self._role is None else self._role
 
     def _check(self, where: str, comm_world: Any) -> None:
         if comm_world not in ("worker", "server", "all"):
@@ -39,7 +51,7 @@ class UtilBase:
         self._check("all_reduce", comm_world)
         if mode not in ("sum", "min", "max"):
             raise errors.bad("all_reduce(mode)", "'sum', 'min' or 'max'", mode)
-        return np.array(input)
+        return np.array(self.role_maker._all_reduce(np.array(input), mode, comm_world))
 
     def all_gather(self, input: Any, comm_world: str = "worker") -> list:
         """Return the values of all processes.
@@ -52,18 +64,20 @@ class UtilBase:
             A list of one value per process.
         """
         self._check("all_gather", comm_world)
-        return [input]
+        return self.role_maker._all_gather(input, comm_world)
 
     def barrier(self, comm_world: str = "worker") -> None:
-        """Wait for all processes: one does not wait.
+        """Wait for all processes; one does not wait.
 
         Args:
             comm_world: ``'worker'``, ``'server'`` or ``'all'``. Default: ``'worker'``.
         """
         self._check("barrier", comm_world)
+        self.role_maker._barrier(comm_world)
 
     def get_file_shard(self, files: Sequence[str]) -> list[str]:
-        """Return the files that this process reads: a single one reads all.
+        """Return the files that this process reads: consecutive ones, the first processes one more where it does not
+        divide evenly.
 
         Args:
             files: Names of all files.
@@ -73,7 +87,11 @@ class UtilBase:
         """
         if not isinstance(files, list):
             raise errors.bad("get_file_shard(files)", "a list of files", files, kind=errors.ArgumentTypeError)
-        return list(files)
+        role = self.role_maker
+        size, more = divmod(len(files), role._worker_num())
+        index = role._worker_index()
+        start = index * size + min(index, more)
+        return files[start : start + size + (index < more)]
 
     def print_on_rank(self, message: str, rank_id: int) -> None:
         """Print a message in one process.
@@ -82,5 +100,5 @@ class UtilBase:
             message: The message.
             rank_id: Rank of the process.
         """
-        if rank_id == 0:
+        if self.role_maker._worker_index() == rank_id:
             sys.stdout.write(f"{message}\n")

@@ -13,12 +13,30 @@ from bireme.distributed.fleet.layers.mpu.random import (
 )
 from bireme.distributed.fleet.meta_parallel import sharding as sharding
 from bireme.distributed.fleet.meta_parallel.meta_parallel_base import MetaParallelBase as MetaParallelBase
-from bireme.distributed.fleet.meta_parallel.parallel_layers.pp_layers import LayerDesc, PipelineLayer, SharedLayerDesc
-from bireme.distributed.fleet.meta_parallel.pipeline_parallel import PipelineParallel
+from bireme.distributed.fleet.meta_parallel.parallel_layers.pp_layers import (
+    LayerDesc,
+    LocalSharedLayerDesc,
+    PipelineLayer,
+    SharedLayerDesc,
+)
+from bireme.distributed.fleet.meta_parallel.pipeline_parallel import (
+    DualPipeVParallel,
+    PipelineDatasetPreprocessor,
+    PipelineParallel,
+    PipelineParallelMicroStepLocations,
+    PipelineParallelWithInterleave,
+    PipelineParallelWithInterleaveFthenB,
+    VPPFhenBInBalancedMemory,
+    register_global_pipeline_parallel_hook,
+)
+from bireme.distributed.fleet.meta_parallel.schedule_nodes import ScheduleChunk, ScheduleNode
 from bireme.distributed.fleet.meta_parallel.tensor_parallel import SegmentParallel, ShardingParallel, TensorParallel
 
 __all__ = [
-    "ColumnParallelLinear", "LayerDesc", "ParallelCrossEntropy", "PipelineLayer", "PipelineParallel",
-    "RNGStatesTracker", "RowParallelLinear", "SegmentParallel", "ShardingParallel", "SharedLayerDesc",
-    "TensorParallel", "VocabParallelEmbedding", "get_rng_state_tracker", "model_parallel_random_seed",
+    "ColumnParallelLinear", "DualPipeVParallel", "LayerDesc", "LocalSharedLayerDesc", "ParallelCrossEntropy",
+    "PipelineDatasetPreprocessor", "PipelineLayer", "PipelineParallel", "PipelineParallelMicroStepLocations",
+    "PipelineParallelWithInterleave", "PipelineParallelWithInterleaveFthenB", "RNGStatesTracker", "RowParallelLinear",
+    "ScheduleChunk", "ScheduleNode", "SegmentParallel", "ShardingParallel", "SharedLayerDesc", "TensorParallel",
+    "VPPFhenBInBalancedMemory", "VocabParallelEmbedding", "get_rng_state_tracker", "model_parallel_random_seed",
+    "register_global_pipeline_parallel_hook",
 ]  # fmt: skip

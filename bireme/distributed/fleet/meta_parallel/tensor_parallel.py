@@ -1,4 +1,4 @@
-"""Models with divided weights, optimizer states or sequences. One process has them whole."""
+"""Models with divided weights, optimizer states or sequences."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from typing import Any
 
 from bireme.distributed.fleet.base.topology import HybridCommunicateGroup
 from bireme.distributed.fleet.meta_parallel.meta_parallel_base import MetaParallelBase
+from bireme.distributed.fleet.utils.hybrid_parallel_util import (
+    broadcast_dp_parameters,
+    broadcast_input_data,
+    broadcast_mp_parameters,
+    broadcast_sep_parameters,
+    broadcast_sharding_parameters,
+)
 from bireme.nn.layer import Layer
 
 __all__ = ["SegmentParallel", "ShardingParallel", "TensorParallel"]
@@ -30,6 +37,26 @@ class TensorParallel(MetaParallelBase):
     def __init__(self, layers: Layer, hcg: HybridCommunicateGroup, **kwargs: Any) -> None:
         super().__init__(layers, hcg, kwargs.get("strategy"))
 
+    def _prepare_for_model(self) -> None:
+        for send in (broadcast_mp_parameters, broadcast_sep_parameters, broadcast_sharding_parameters):
+            send(self._layers, self._hcg)
+        broadcast_dp_parameters(self._layers, self._hcg)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Call the model with the inputs of the first process along the model axis.
+
+        Args:
+            *inputs: Inputs of the model.
+            **kwargs: Further inputs by name.
+
+        Returns:
+            What the model returns.
+        """
+        strategy = self._strategy
+        if strategy is None or strategy.hybrid_configs["mp_configs"].need_broadcast_data:
+            inputs, kwargs = broadcast_input_data(self._hcg, *inputs, **kwargs)
+        return self._layers(*inputs, **kwargs)
+
 
 class ShardingParallel(MetaParallelBase):
     """A model whose optimizer states are divided among the processes of the sharding axis.
@@ -50,6 +77,10 @@ class ShardingParallel(MetaParallelBase):
     def __init__(self, layers: Layer, hcg: HybridCommunicateGroup, **kwargs: Any) -> None:
         super().__init__(layers, hcg, kwargs.get("strategy"))
 
+    def _prepare_for_model(self) -> None:
+        broadcast_sharding_parameters(self._layers, self._hcg)
+        broadcast_dp_parameters(self._layers, self._hcg)
+
 
 class SegmentParallel(MetaParallelBase):
     """A model whose sequences are divided among the processes of the sep axis.
@@ -69,3 +100,7 @@ class SegmentParallel(MetaParallelBase):
 
     def __init__(self, layers: Layer, hcg: HybridCommunicateGroup, **kwargs: Any) -> None:
         super().__init__(layers, hcg, kwargs.get("strategy"))
+
+    def _prepare_for_model(self) -> None:
+        for send in (broadcast_sep_parameters, broadcast_sharding_parameters, broadcast_dp_parameters):
+            send(self._layers, self._hcg)

@@ -1,4 +1,4 @@
-"""recompute_hybrid: recomputing where what is kept may be divided among processes. One process keeps it whole."""
+"""recompute_hybrid: recomputing in hybrid parallel training."""
 
 from __future__ import annotations
 

@@ -1,13 +1,19 @@
-"""Exchange of gradients and parameters along the axes of hybrid parallel training. One process has them all."""
+"""Exchange of gradients and parameters along the axes of hybrid parallel training."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.processes.collectives import Call, described
+from bireme.core.tensor.tensor import Tensor
+from bireme.distributed import world
 from bireme.distributed.communication.group import Group, member
 from bireme.distributed.fleet.base.topology import HybridCommunicateGroup
+from bireme.distributed.parallel import sync_params_buffers
+from bireme.distributed.reducer import exchange_gradients
 from bireme.nn.layer import Layer
+from bireme.ops import to_tensor
 
 __all__ = [
     "broadcast_dp_parameters", "broadcast_input_data", "broadcast_mp_parameters", "broadcast_sep_parameters",
@@ -22,7 +28,7 @@ def _check_groups(where: str, hcg: Any) -> None:
 
 
 def fused_allreduce_gradients(parameter_list: list, hcg: HybridCommunicateGroup | None) -> None:
-    """Replace gradients by their mean over the processes of the data axis.
+    """Replace gradients by their mean over the processes of the data axis, and their sum along the sequence.
 
     Args:
         parameter_list: Parameters whose gradients are exchanged.
@@ -37,18 +43,29 @@ def fused_allreduce_gradients(parameter_list: list, hcg: HybridCommunicateGroup 
         [1.0]
     """
     _check_groups("fused_allreduce_gradients", hcg)
+    if hcg is None:
+        if world.size() > 1:
+            fused_allreduce_gradients_with_group(parameter_list, None)
+        return
+    group = hcg.get_data_parallel_group()
+    scale = 1.0 / group.nranks
+    if hcg.get_sep_parallel_world_size() > 1:
+        group = hcg.get_dp_sep_parallel_group()
+    fused_allreduce_gradients_with_group(parameter_list, group, scale=scale)
 
 
 def fused_allreduce_gradients_with_group(
     parameter_list: list, group: Group | None, bucket_size: int = 128 * 1024 * 1024, scale: float | None = None
 ) -> None:
-    """Replace gradients by their sum over the processes of a group, divided by ``scale``.
+    """Replace gradients by their sum over the processes of a group, multiplied by ``scale``.
+
+    A gradient that a process does not have counts as zeros there.
 
     Args:
         parameter_list: Parameters whose gradients are exchanged.
         group: The group; None is the default group.
         bucket_size: Bytes of gradients that are exchanged together. Default: 128 MiB.
-        scale: Divisor. Default: None, the number of processes.
+        scale: Factor. Default: None, one over the number of processes.
 
     Examples:
         >>> group = bireme.distributed.init_parallel_env()
@@ -57,13 +74,17 @@ def fused_allreduce_gradients_with_group(
         >>> from bireme.distributed.fleet.utils import hybrid_parallel_util
         >>> hybrid_parallel_util.fused_allreduce_gradients_with_group(layer.parameters(), group, scale=2.0)
         >>> layer.bias.grad.tolist()
-        [0.5]
+        [2.0]
     """
-    member("fused_allreduce_gradients_with_group", group)
-    if scale is not None and scale != 1:
-        for parameter in parameter_list:
+    among = member("fused_allreduce_gradients_with_group", group)
+    scale = 1.0 / among.nranks if scale is None else scale
+    trained = [p for p in parameter_list if not p.stop_gradient]
+    if among.nranks > 1:
+        exchange_gradients(trained, among, bucket_size, scale)
+    elif scale != 1:
+        for parameter in trained:
             if parameter.grad is not None:
-                parameter.grad.set_value(parameter.grad / scale)
+                parameter.grad.set_value(parameter.grad * scale)
 
 
 def broadcast_input_data(hcg: HybridCommunicateGroup, *inputs: Any, **kwargs: Any) -> tuple[tuple, dict]:
@@ -84,13 +105,32 @@ def broadcast_input_data(hcg: HybridCommunicateGroup, *inputs: Any, **kwargs: An
         ((1,), {'mask': None})
     """
     _check_groups("broadcast_input_data", hcg)
-    return inputs, kwargs
+    group = hcg.get_model_parallel_group()
+    if group.nranks == 1:
+        return inputs, kwargs
+    return tuple([_first(x, group) for x in inputs]), {name: _first(x, group) for name, x in kwargs.items()}
 
 
-def _broadcast(where: str, model: Any, hcg: Any) -> None:
+def _first(x: Any, group: Group) -> Any:
+    """What the first process of a group has, for tensors and lists of them."""
+    if isinstance(x, Tensor):
+        call = Call("the exchange of inputs", described(x))
+        found = group.channel.broadcast(call, call.read(x), 0)
+        return x if group.rank == 0 else to_tensor(found, stop_gradient=x.stop_gradient)
+    if type(x) in (list, tuple):
+        return type(x)([_first(part, group) for part in x])
+    if type(x) is dict:
+        return {name: _first(part, group) for name, part in x.items()}
+    return x
+
+
+def _broadcast(where: str, model: Any, hcg: Any, axis: str) -> None:
     if not isinstance(model, Layer):
         raise errors.bad(f"{where}(model)", "a Layer", model, kind=errors.ArgumentTypeError)
     _check_groups(where, hcg)
+    if getattr(hcg, f"get_{axis}_parallel_world_size")() > 1:
+        group = getattr(hcg, f"get_{axis}_parallel_group")()
+        sync_params_buffers(model, group, group.ranks[0], is_model_parallel=axis == "model")
 
 
 def broadcast_mp_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_params: bool = True) -> None:
@@ -106,7 +146,7 @@ def broadcast_mp_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_para
         >>> from bireme.distributed.fleet.utils import hybrid_parallel_util
         >>> hybrid_parallel_util.broadcast_mp_parameters(bireme.nn.Linear(2, 1), fleet.get_hybrid_communicate_group())
     """
-    _broadcast("broadcast_mp_parameters", model, hcg)
+    _broadcast("broadcast_mp_parameters", model, hcg, "model")
 
 
 def broadcast_dp_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_params: bool = True) -> None:
@@ -122,7 +162,7 @@ def broadcast_dp_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_para
         >>> from bireme.distributed.fleet.utils import hybrid_parallel_util
         >>> hybrid_parallel_util.broadcast_dp_parameters(bireme.nn.Linear(2, 1), fleet.get_hybrid_communicate_group())
     """
-    _broadcast("broadcast_dp_parameters", model, hcg)
+    _broadcast("broadcast_dp_parameters", model, hcg, "data")
 
 
 def broadcast_sharding_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_params: bool = True) -> None:
@@ -139,7 +179,7 @@ def broadcast_sharding_parameters(model: Layer, hcg: HybridCommunicateGroup, fus
         >>> from bireme.distributed.fleet.utils import hybrid_parallel_util
         >>> hybrid_parallel_util.broadcast_sharding_parameters(bireme.nn.Linear(2, 1), hcg)
     """
-    _broadcast("broadcast_sharding_parameters", model, hcg)
+    _broadcast("broadcast_sharding_parameters", model, hcg, "sharding")
 
 
 def broadcast_sep_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_params: bool = True) -> None:
@@ -155,7 +195,7 @@ def broadcast_sep_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_par
         >>> from bireme.distributed.fleet.utils import hybrid_parallel_util
         >>> hybrid_parallel_util.broadcast_sep_parameters(bireme.nn.Linear(2, 1), fleet.get_hybrid_communicate_group())
     """
-    _broadcast("broadcast_sep_parameters", model, hcg)
+    _broadcast("broadcast_sep_parameters", model, hcg, "sep")
 
 
 def obtain_optimizer_parameters_list(optimizer: Any) -> list:

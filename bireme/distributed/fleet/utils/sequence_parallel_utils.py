@@ -1,15 +1,20 @@
-"""Sequence parallel training: activations divided along the sequence between tensor parallel layers. Among one process
-the exchanges are the identity.
+"""Sequence parallel training: activations divided along the sequence, the first axis, between tensor parallel layers.
+Among one process the exchanges are the identity.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from bireme.autograd.py_layer import PyLayer
 from bireme.core.base import errors
+from bireme.core.tensor.backward import final_hooks
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.communication.group import Group, check_tensor
+from bireme.distributed.fleet.base import topology
 from bireme.distributed.fleet.layers.mpu.mp_layers import ColumnParallelLinear, RowParallelLinear
+from bireme.distributed.fleet.layers.mpu.mp_ops import joined, own_part, reduced_part
+from bireme.distributed.reducer import MEGABYTE, exchange_gradients
 from bireme.nn.layer import Layer
 
 __all__ = [
@@ -17,6 +22,34 @@ __all__ = [
     "ScatterOp", "all_gather", "is_sequence_parallel_parameter", "mark_as_sequence_parallel_parameter",
     "reduce_scatter", "register_sequence_parallel_allreduce_hooks", "scatter",
 ]  # fmt: skip
+
+
+def _model_group(where: str, input: Any) -> Group | None:
+    """The group along the model axis, None where it has one process."""
+    check_tensor(f"{where}(input)", input)
+    hybrid = topology._HYBRID_PARALLEL_GROUP
+    group = None if hybrid is None else hybrid.get_model_parallel_group()
+    return None if group is None or group.nranks == 1 else group
+
+
+class _Scatter(PyLayer):
+    forward = staticmethod(lambda ctx, x: scatter(x))
+    backward = staticmethod(lambda ctx, g: all_gather(g))
+
+
+class _Gather(PyLayer):
+    forward = staticmethod(lambda ctx, x: all_gather(x))
+    backward = staticmethod(lambda ctx, g: scatter(g))
+
+
+class _AllGather(PyLayer):
+    forward = staticmethod(lambda ctx, x: all_gather(x))
+    backward = staticmethod(lambda ctx, g: reduce_scatter(g))
+
+
+class _ReduceScatter(PyLayer):
+    forward = staticmethod(lambda ctx, x: reduce_scatter(x))
+    backward = staticmethod(lambda ctx, g: all_gather(g))
 
 
 def scatter(input: Tensor) -> Tensor:
@@ -33,8 +66,8 @@ def scatter(input: Tensor) -> Tensor:
         >>> sequence_parallel_utils.scatter(bireme.ones([2, 3])).shape
         [2, 3]
     """
-    check_tensor("scatter(input)", input)
-    return input
+    among = _model_group("scatter", input)
+    return input if among is None else own_part("scatter", input, among, 0)
 
 
 def all_gather(input: Tensor) -> Tensor:
@@ -51,8 +84,8 @@ def all_gather(input: Tensor) -> Tensor:
         >>> sequence_parallel_utils.all_gather(bireme.ones([2, 3])).shape
         [2, 3]
     """
-    check_tensor("all_gather(input)", input)
-    return input
+    among = _model_group("all_gather", input)
+    return input if among is None else joined("all_gather", input, among, 0)
 
 
 def reduce_scatter(input: Tensor) -> Tensor:
@@ -69,8 +102,8 @@ def reduce_scatter(input: Tensor) -> Tensor:
         >>> sequence_parallel_utils.reduce_scatter(bireme.ones([2, 3])).shape
         [2, 3]
     """
-    check_tensor("reduce_scatter(input)", input)
-    return input
+    among = _model_group("reduce_scatter", input)
+    return input if among is None else reduced_part("reduce_scatter", input, among)
 
 
 class ScatterOp:
@@ -92,7 +125,7 @@ class ScatterOp:
         Returns:
             The part.
         """
-        return scatter(input)
+        return _Scatter.apply(input) if _model_group("ScatterOp.apply", input) else input
 
 
 class GatherOp:
@@ -114,7 +147,7 @@ class GatherOp:
         Returns:
             The whole tensor.
         """
-        return all_gather(input)
+        return _Gather.apply(input) if _model_group("GatherOp.apply", input) else input
 
 
 class AllGatherOp:
@@ -136,7 +169,7 @@ class AllGatherOp:
         Returns:
             The whole tensor.
         """
-        return all_gather(input)
+        return _AllGather.apply(input) if _model_group("AllGatherOp.apply", input) else input
 
 
 class ReduceScatterOp:
@@ -158,7 +191,7 @@ class ReduceScatterOp:
         Returns:
             The part.
         """
-        return reduce_scatter(input)
+        return _ReduceScatter.apply(input) if _model_group("ReduceScatterOp.apply", input) else input
 
 
 def mark_as_sequence_parallel_parameter(parameter: Tensor) -> None:
@@ -197,12 +230,14 @@ def is_sequence_parallel_parameter(parameter: Tensor) -> bool:
 def register_sequence_parallel_allreduce_hooks(
     model: Layer, accumulation_steps: int, fuse_sequence_parallel_allreduce: bool
 ) -> None:
-    """Let the gradients of marked parameters be summed over the processes: one process has the sum.
+    """Let the gradients of marked parameters be summed over the processes of the model axis.
+
+    They are exchanged together, after the backward pass that is the ``accumulation_steps``-th to reach them.
 
     Args:
         model: The model.
         accumulation_steps: Number of backward passes before a step.
-        fuse_sequence_parallel_allreduce: Exchange all gradients together.
+        fuse_sequence_parallel_allreduce: Exchange all gradients together. They always are.
 
     Examples:
         >>> from bireme.distributed.fleet.utils import sequence_parallel_utils
@@ -212,6 +247,31 @@ def register_sequence_parallel_allreduce_hooks(
         where = "register_sequence_parallel_allreduce_hooks(model)"
         raise errors.bad(where, "a Layer", model, kind=errors.ArgumentTypeError)
     errors.check_integer("register_sequence_parallel_allreduce_hooks(accumulation_steps)", accumulation_steps)
+    hybrid = topology._HYBRID_PARALLEL_GROUP
+    if hybrid is None or hybrid.get_model_parallel_world_size() == 1 or accumulation_steps < 1:
+        return
+    marked = [p for p in model.parameters() if is_sequence_parallel_parameter(p) and not p.stop_gradient]
+    _Summed(marked, hybrid.get_model_parallel_group(), accumulation_steps)
+
+
+class _Summed:
+    """What adds up gradients over a group after every few backward passes."""
+
+    def __init__(self, parameters: list[Tensor], group: Group, every: int):
+        self.parameters, self.group, self.every, self.passes, self.due = parameters, group, every, 0, False
+        for p in parameters:
+            p._register_backward_hook(self._reach)
+
+    def _reach(self) -> None:
+        if not self.due:
+            self.due = True
+            final_hooks.append(self._passed)
+
+    def _passed(self) -> None:
+        self.due = False
+        self.passes += 1
+        if self.passes % self.every == 0:
+            exchange_gradients(self.parameters, self.group, 128 * MEGABYTE, 1.0)
 
 
 class ColumnSequenceParallelLinear(ColumnParallelLinear):
@@ -251,6 +311,17 @@ class ColumnSequenceParallelLinear(ColumnParallelLinear):
             in_features, out_features, weight_attr, has_bias, gather_output, fuse_matmul_bias, mp_group, name
         )
 
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute this process' columns of ``x @ weight + bias`` for the whole sequence.
+
+        Args:
+            x: This process' part of the sequence, of shape ``[sequence / processes, ..., in_features]``.
+
+        Returns:
+            Tensor of shape ``[sequence, ..., out_features / processes]``.
+        """
+        return self.linear(AllGatherOp.apply(x), self.weight, self.bias)
+
 
 class RowSequenceParallelLinear(RowParallelLinear):
     """Linear map with a weight divided along its rows, whose output is divided along the sequence.
@@ -288,3 +359,19 @@ class RowSequenceParallelLinear(RowParallelLinear):
         super().__init__(
             in_features, out_features, weight_attr, has_bias, input_is_parallel, fuse_matmul_bias, mp_group, name
         )
+        if self.is_mp and self.bias is not None:  # every process adds it to its part of the sequence
+            mark_as_sequence_parallel_parameter(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute this process' part of the sequence of ``x @ weight + bias``.
+
+        Args:
+            x: Tensor of shape ``[sequence, ..., in_features / processes]``.
+
+        Returns:
+            Tensor of shape ``[sequence / processes, ..., out_features]``.
+        """
+        if not self.is_mp:
+            return self.linear(x, self.weight, self.bias)
+        y = ReduceScatterOp.apply(self.linear(x, self.weight))
+        return y if self.bias is None else y + self.bias

@@ -1,4 +1,4 @@
-"""Tensor parallel layers: weights that are divided among processes. One process has them whole."""
+"""Tensor parallel layers: weights that are divided among processes."""
 
 from bireme.distributed.fleet.layers.mpu.mp_layers import (
     ColumnParallelLinear,

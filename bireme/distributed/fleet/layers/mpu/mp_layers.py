@@ -1,15 +1,23 @@
-"""Layers whose weights are divided among the processes of the model axis. One process has them whole."""
+"""Layers whose weights are divided among the processes of the model axis."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed import world
 from bireme.distributed.communication.group import Group, member
 from bireme.distributed.fleet.base import topology
-from bireme.distributed.fleet.layers.mpu.mp_ops import _c_softmax_with_cross_entropy
+from bireme.distributed.fleet.layers.mpu.mp_ops import (
+    _c_concat,
+    _c_identity,
+    _c_lookup_table,
+    _c_softmax_with_cross_entropy,
+    _c_split,
+    _mp_allreduce,
+)
+from bireme.distributed.fleet.layers.mpu.random import get_rng_state_tracker
 from bireme.nn.layer import Layer
 from bireme.ops import embedding, linear
 
@@ -26,8 +34,7 @@ def model_parallel_group(where: str, mp_group: Group | None) -> Group:
                 kind=errors.MissingAttributeError,
             )  # fmt: skip
         return hybrid.get_model_parallel_group()
-    world.only_one(f"{where}(mp_group)", member(where, mp_group).nranks)
-    return mp_group
+    return member(where, mp_group)
 
 
 class _Parallel(Layer):
@@ -41,7 +48,24 @@ class _Parallel(Layer):
         # named as the layer that it is where nothing is divided, as in Paddle
         super().__init__(name_scope)
         self.model_parallel_group = group
-        self.world_size, self.rank, self.is_mp = group.nranks, group.rank, False
+        self.world_size, self.rank, self.is_mp = group.nranks, group.rank, group.nranks > 1
+
+    def _part(self, argument: str, size: int) -> int:
+        """The size of this process' part."""
+        if size % self.world_size:
+            where = f"{type(self).__name__}({argument})"
+            raise errors.bad(where, f"a number that {self.world_size} processes divide", size)
+        return size // self.world_size
+
+    def _divided(self, shape: list[int], axis: int, attr: Any = None, is_bias: bool = False) -> Any:
+        """A parameter of which every process has a part, with random numbers of its own."""
+        own = get_rng_state_tracker()
+        # the states are there after `fleet.init`; with a group alone all parts begin with the same numbers
+        with own.rng_state() if self.is_mp and own.states_ else contextlib.nullcontext():
+            made: Any = self.create_parameter(shape, attr, is_bias=is_bias)
+        if made is not None and self.is_mp:
+            made.is_distributed, made.split_axis = True, axis
+        return made
 
 
 class VocabParallelEmbedding(_Parallel):
@@ -74,8 +98,9 @@ class VocabParallelEmbedding(_Parallel):
     ):
         super().__init__("embedding", mp_group)
         self.origin_num_embeddings = self.num_embeddings = num_embeddings
-        self.vocab_start_index = 0
-        self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr)
+        size = self._part("num_embeddings", num_embeddings)
+        self.vocab_start_index = self.rank * size
+        self.weight = self._divided([size, embedding_dim], 0, weight_attr)
 
     def forward(self, x: Tensor) -> Tensor:
         """Look up rows.
@@ -86,40 +111,13 @@ class VocabParallelEmbedding(_Parallel):
         Returns:
             The rows, in the shape of ``x`` followed by ``embedding_dim``.
         """
-        return embedding(x, self.weight)
+        if not self.is_mp:
+            return embedding(x, self.weight)
+        rows = _c_lookup_table(self.weight, x, self.vocab_start_index, self.num_embeddings)
+        return _mp_allreduce(rows, group=self.model_parallel_group)
 
 
-class _ParallelLinear(_Parallel):
-    """A linear map with a divided weight."""
-
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        weight_attr: Any,
-        has_bias: bool | None,
-        fuse_matmul_bias: bool,
-        mp_group: Group | None,
-    ):
-        super().__init__("linear", mp_group)
-        self.weight = self.create_parameter([in_features, out_features], weight_attr)
-        self.bias = self.create_parameter([out_features], is_bias=True) if has_bias else None
-        self.fuse_matmul_bias = fuse_matmul_bias
-        self.linear = linear
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Compute ``x @ weight + bias``.
-
-        Args:
-            x: Tensor of shape ``[..., in_features]``.
-
-        Returns:
-            Tensor of shape ``[..., out_features]``.
-        """
-        return self.linear(x, self.weight, self.bias)
-
-
-class ColumnParallelLinear(_ParallelLinear):
+class ColumnParallelLinear(_Parallel):
     """Linear map whose weight is divided along its columns, the outputs.
 
     Args:
@@ -153,11 +151,27 @@ class ColumnParallelLinear(_ParallelLinear):
         mp_group: Group | None = None,
         name: str | None = None,
     ):
-        super().__init__(in_features, out_features, weight_attr, has_bias, fuse_matmul_bias, mp_group)
-        self.gather_output, self.output_size_per_partition = gather_output, out_features
+        super().__init__("linear", mp_group)
+        size = self._part("out_features", out_features)
+        self.weight = self._divided([in_features, size], 1, weight_attr)
+        self.bias = self._divided([size], 0, is_bias=True) if has_bias else None
+        self.fuse_matmul_bias, self.linear = fuse_matmul_bias, linear
+        self.gather_output, self.output_size_per_partition = gather_output, size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute this process' columns of ``x @ weight + bias``.
+
+        Args:
+            x: Tensor of shape ``[..., in_features]``.
+
+        Returns:
+            Tensor of shape ``[..., out_features]``, or this process' part of it where it is not gathered.
+        """
+        y = self.linear(_c_identity(x, self.model_parallel_group), self.weight, self.bias)
+        return _c_concat(y, self.model_parallel_group) if self.gather_output else y
 
 
-class RowParallelLinear(_ParallelLinear):
+class RowParallelLinear(_Parallel):
     """Linear map whose weight is divided along its rows, the inputs.
 
     Args:
@@ -191,9 +205,28 @@ class RowParallelLinear(_ParallelLinear):
         mp_group: Group | None = None,
         name: str | None = None,
     ):
-        super().__init__(in_features, out_features, weight_attr, has_bias, fuse_matmul_bias, mp_group)
+        super().__init__("linear", mp_group)
+        size = self._part("in_features", in_features)
+        self.weight = self._divided([size, out_features], 0, weight_attr)
+        self.bias = self.create_parameter([out_features], is_bias=True) if has_bias else None
+        self.fuse_matmul_bias, self.linear = fuse_matmul_bias, linear
         self.in_features, self.out_features = in_features, out_features
-        self.input_is_parallel, self.input_size_per_partition = input_is_parallel, in_features
+        self.input_is_parallel, self.input_size_per_partition = input_is_parallel, size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute ``x @ weight + bias`` as the sum of all processes' rows.
+
+        Args:
+            x: Tensor of shape ``[..., in_features]``, or this process' part of it where it is divided already.
+
+        Returns:
+            Tensor of shape ``[..., out_features]``.
+        """
+        if not self.is_mp:
+            return self.linear(x, self.weight, self.bias)
+        part = x if self.input_is_parallel else _c_split(x, self.model_parallel_group)
+        y = _mp_allreduce(self.linear(part, self.weight), group=self.model_parallel_group)
+        return y if self.bias is None else y + self.bias
 
 
 class ParallelCrossEntropy(_Parallel):
@@ -222,7 +255,7 @@ class ParallelCrossEntropy(_Parallel):
         """Compute the loss of each sample.
 
         Args:
-            input: Logits, with the classes along the last axis.
+            input: Logits of this process' classes, along the last axis.
             label: Integer classes, with or without a last axis of size 1.
 
         Returns:

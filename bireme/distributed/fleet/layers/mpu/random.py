@@ -12,6 +12,7 @@ from bireme.core.base import errors
 from bireme.core.base.random_state import Generator, get_rng_state, set_rng_state
 from bireme.core.base.random_state import seed as set_seed
 from bireme.core.tensor.tensor import Tensor
+from bireme.distributed.fleet.base import topology
 from bireme.ops import dropout as plain_dropout
 
 __all__ = ["RNGStatesTracker", "dropout", "get_rng_state_tracker", "model_parallel_random_seed"]
@@ -122,8 +123,11 @@ def model_parallel_random_seed(seed: int | None = None) -> None:
     """
     if seed is None:
         seed = int(np.random.randint(0, 655350))  # noqa: NPY002 - whoever seeds NumPy's generator decides
+    place, hybrid = 0, topology._HYBRID_PARALLEL_GROUP
+    if hybrid is not None:
+        place = hybrid.get_model_parallel_rank() * hybrid.get_pipe_parallel_world_size() + hybrid.get_stage_id()
     RNG_STATE_TRACKER.reset()
-    RNG_STATE_TRACKER.add(MODEL_PARALLEL_RNG, seed + 1)
+    RNG_STATE_TRACKER.add(MODEL_PARALLEL_RNG, seed + 1 + place)
     set_seed(seed)
 
 

@@ -4,6 +4,14 @@ from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.dygraph_sharding
     DygraphShardingOptimizer,
     DygraphShardingOptimizerV2,
 )
-from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.hybrid_parallel_optimizer import HybridParallelOptimizer
+from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.hybrid_parallel_optimizer import (
+    HybridParallelClipGrad,
+    HybridParallelOptimizer,
+)
 
-__all__ = ["DygraphShardingOptimizer", "DygraphShardingOptimizerV2", "HybridParallelOptimizer"]
+__all__ = [
+    "DygraphShardingOptimizer",
+    "DygraphShardingOptimizerV2",
+    "HybridParallelClipGrad",
+    "HybridParallelOptimizer",
+]

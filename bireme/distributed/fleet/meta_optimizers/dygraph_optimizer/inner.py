@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.fleet.base.topology import HybridCommunicateGroup
+from bireme.nn.clip import Pairs
 
 
 class InnerOptimizer:
@@ -24,7 +26,10 @@ class InnerOptimizer:
 
     def step(self) -> None:
         """Update the parameters."""
-        self._inner_opt.step()
+        self._step()
+
+    def _step(self, only: set[int] | None = None, skip: Tensor | None = None) -> Pairs:
+        return self._inner_opt._step(only, skip)
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
         """Clear the gradients.
@@ -44,9 +49,11 @@ class InnerOptimizer:
             no_grad_set: Tensors without gradients. Default: None.
 
         Returns:
-            What the inner optimizer's ``minimize`` returns.
+            An empty list, and the pairs of parameters and gradients.
         """
-        return self._inner_opt.minimize(loss, startup_program, parameters, no_grad_set)
+        if parameters is not None or no_grad_set is not None or startup_program is not None:
+            return self._inner_opt.minimize(loss, startup_program, parameters, no_grad_set)
+        return [], self._step()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_inner_opt":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.distributed.fleet.scaler import distributed_scaler
+
 __all__ = ["GroupShardedScaler"]
 
 
@@ -14,7 +16,7 @@ def GroupShardedScaler(scaler: Any) -> Any:
         scaler: The scaler.
 
     Returns:
-        The scaler itself: one process has all gradients.
+        The scaler itself; among several processes it leaves a step out when one of them has an overflow.
 
     Examples:
         >>> scaler = bireme.amp.GradScaler()
@@ -22,4 +24,4 @@ def GroupShardedScaler(scaler: Any) -> Any:
         >>> group_sharded_utils.GroupShardedScaler(scaler) is scaler
         True
     """
-    return scaler
+    return distributed_scaler(scaler)
