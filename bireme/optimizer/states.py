@@ -13,6 +13,7 @@ from bireme.core.base import errors
 from bireme.core.base.boundary import Guarded
 from bireme.core.declare.precision import HALF
 from bireme.core.record.flush import aside
+from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.ops import to_tensor
 from bireme.ops.optimizer import updates
@@ -42,6 +43,8 @@ class States(Guarded):
     """The part of ``Optimizer`` that owns the accumulators. A rule lists their names in ``_accumulator_names``."""
 
     _accumulator_names: tuple[str, ...] = ()
+    _shard_fn: Any = None  # where states lie on a mesh, and gradients, see `distributed.shard_optimizer`
+    _shard_gradient: Any = None
     _where: str
     _name: str | None
     _learning_rate: float | LRScheduler
@@ -154,6 +157,9 @@ class States(Guarded):
         return f"{key}_0"
 
     def _set_state(self, slot: Slot, name: str, value: Tensor) -> None:
+        value = on_mesh.like(value, slot.param)
+        if self._shard_fn is not None:
+            value = self._shard_fn(name, slot.param, value)
         value.name = self._filed_as(slot.param, name)
         slot.state[name] = value
 

@@ -36,6 +36,7 @@ class Segment:
         "symbolic",
         "error",
         "passes",
+        "agreed",
         "__weakref__",
     )
 
@@ -60,6 +61,7 @@ class Segment:
         self.lost: dict[int, Any] = {}  # values that cannot be computed, and the guard that failed
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: Exception | None = None
+        self.agreed: tuple | None = None  # results and dead leaves that all processes of a mesh agree on
         self.passes = 0  # backward passes in it, see `backward_starts`
 
 

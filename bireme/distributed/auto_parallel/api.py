@@ -1,39 +1,38 @@
-"""Tensors on a mesh. On a mesh of one process every placement means the whole tensor; it is noted at the tensor.
-
-The note stays with the tensor that it was given to: results of operators have none yet.
-"""
+"""Tensors on a mesh: they are made there, change their placements, and come back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from bireme.autograd import PyLayer
 from bireme.core.base import errors
+from bireme.core.tensor import on_mesh
+from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.parameter import Parameter
-from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
-from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh
+from bireme.core.tensor.tensor import Tensor, read, store, wrap
+from bireme.distributed import world
+from bireme.distributed.auto_parallel import placing
+from bireme.distributed.auto_parallel.placement_type import Partial, Placement, Replicate, Shard
+from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, get_mesh
 from bireme.distributed.communication.group import check_tensor
+from bireme.io import DataLoader, DistributedBatchSampler
 from bireme.nn.layer import Layer
-from bireme.ops import assign, to_tensor
+from bireme.ops import assign, concat, stack, to_tensor
 
 __all__ = [
-    "ShardingStage1", "ShardingStage2", "ShardingStage3", "dtensor_from_fn", "reshard", "shard_dataloader",
-    "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "unshard_dtensor",
+    "ShardingStage1", "ShardingStage2", "ShardingStage3", "dtensor_from_fn", "dtensor_from_local", "dtensor_to_local",
+    "reshard", "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "unshard_dtensor",
 ]  # fmt: skip
 
 
-def _placed(where: str, tensor: Tensor, mesh: Any, placements: Any) -> Tensor:
-    """The tensor with mesh and placements noted at it; axes of the mesh without one have copies."""
-    check_mesh(f"{where}(mesh)", mesh)
-    if not isinstance(placements, (list, tuple)) or not all(isinstance(p, Placement) for p in placements):
-        raise errors.bad(f"{where}(placements)", "a list of placements", placements, kind=errors.ArgumentTypeError)
-    if len(placements) > mesh.ndim:
-        raise errors.bad(f"{where}(placements)", f"at most one per axis of the mesh, {mesh.ndim}", list(placements))
-    for p in placements:
-        if isinstance(p, Shard) and not -tensor.ndim <= p.get_dim() < tensor.ndim:
-            raise errors.bad(f"{where}(placements)", f"axes of a tensor with {tensor.ndim} axes", list(placements))
-    tensor.__dict__["_distribution"] = mesh, [*placements, *[Replicate()] * (mesh.ndim - len(placements))]
+def adopt(tensor: Tensor, made: Tensor) -> Tensor:
+    """Let a tensor that others hold, as a parameter, lie where another does."""
+    store(tensor, read(made))
+    if (parts := made.__dict__.get("_parts")) is not None:
+        tensor.__dict__["_parts"] = parts
     return tensor
 
 
@@ -45,10 +44,10 @@ def shard_tensor(
     place: Any = None,
     stop_gradient: bool | None = None,
 ) -> Tensor:
-    """Return a tensor that lies on a mesh.
+    """Return a tensor that lies on a mesh. Every process gives all of the data, and keeps its part.
 
     Args:
-        data: A tensor, or what ``to_tensor`` takes. A parameter is returned itself.
+        data: A tensor, or what ``to_tensor`` takes, the same in all processes. A parameter is returned itself.
         mesh: The mesh.
         placements: How the tensor lies on each axis of the mesh.
         dtype: Data type. Default: None, that of the data.
@@ -56,7 +55,10 @@ def shard_tensor(
         stop_gradient: Whether gradients stop at the tensor. Default: None, as at the data.
 
     Returns:
-        The tensor. Among one process it has all values.
+        The tensor. Its shape is that of the whole.
+
+    Raises:
+        ValueError: If an axis to divide is out of range, or the mesh has devices that are not there.
 
     Examples:
         >>> mesh = bireme.distributed.ProcessMesh([0], dim_names=["x"])
@@ -64,16 +66,23 @@ def shard_tensor(
         >>> x.tolist(), x.placements, x.is_dist()
         ([[1.0, 2.0]], [Shard(dim=0)], True)
     """
-    if isinstance(data, Parameter) and dtype is None:
-        tensor: Tensor = data
-    elif isinstance(data, Tensor):
-        tensor = data.detach() if dtype is None else data.detach().astype(dtype)
-        tensor.stop_gradient = data.stop_gradient
+    keeps = isinstance(data, Parameter) and dtype is None
+    if not isinstance(data, Tensor):
+        source = to_tensor(data, dtype=dtype, place=place)
     else:
-        tensor = to_tensor(data, dtype=dtype, place=place)
+        source = data if dtype is None else data.detach().astype(dtype)
+    found = placing.check("shard_tensor", mesh, placements, source.ndim)
+    with no_grad():
+        if on_mesh.is_there(source):
+            made = reshard(source, mesh, found).detach()
+        else:
+            made = placing.put("shard_tensor", source, mesh, found)
+    made = adopt(data, made) if keeps else made
     if stop_gradient is not None:
-        tensor.stop_gradient = stop_gradient
-    return _placed("shard_tensor", tensor, mesh, placements)
+        made.stop_gradient = stop_gradient
+    elif isinstance(data, Tensor):
+        made.stop_gradient = data.stop_gradient
+    return made
 
 
 def dtensor_from_fn(
@@ -97,14 +106,14 @@ def dtensor_from_fn(
         [1.0, 1.0]
     """
     errors.check_function("dtensor_from_fn(fn)", fn)
-    return _placed("dtensor_from_fn", fn(*args, **kwargs), mesh, placements)
+    return shard_tensor(fn(*args, **kwargs), mesh, placements)
 
 
 def reshard(dist_tensor: Tensor, mesh: ProcessMesh, placements: Sequence[Placement]) -> Tensor:
-    """Return a tensor with other placements; gradients pass through.
+    """Return a tensor with other placements, or on another mesh; gradients pass through.
 
     Args:
-        dist_tensor: The tensor.
+        dist_tensor: The tensor. One that is on no mesh is taken to be the same in all processes.
         mesh: The mesh.
         placements: How the result lies on each axis of the mesh.
 
@@ -118,11 +127,38 @@ def reshard(dist_tensor: Tensor, mesh: ProcessMesh, placements: Sequence[Placeme
         [Replicate()]
     """
     check_tensor("reshard(dist_tensor)", dist_tensor)
-    return _placed("reshard", assign(dist_tensor), mesh, placements)
+    found = placing.check("reshard", mesh, placements, dist_tensor.ndim)
+    plain: list[Placement] = [Replicate() if p.is_partial() else p for p in found]
+    to = placing.layout("reshard", mesh, plain, dist_tensor.ndim)
+    if dist_tensor._value.device is not to.devices:
+        dist_tensor = _Moved.apply(dist_tensor, to)
+    if not any(p.is_partial() for p in found):
+        return placing.with_layout(dist_tensor, to)
+    held = placing.parts_of(dist_tensor)
+    if held is not None and held.placements == found and held.mesh == mesh:
+        return placing.reduced(held.stacked, mesh, found)
+    return placing.split_up(dist_tensor, mesh, found)
+
+
+class _Moved(PyLayer):
+    """A tensor on other devices than before: from no mesh, or from another one; gradients go the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, to: Any) -> Tensor:
+        before = x._value.device
+        ctx.back = before
+        ctx.layout = on_mesh.layout(x) if before.several else None
+        return wrap(on_mesh.put(x, to), x.stop_gradient)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        if ctx.layout is None:
+            return g._to_device(ctx.back)
+        return wrap(on_mesh.put(g, ctx.layout))
 
 
 def unshard_dtensor(dist_tensor: Tensor) -> Tensor:
-    """Return the whole tensor, without a mesh.
+    """Return the whole tensor, on no mesh. All processes of the mesh call it.
 
     Args:
         dist_tensor: The tensor.
@@ -137,7 +173,141 @@ def unshard_dtensor(dist_tensor: Tensor) -> Tensor:
         False
     """
     check_tensor("unshard_dtensor(dist_tensor)", dist_tensor)
-    return assign(dist_tensor)
+    if not on_mesh.is_there(dist_tensor):
+        return assign(dist_tensor)
+    devices: Any = dist_tensor._value.device
+    with no_grad():
+        whole = placing.with_layout(dist_tensor, devices.whole())
+    return on_mesh.local(whole._host(), whole._sig, dist_tensor.stop_gradient)
+
+
+def _mesh_of(where: str, tensors: Sequence[Any], mesh: ProcessMesh | None) -> ProcessMesh | None:
+    """The mesh that the tensors of a call lie on, unless it names one."""
+    if mesh is not None:
+        check_mesh(where, mesh)
+        return mesh
+    return next((t.process_mesh for t in tensors if isinstance(t, Tensor) and on_mesh.is_there(t)), None)
+
+
+def dtensor_from_local(local_tensor: Tensor, mesh: ProcessMesh, placements: Sequence[Placement]) -> Tensor:
+    """Return the tensor whose parts the processes of a mesh have; gradients pass through.
+
+    Args:
+        local_tensor: The part of this process, of the same shape in all. Where one process has all devices, each of
+            them has this part.
+        mesh: The mesh.
+        placements: How the result lies on each axis of the mesh. A divided axis is as many times as long as the part's.
+
+    Returns:
+        The tensor.
+
+    Examples:
+        >>> from bireme.distributed.auto_parallel.api import dtensor_from_local
+        >>> mesh = bireme.distributed.ProcessMesh([0], dim_names=["x"])
+        >>> dtensor_from_local(bireme.ones([2]), mesh, [bireme.distributed.Shard(0)]).shape
+        [2]
+    """
+    check_tensor("dtensor_from_local(local_tensor)", local_tensor)
+    found = placing.check("dtensor_from_local", mesh, placements, local_tensor.ndim)
+    if mesh._devices("dtensor_from_local(mesh)").channel is None:
+        return assembled([local_tensor] * mesh.size, mesh, found)
+    return _FromLocal.apply(local_tensor, mesh, found)
+
+
+def dtensor_to_local(dist_tensor: Tensor, mesh: ProcessMesh, placements: Sequence[Placement]) -> Tensor:
+    """Return the part of a tensor that this process has; gradients pass through.
+
+    Args:
+        dist_tensor: The tensor.
+        mesh: Its mesh.
+        placements: The placements by which parts are taken.
+
+    Returns:
+        The part, on no mesh. Where one process has all devices, that of the first.
+
+    Examples:
+        >>> from bireme.distributed.auto_parallel.api import dtensor_to_local
+        >>> mesh = bireme.distributed.ProcessMesh([0], dim_names=["x"])
+        >>> x = bireme.distributed.shard_tensor([1.0, 2.0], mesh, [bireme.distributed.Shard(0)])
+        >>> dtensor_to_local(x, mesh, [bireme.distributed.Shard(0)]).tolist()
+        [1.0, 2.0]
+    """
+    check_tensor("dtensor_to_local(dist_tensor)", dist_tensor)
+    found = placing.check("dtensor_to_local", mesh, placements, dist_tensor.ndim)
+    return _ToLocal.apply(reshard(dist_tensor, mesh, found), mesh, found)
+
+
+class _FromLocal(PyLayer):
+    """The parts of several processes as one tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mesh: ProcessMesh, placements: list[Placement]) -> Tensor:
+        ctx.mesh, ctx.placements = mesh, placements
+        return joined(x, mesh, placements)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        kept = [Replicate() if p.is_partial() else p for p in ctx.placements]
+        return dtensor_to_local(g, ctx.mesh, kept).detach()
+
+
+class _ToLocal(PyLayer):
+    """What this process has of a tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mesh: ProcessMesh, placements: list[Placement]) -> Tensor:
+        ctx.mesh, ctx.placements, ctx.shape = mesh, placements, x.shape
+        return placing.local_value(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        # what every process has whole has as many gradients: they are parts of the sum
+        parts = [Partial() if p.is_replicated() else Replicate() if p.is_partial() else p for p in ctx.placements]
+        made = joined(g, ctx.mesh, parts, ctx.shape)
+        return reshard(made, ctx.mesh, [Replicate() if p.is_partial() else p for p in parts])
+
+
+def joined(
+    local: Tensor, mesh: ProcessMesh, placements: Sequence[Placement], shape: Sequence[int] | None = None
+) -> Tensor:
+    """The tensor of the parts that processes have; `shape` where it does not follow from one part."""
+    devices = mesh._devices("dtensor_from_local(mesh)")
+    whole = list(local.shape) if shape is None else list(shape)
+    if shape is None:
+        for n, p in zip(mesh.shape, placements):
+            if isinstance(p, Shard):
+                whole[p.get_dim()] *= n
+    lengths = [n for n, p in zip(mesh.shape, placements) if p.is_partial()]
+    full = placing.layout("dtensor_from_local", mesh, placements, local.ndim, stacked=True)
+    part = local._host()[(None,) * len(lengths)]
+    stacked = (*lengths, *whole)
+    sizes = full.sharding.shard_shape(full.padded(stacked))
+    part = np.pad(part, [(0, n - m) for n, m in zip(sizes, part.shape)])
+    made = wrap(on_mesh.joined([(d, part) for d in devices.own], stacked, local, full), local.stop_gradient)
+    return placing.reduced(made, mesh, placements) if lengths else made
+
+
+def assembled(parts: Sequence[Tensor], mesh: ProcessMesh, placements: Sequence[Placement]) -> Tensor:
+    """The tensor of the parts of all devices, which one process has: joined by recorded calls, axis by axis."""
+    devices = mesh._devices("dtensor_from_local(mesh)")
+    grid = np.empty(len(parts), object)
+    grid[:] = [t if t._value.device is devices else _Moved.apply(t, devices.whole()) for t in parts]
+    grid = grid.reshape(mesh.shape)
+    front = 0
+    for p in reversed(placements):
+        rows = grid.reshape(-1, grid.shape[-1])
+        made = np.empty(len(rows), object)
+        for i, row in enumerate(rows):
+            if isinstance(p, Shard):
+                made[i] = concat(list(row), axis=p.get_dim() + front)
+            else:
+                made[i] = stack(list(row)) if p.is_partial() else row[0]
+        front += p.is_partial()
+        grid = made.reshape(grid.shape[:-1])
+    whole = grid.item()
+    to = placing.layout("dtensor_from_local", mesh, placements, whole.ndim - front, stacked=True)
+    whole = placing.with_layout(whole, to)
+    return placing.reduced(whole, mesh, placements) if front else whole
 
 
 def shard_layer(
@@ -173,8 +343,8 @@ def shard_layer(
         if shard_fn is not None:
             shard_fn(name, sublayer, process_mesh)
     for tensor in [*layer.parameters(), *layer.buffers()]:
-        if "_distribution" not in tensor.__dict__:
-            _placed("shard_layer", tensor, process_mesh, [])
+        if not on_mesh.is_there(tensor):
+            adopt(tensor, shard_tensor(tensor.detach(), process_mesh, []))
     if input_fn is not None:
         layer.register_forward_pre_hook(lambda _, inputs: input_fn(inputs, process_mesh))
     if output_fn is not None:
@@ -185,13 +355,45 @@ def shard_layer(
 class _Stage:
     """How an optimizer's states are divided along an axis of a mesh."""
 
+    divides_gradients = divides_parameters = False
+
     def __init__(self, sharding_mesh_dim: str | int, mesh: ProcessMesh | None = None) -> None:
         if mesh is not None:
             check_mesh(f"{type(self).__name__}(mesh)", mesh)
         self._sharding_axis, self._mesh = sharding_mesh_dim, mesh
 
+    def _of(self, param: Tensor) -> tuple[ProcessMesh, list[Placement]]:
+        """The mesh, and the placements of what belongs to a parameter: divided along the first axis that is whole."""
+        where = type(self).__name__
+        mesh = _mesh_of(f"{where}(mesh)", [param], None) or self._mesh or get_mesh()
+        if mesh is None:
+            raise errors.bad(f"{where}(mesh)", "a mesh, or parameters on one", None)
+        axis = self._sharding_axis
+        if isinstance(axis, str):
+            axis = mesh._axis(axis, "get_dim_size(dim)")
+        found: list[Placement] = list(param.placements) if on_mesh.is_there(param) else [Replicate()] * mesh.ndim
+        taken = {p.get_dim() for p in found if isinstance(p, Shard)}
+        n = mesh.shape[axis]
+        whole = [i for i, size in enumerate(param.shape) if i not in taken and size >= n]
+        if whole and found[axis].is_replicated():
+            found[axis] = Shard(next((i for i in whole if param.shape[i] % n == 0), whole[0]))
+        return mesh, found
+
     def __call__(self, key: str, param: Tensor, accumulator: Tensor) -> Tensor:
-        return accumulator
+        mesh, found = self._of(param)
+        return shard_tensor(accumulator, mesh, found if accumulator.shape == param.shape else [])
+
+    def shard_master_weight(self, param: Tensor, master_weight: Tensor) -> Tensor:
+        """Return the master weight of a parameter, divided as its states are.
+
+        Args:
+            param: The parameter.
+            master_weight: Its master weight.
+
+        Returns:
+            The master weight.
+        """
+        return self("master_weight", param, master_weight)
 
 
 class ShardingStage1(_Stage):
@@ -202,9 +404,13 @@ class ShardingStage1(_Stage):
         mesh: The mesh. Default: None, that of the parameters.
 
     Examples:
-        >>> optimizer = bireme.optimizer.SGD(0.1, parameters=bireme.nn.Linear(2, 1).parameters())
+        >>> layer = bireme.nn.Linear(2, 1)
+        >>> optimizer = bireme.optimizer.Adam(0.1, parameters=layer.parameters())
         >>> mesh = bireme.distributed.ProcessMesh([0], dim_names=["dp"])
         >>> optimizer = bireme.distributed.shard_optimizer(optimizer, bireme.distributed.ShardingStage1("dp", mesh))
+        >>> layer(bireme.ones([1, 2])).sum().backward(); optimizer.step()
+        >>> optimizer._get_accumulator("moment1", layer.weight).placements
+        [Shard(dim=0)]
     """
 
 
@@ -221,6 +427,8 @@ class ShardingStage2(_Stage):
         >>> optimizer = bireme.distributed.shard_optimizer(optimizer, bireme.distributed.ShardingStage2("dp", mesh))
     """
 
+    divides_gradients = True
+
 
 class ShardingStage3(_Stage):
     """Optimizer states, gradients and parameters are divided along an axis of a mesh; for ``shard_optimizer``.
@@ -230,18 +438,24 @@ class ShardingStage3(_Stage):
         mesh: The mesh. Default: None, that of the parameters.
 
     Examples:
-        >>> optimizer = bireme.optimizer.SGD(0.1, parameters=bireme.nn.Linear(2, 1).parameters())
+        >>> layer = bireme.nn.Linear(2, 1)
+        >>> optimizer = bireme.optimizer.SGD(0.1, parameters=layer.parameters())
         >>> mesh = bireme.distributed.ProcessMesh([0], dim_names=["dp"])
         >>> optimizer = bireme.distributed.shard_optimizer(optimizer, bireme.distributed.ShardingStage3("dp", mesh))
+        >>> layer.weight.placements
+        [Shard(dim=0)]
     """
+
+    divides_gradients = divides_parameters = True
 
 
 def shard_optimizer(optimizer: Any, shard_fn: Callable | None = None, gradient_accumulation_steps: int = 1) -> Any:
     """Return an optimizer whose states lie on a mesh.
 
     Args:
-        optimizer: The optimizer.
-        shard_fn: How states are placed, as ``ShardingStage1``. One process has them whole. Default: None.
+        optimizer: The optimizer. Parameters that are on no mesh are put on that of ``shard_fn``, or of ``set_mesh``.
+        shard_fn: How states are placed: ``ShardingStage1`` and its kin, or a function that is given the name of a state,
+            the parameter and the state, and returns the state. Default: None, states lie as their parameters do.
         gradient_accumulation_steps: Number of backward passes for a step of a static program. It has no effect in
             dynamic mode, as in Paddle. Default: 1.
 
@@ -255,8 +469,20 @@ def shard_optimizer(optimizer: Any, shard_fn: Callable | None = None, gradient_a
     """
     if not hasattr(optimizer, "step"):
         raise errors.bad("shard_optimizer(optimizer)", "an optimizer", optimizer)
-    if shard_fn is not None:
-        errors.check_function("shard_optimizer(shard_fn)", shard_fn)
+    if shard_fn is None:
+        return optimizer
+    errors.check_function("shard_optimizer(shard_fn)", shard_fn)
+    optimizer._shard_fn = shard_fn
+    if isinstance(shard_fn, _Stage):
+        if shard_fn.divides_gradients:
+            optimizer._shard_gradient = lambda p, g: reshard(g, *shard_fn._of(p))
+        for p in optimizer._parameter_list:
+            mesh, placements = shard_fn._of(p)
+            if shard_fn.divides_parameters or not on_mesh.is_there(p):
+                adopt(p, shard_tensor(p.detach(), mesh, placements if shard_fn.divides_parameters else []))
+    for slot in optimizer._slots.values():
+        for name, state in list(slot.state.items()):
+            optimizer._set_state(slot, name, state)
     return optimizer
 
 
@@ -267,41 +493,104 @@ def shard_scaler(scaler: Any) -> Any:
         scaler: The scaler.
 
     Returns:
-        The scaler itself: one process has all gradients.
+        The scaler itself: gradients are whole tensors, wherever their parts lie.
 
     Examples:
         >>> scaler = bireme.amp.GradScaler()
         >>> bireme.distributed.shard_scaler(scaler) is scaler
         True
     """
+    if not hasattr(scaler, "scale"):
+        raise errors.bad("shard_scaler(scaler)", "a GradScaler", scaler)
     return scaler
 
 
 class ShardDataloader:
     """A data loader whose batches lie on a mesh; made by ``shard_dataloader``."""
 
-    def __init__(self, dataloader: Any, mesh: ProcessMesh, shard_dim: str | int | None) -> None:
-        self._dataloader, self._mesh = dataloader, mesh
-        axis = mesh.dim_names[shard_dim] if isinstance(shard_dim, int) else shard_dim
-        if axis is not None and axis not in mesh.dim_names:
-            raise errors.bad("shard_dataloader(shard_dims)", f"one of {', '.join(mesh.dim_names)}", shard_dim)
-        self._placements = [Shard(0) if name == axis else Replicate() for name in mesh.dim_names]
+    def __init__(
+        self,
+        dataloader: Any,
+        meshes: Sequence[ProcessMesh],
+        input_keys: Sequence[str] | None,
+        shard_dims: Sequence[str | int | None],
+        is_dataset_splitted: bool,
+        dense_tensor_idx: Any,
+    ) -> None:
+        self._meshes, self._keys, self._dense = list(meshes), input_keys, dense_tensor_idx
+        self._placements = [_by_batch(mesh, axis) for mesh, axis in zip(self._meshes, shard_dims)]
+        self._divided = is_dataset_splitted
+        divides = [i for i, found in enumerate(self._placements) if not all(p.is_replicated() for p in found)]
+        if world.size() > 1 and divides and not is_dataset_splitted:
+            first = divides[0]
+            dataloader = _share(dataloader, self._meshes[first], self._placements[first])
+            self._divided = True
+        self._dataloader = dataloader
+        self.batch_sampler = getattr(dataloader, "batch_sampler", None)
 
     def __len__(self) -> int:
         return len(self._dataloader)
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._on_mesh, self._dataloader)
+        return map(self._batch, self._dataloader)
 
     def __call__(self) -> Iterator[Any]:
         return iter(self)
 
-    def _on_mesh(self, batch: Any) -> Any:
-        if isinstance(batch, Tensor):
-            return _placed("shard_dataloader", batch, self._mesh, self._placements if batch.ndim else [])
+    def _batch(self, batch: Any) -> Any:
         if isinstance(batch, dict):
-            return {key: self._on_mesh(value) for key, value in batch.items()}
-        return type(batch)(map(self._on_mesh, batch)) if isinstance(batch, (list, tuple)) else batch
+            keys = self._keys or list(batch)
+            places = {key: min(i, len(self._meshes) - 1) for i, key in enumerate(keys)}
+            return {k: self._on_mesh(v, places[k], (k,)) if k in places else v for k, v in batch.items()}
+        if isinstance(batch, (list, tuple)):
+            last = len(self._meshes) - 1
+            return type(batch)([self._on_mesh(x, min(i, last), (i,)) for i, x in enumerate(batch)])
+        return self._on_mesh(batch, 0, ())
+
+    def _on_mesh(self, x: Any, which: int, path: tuple) -> Any:
+        if isinstance(x, (list, tuple)):
+            return type(x)([self._on_mesh(y, which, (*path, i)) for i, y in enumerate(x)])
+        if not isinstance(x, Tensor) or self._stays(path):
+            return x
+        mesh, placements = self._meshes[which], self._placements[which]
+        if not x.ndim:
+            placements = [Replicate()] * mesh.ndim
+        if self._divided and mesh._devices("shard_dataloader(meshes)").channel is not None:
+            return dtensor_from_local(x, mesh, placements)
+        return shard_tensor(x, mesh, placements)
+
+    def _stays(self, path: tuple) -> bool:
+        """Whether an input stays without a mesh: by the index of the input, and of the tensor in it."""
+        if self._dense is None or not path or not isinstance(path[0], int) or path[0] >= len(self._dense):
+            return False
+        return (path[1] if len(path) > 1 else 0) in (self._dense[path[0]] or ())
+
+
+def _by_batch(mesh: ProcessMesh, axis: str | int | None) -> list[Placement]:
+    name = mesh.dim_names[axis] if isinstance(axis, int) else axis
+    if name is not None and name not in mesh.dim_names:
+        raise errors.bad("shard_dataloader(shard_dims)", f"one of {', '.join(mesh.dim_names)}", axis)
+    return [Shard(0) if own == name else Replicate() for own in mesh.dim_names]
+
+
+def _share(loader: Any, mesh: ProcessMesh, placements: Sequence[Placement]) -> Any:
+    """A loader of this process' part of each batch: processes along other axes read the same."""
+    axis = next(i for i, p in enumerate(placements) if not p.is_replicated())
+    n, size = mesh.shape[axis], loader.batch_size
+    if getattr(loader, "batch_sampler", None) is None or not size or size % n:
+        raise errors.bad(
+            "shard_dataloader(dataloader)",
+            f"a loader of batches whose size is a multiple of {n}",
+            described=f"batch size {size}",
+            hint="divide the dataset yourself and say is_dataset_splitted=True",
+        )
+    index = mesh.get_rank_by_dim_and_process_id(mesh.dim_names[axis], world.rank())
+    sampler = DistributedBatchSampler(
+        loader.dataset, size // n, num_replicas=n, rank=index, shuffle=bool(loader.shuffle), drop_last=loader.drop_last
+    )
+    return DataLoader(
+        loader.dataset, batch_sampler=sampler, num_workers=loader.num_workers, collate_fn=loader.collate_fn
+    )
 
 
 def shard_dataloader(
@@ -314,16 +603,22 @@ def shard_dataloader(
 ) -> ShardDataloader:
     """Return a data loader whose batches lie on a mesh.
 
+    Among several processes each reads its part of a batch, in the order that the loader has without shuffling.
+
     Args:
         dataloader: The data loader.
         meshes: The mesh, or a list with one mesh for each input.
-        input_keys: Names of the inputs where batches are dicts. One process needs none. Default: None.
-        shard_dims: Axis of the mesh along which a batch is divided. Default: None, every process has whole batches.
+        input_keys: Names of the inputs where batches are dicts, in the order of ``meshes``. Default: None.
+        shard_dims: Axis of the mesh along which a batch is divided, or one for each mesh. Default: None, every process
+            has whole batches.
         is_dataset_splitted: Whether every process reads a part of its own already. Default: False.
-        dense_tensor_idx: Inputs that stay without a mesh. One process needs none. Default: None.
+        dense_tensor_idx: For each input, indices of its tensors that stay without a mesh. Default: None.
 
     Returns:
         The data loader.
+
+    Raises:
+        ValueError: If an axis is not one of the mesh.
 
     Examples:
         >>> loader = bireme.io.DataLoader(bireme.io.TensorDataset([bireme.ones([4, 2])]), batch_size=2)
@@ -331,8 +626,11 @@ def shard_dataloader(
         >>> [batch[0].placements for batch in bireme.distributed.shard_dataloader(loader, mesh, shard_dims="dp")]
         [[Shard(dim=0)], [Shard(dim=0)]]
     """
-    mesh = meshes[0] if isinstance(meshes, (list, tuple)) and meshes else meshes
-    if not isinstance(mesh, ProcessMesh):
+    found = [meshes] if isinstance(meshes, ProcessMesh) else meshes
+    if not isinstance(found, (list, tuple)) or not found or not all(isinstance(m, ProcessMesh) for m in found):
         raise errors.bad("shard_dataloader(meshes)", "a ProcessMesh or a list of them", meshes)
-    axis = shard_dims[0] if isinstance(shard_dims, (list, tuple)) else shard_dims
-    return ShardDataloader(dataloader, mesh, axis)  # type: ignore[arg-type]  # a list was opened
+    axes = list(shard_dims) if isinstance(shard_dims, (list, tuple)) else [shard_dims]
+    axes = axes * len(found) if len(axes) == 1 else axes
+    if len(axes) != len(found):
+        raise errors.bad("shard_dataloader(shard_dims)", f"one axis, or {len(found)}", shard_dims)
+    return ShardDataloader(dataloader, found, input_keys, axes, is_dataset_splitted, dense_tensor_idx)  # type: ignore[arg-type]  # lists of both
