@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import jax
 import numpy as np
@@ -25,7 +24,7 @@ OPEN = ("?",)  # in their place: XLA decides
 class Devices(Device):
     """The devices of a mesh in their order. Interned by their ranks and the mesh's shape, whatever its axes are called."""
 
-    __slots__ = ("ranks", "all", "channel", "own", "shape", "names", "runs", "results", "origins", "read", "kept")
+    __slots__ = ("ranks", "all", "channel", "own", "shape", "names")
     _known: ClassVar[dict[tuple, Devices]] = {}
 
     several = True
@@ -35,12 +34,7 @@ class Devices(Device):
     channel: Any  # to the other processes that have some of them; None where this process has all
     own: list[Any]  # those that this process has
     shape: tuple[int, ...]
-    names: tuple[str, ...]  # as the first mesh of them has named its axes; here axis 0 is "0"
-    runs: int  # programs that its processes have agreed on; which result of which run a value is, they all know
-    results: WeakValueDictionary[tuple[int, int], Any]
-    origins: WeakKeyDictionary[Any, tuple[int, int]]
-    read: WeakKeyDictionary[Any, np.ndarray]
-    kept: list[Any]
+    names: tuple[str, ...]  # as the last mesh of them has named its axes; here axis 0 is "0"
 
     def __new__(
         cls,
@@ -57,13 +51,11 @@ class Devices(Device):
             found = object.__new__(cls)
             found.kind, found.index, found.ranks, found.all, found.channel = kind, 0, key[1], key[2], channel
             found.own = [d for d in all if d.process_index == d.client.process_index()]
-            found.shape, found.names = tuple(shape), tuple(names)
-            found.runs, found.results = 0, WeakValueDictionary()
-            found.kept = []
-            found.origins, found.read = WeakKeyDictionary(), WeakKeyDictionary()
+            found.shape = tuple(shape)
             found._jax = (found.own or list(all))[0]
             found.name = f"{kind}:{','.join(map(str, ranks))}"
             cls._known[key] = found
+        found.names = tuple(names)
         return found
 
     @property

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import jax
 import numpy as np
@@ -20,7 +20,8 @@ from bireme.core.base import errors, mesh, shutdown
 from bireme.core.base.mesh import Devices
 from bireme.core.graph.graph import Graph, Node, Number, Value
 from bireme.core.graph.segment import Segment, local
-from bireme.core.processes.collectives import Call
+from bireme.core.processes.collectives import Call, Channel
+from bireme.core.processes.connection import Connection
 from bireme.core.run import lookup, mesh_run
 from bireme.core.xla_exec import mesh_program
 
@@ -30,6 +31,20 @@ RUN, READ, END = range(3)  # what a process has come to: a run, a tensor that ot
 HEAD = np.dtype([("kind", "i4"), ("depth", "i4"), ("digest", "u4"), ("place", "i4"), ("live", "i4"), ("dead", "i4"),
                  ("text", "S200")])  # fmt: skip
 _NONE = np.zeros(0, bool)
+
+
+class Shared(Channel):
+    """The processes that share the devices of meshes, and what they know of their programs."""
+
+    is_mesh = True
+
+    def __init__(self, connection: Connection, ranks: Sequence[int]):
+        super().__init__(connection, ranks, (1 << 16) + zlib.crc32(repr(list(ranks)).encode()))
+        self.runs = 0  # programs that were agreed on: which result of which run a value is, all processes know
+        self.results: WeakValueDictionary[tuple[int, int], Value] = WeakValueDictionary()
+        self.origins: WeakKeyDictionary[Value, tuple[int, int]] = WeakKeyDictionary()
+        self.read: WeakKeyDictionary[Value, np.ndarray] = WeakKeyDictionary()  # what was made whole
+        self.kept: list[Value] = []
 
 
 class Offer(NamedTuple):
@@ -67,18 +82,18 @@ def _exchange(channel: Any, mine: Offer) -> list[Offer]:
     return [_read(data) for data in channel.gather_bytes(Call("mesh"), mine.told())]
 
 
-def _come_together(device: Devices, mine: Offer, v: Value | None = None) -> list[Offer] | None:
+def _come_together(channel: Shared, mine: Offer, v: Value | None = None) -> list[Offer] | None:
     """Meet the others until all have come to a run; on the way, tensors that some of them read are made whole.
 
     None once the tensor that this process reads, or everything at the end of all, is done.
     """
     while True:
-        offers = _exchange(device.channel, mine)
+        offers = _exchange(channel, mine)
         asked = [offer for offer in offers if offer.kind == READ]
         if asked:
             wanted = min(asked, key=lambda offer: (offer.depth, offer.place, offer.digest))
             own = mine.kind == READ and mine[1:4] == wanted[1:4]
-            if _serve(device, wanted, v if own else None, own) and own:
+            if _serve(channel, wanted, v if own else None, own) and own:
                 return None
             continue
         if all(offer.kind == END for offer in offers):
@@ -90,14 +105,14 @@ def _come_together(device: Devices, mine: Offer, v: Value | None = None) -> list
             return offers
 
 
-def _serve(device: Devices, wanted: Offer, own: Value | None, asks: bool) -> bool:
+def _serve(channel: Shared, wanted: Offer, own: Value | None, asks: bool) -> bool:
     """Make a tensor that some process reads whole in all of them, if all still have their part of it."""
-    v = own if asks else device.results.get((wanted.depth, wanted.place)) if wanted.depth >= 0 else None
+    v = own if asks else channel.results.get((wanted.depth, wanted.place)) if wanted.depth >= 0 else None
     array = None if v is None else v.array
     fits = array is not None and not array.is_deleted() and _described(v) == wanted.digest
-    told = device.channel.gather_bytes(Call("mesh read"), b"1" if fits else b"0")
+    told = channel.gather_bytes(Call("mesh read"), b"1" if fits else b"0")
     if not all(data == b"1" for data in told):
-        lacking = [rank for rank, data in zip(device.channel.ranks, told) if data != b"1"]
+        lacking = [rank for rank, data in zip(channel.ranks, told) if data != b"1"]
         if asks:
             raise errors.bad(
                 "value",
@@ -108,9 +123,9 @@ def _serve(device: Devices, wanted: Offer, own: Value | None, asks: bool) -> boo
             )
         return False
     assert v is not None
-    found = shutdown.within(_gathered, array, device)
+    found = shutdown.within(_gathered, array, v.device)
     if asks:
-        device.read[v] = mesh.host(found, v.sig.shape, "value")
+        channel.read[v] = mesh.host(found, v.sig.shape, "value")
     return True
 
 
@@ -127,36 +142,46 @@ def whole(v: Value) -> np.ndarray:
     """The numbers of a value on a mesh. What other processes have parts of, they help with as soon as they come to a
     run or to their end: it changes none of their programs.
     """
-    array, device = v.array, v.device
-    if device.channel is None or array.is_fully_addressable or array.is_fully_replicated:
+    array, channel = v.array, v.device.channel
+    if channel is None or array.is_fully_addressable or array.is_fully_replicated:
         return shutdown.within(mesh.host, array, v.sig.shape, "value")
-    if v not in device.read:
-        run, index = device.origins.get(v, (-1, -1))
+    if v not in channel.read:
+        run, index = channel.origins.get(v, (-1, -1))
         mine = Offer(READ, run, _described(v), index, f"a read of {v.sig}")
-        _come_together(device, mine, v)
-    return device.read[v]
+        _come_together(channel, mine, v)
+    return channel.read[v]
 
 
-def finish(device: Devices, run: Callable[[Segment], None]) -> None:
+def finish(channel: Shared, run: Callable[[Segment], None]) -> None:
     """The end of this process: what the others still read is made whole, and what they still run is run with them."""
     with contextlib.suppress(errors.ProcessLostError, RuntimeError):
         while True:
-            left = [seg for seg in (local.waiting, local.segment) if seg is not None and _waits(seg, device)]
+            left = [seg for seg in (local.waiting, local.segment) if seg is not None and _waits(seg, channel)]
             depth = left[0].state.depth if left else 0
-            if _come_together(device, Offer(END, depth, 0, 0, "the end of the process")) is None:
+            if _come_together(channel, Offer(END, depth, 0, 0, "the end of the process")) is None:
                 return
             run(left[0])
 
 
-def _waits(seg: Segment, device: Devices) -> bool:
-    return seg.state.bound is not None and seg.device is device and not seg.results and seg.error is None
+def _waits(seg: Segment, channel: Shared) -> bool:
+    """Whether a segment of a mesh of these processes is still to run."""
+    if seg.state.bound is None or not seg.device.several or seg.results or seg.error is not None:
+        return False
+    return seg.device.channel is channel
+
+
+def run_pending(channel: Shared, run: Callable[[Segment], None]) -> None:
+    """Run what this process has recorded for a mesh: it is about to wait for others, who may wait for that."""
+    for seg in (local.waiting, local.segment):
+        if seg is not None and _waits(seg, channel):
+            run(seg)
 
 
 def settle(seg: Segment, held: set[int]) -> list[Node]:
     """Agree with the other processes of the mesh; the segment then ends where all do. Returns the calls after that."""
-    device: Devices = seg.device
-    offers = _come_together(device, _offer(seg, held)) or []
-    device.kept = []
+    channel: Shared = seg.device.channel
+    offers = _come_together(channel, _offer(seg, held)) or []
+    channel.kept = []
     depth = min(offer.depth for offer in offers)
     later: list[Node] = []
     if any(offer.depth != depth for offer in offers) and depth:
@@ -165,19 +190,19 @@ def settle(seg: Segment, held: set[int]) -> list[Node]:
             assert seg.state.parent is not None, "a call has something before it"
             seg.state = seg.state.parent
         later.reverse()
-        offers = _exchange(device.channel, _offer(seg, held, later))
+        offers = _exchange(channel, _offer(seg, held, later))
     if len({offer[:3] for offer in offers}) > 1:
-        told = "; ".join(f"{offer.text} in rank {rank}" for rank, offer in zip(device.channel.ranks, offers))
+        told = "; ".join(f"{offer.text} in rank {rank}" for rank, offer in zip(channel.ranks, offers))
         raise errors.bad("mesh", "the same calls in all of its processes", described=told, kind=RuntimeError)
     live = np.logical_or.reduce([offer.live for offer in offers])
     dead = np.logical_and.reduce([offer.dead for offer in offers])
     seg.agreed = tuple(np.flatnonzero(live).tolist()), tuple(np.flatnonzero(dead).tolist())
-    device.runs += 1
+    channel.runs += 1
     for i in seg.agreed[0]:
         v = seg.values[i]()
         if v is not None:
-            device.results[device.runs, i] = v
-            device.origins[v] = (device.runs, i)
+            channel.results[channel.runs, i] = v
+            channel.origins[v] = (channel.runs, i)
     return later
 
 
@@ -253,14 +278,14 @@ def rest(seg: Segment, later: list[Node], extend: Callable) -> Segment:
 
 def _keep(seg: Segment, made: dict[int, Any]) -> None:
     """Hold what a run has returned until the next: the process that came earlier reads something of it."""
-    device: Devices = seg.device
+    channel: Shared = seg.device.channel
     sigs = lookup.graph_of(seg).value_sigs
     for i, array in made.items():
         v = seg.values[i]()
         if v is None:
-            v = Value(sigs[i], array, device)
-            device.results[device.runs, i] = v
-        device.kept.append(v)
+            v = Value(sigs[i], array, seg.device)
+            channel.results[channel.runs, i] = v
+        channel.kept.append(v)
 
 
 class _Shape:

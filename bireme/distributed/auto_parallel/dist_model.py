@@ -11,16 +11,10 @@ from bireme.core.base import errors
 from bireme.core.tensor import on_mesh
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.auto_parallel.api import (
-    ShardingStage1,
-    ShardingStage2,
-    ShardingStage3,
-    adopt,
-    shard_optimizer,
-    shard_tensor,
-)
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, get_mesh
+from bireme.distributed.auto_parallel.sharding import ShardingStage1, ShardingStage2, ShardingStage3, shard_optimizer
 from bireme.distributed.auto_parallel.strategy import Strategy
+from bireme.distributed.auto_parallel.tensors import adopt, shard_tensor
 from bireme.nn.layer import Layer
 
 __all__ = ["DistModel", "in_auto_parallel_align_mode", "to_static"]

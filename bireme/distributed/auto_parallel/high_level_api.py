@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core.base import device, errors
-from bireme.distributed.auto_parallel.api import shard_dataloader
 from bireme.distributed.auto_parallel.intermediate.parallelize import parallelize
+from bireme.distributed.auto_parallel.loader import shard_dataloader
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, set_mesh
 from bireme.nn.layer import Layer
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.auto_parallel import api
+from bireme.distributed.auto_parallel import tensors as tensors_on_mesh
 from bireme.distributed.auto_parallel.dist_attribute import DistAttr
 from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, get_mesh, set_mesh
@@ -42,7 +42,13 @@ def shard_tensor(x: Tensor, process_mesh: ProcessMesh | None = None, shard_spec:
     if shard_spec is not None and len(shard_spec) != x.ndim:
         raise errors.bad("shard_tensor(shard_spec)", f"one item per axis of the tensor, {x.ndim}", shard_spec)
     mesh = process_mesh or get_mesh()
-    return x if mesh is None else api.adopt(x, api.shard_tensor(x.detach(), mesh, _placements(mesh, shard_spec or ())))
+    return (
+        x
+        if mesh is None
+        else tensors_on_mesh.adopt(
+            x, tensors_on_mesh.shard_tensor(x.detach(), mesh, _placements(mesh, shard_spec or ()))
+        )
+    )
 
 
 def _placements(mesh: ProcessMesh, spec: Sequence[str | None]) -> list[Placement]:
@@ -57,7 +63,10 @@ def _divided(mesh: ProcessMesh, specs: Any, tensors: Any) -> Any:
         return tensors
     pairs = zip(tensors, [*specs, *[None] * (len(tensors) - len(specs))])
     return type(tensors)(
-        [t if s is None or not isinstance(t, Tensor) else api.reshard(t, mesh, _placements(mesh, s)) for t, s in pairs]
+        [
+            t if s is None or not isinstance(t, Tensor) else tensors_on_mesh.reshard(t, mesh, _placements(mesh, s))
+            for t, s in pairs
+        ]
     )
 
 

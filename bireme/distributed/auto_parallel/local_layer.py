@@ -11,9 +11,9 @@ from bireme.core.base import errors
 from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.auto_parallel import placing
-from bireme.distributed.auto_parallel.api import assembled, dtensor_from_local, dtensor_to_local, reshard
 from bireme.distributed.auto_parallel.placement_type import Placement, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh
+from bireme.distributed.auto_parallel.tensors import assembled, dtensor_from_local, dtensor_to_local, reshard
 from bireme.nn.layer import Layer
 
 __all__ = ["LocalLayer", "local_map"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -252,7 +251,7 @@ class ProcessMesh:
 
 _ids: dict[tuple, int] = {}
 _groups: dict[tuple, Group] = {}
-_channels: dict[tuple[int, ...], Channel] = {}
+_channels: dict[tuple[int, ...], agreement.Shared] = {}
 
 
 def _devices_of(where: str, mesh: ProcessMesh) -> Devices:
@@ -273,12 +272,10 @@ def _devices_of(where: str, mesh: ProcessMesh) -> Devices:
             )
         channel = _channels.get(tuple(ranks))
         if channel is None:
-            channel = _channels[tuple(ranks)] = Channel(connected, ranks, (1 << 16) + zlib.crc32(repr(ranks).encode()))
-        found = Devices("cpu", ranks, [connected.devices[rank] for rank in ranks], mesh.shape, mesh.dim_names, channel)
-        if found not in _ending:
-            _ending.append(found)
-            connected.before_end.append(functools.partial(agreement.finish, found, flush.run))
-        return found
+            channel = _channels[tuple(ranks)] = agreement.Shared(connected, ranks)
+            Channel.before.append(functools.partial(agreement.run_pending, channel, flush.run))
+            connected.before_end.append(functools.partial(agreement.finish, channel, flush.run))
+        return Devices("cpu", ranks, [connected.devices[rank] for rank in ranks], mesh.shape, mesh.dim_names, channel)
     there = device.all_of(kind)
     if max(ranks) >= len(there):
         raise errors.bad(
@@ -289,9 +286,6 @@ def _devices_of(where: str, mesh: ProcessMesh) -> Devices:
             "XLA_FLAGS=--xla_force_host_platform_device_count=8 before the start",
         )
     return Devices(kind, ranks, [there[rank] for rank in ranks], mesh.shape, mesh.dim_names)
-
-
-_ending: list[Devices] = []
 
 
 def check_mesh(where: str, mesh: object) -> None:

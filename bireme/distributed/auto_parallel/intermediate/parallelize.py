@@ -8,18 +8,12 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.auto_parallel.api import (
-    ShardingStage1,
-    ShardingStage2,
-    ShardingStage3,
-    adopt,
-    shard_optimizer,
-    shard_tensor,
-)
 from bireme.distributed.auto_parallel.intermediate.pipeline_parallel import AXIS, bring, stages_of
 from bireme.distributed.auto_parallel.intermediate.tensor_parallel import PlanBase
 from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, get_mesh
+from bireme.distributed.auto_parallel.sharding import ShardingStage1, ShardingStage2, ShardingStage3, shard_optimizer
+from bireme.distributed.auto_parallel.tensors import adopt, shard_tensor
 from bireme.nn.layer import Layer
 
 __all__ = ["parallelize"]

@@ -10,9 +10,9 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.auto_parallel.api import reshard, shard_tensor
 from bireme.distributed.auto_parallel.placement_type import Replicate
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh
+from bireme.distributed.auto_parallel.tensors import reshard, shard_tensor
 from bireme.nn.layer import Layer
 
 __all__ = ["SplitPoint", "stages_of"]

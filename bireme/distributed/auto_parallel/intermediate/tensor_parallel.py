@@ -10,9 +10,9 @@ from bireme.core.base.mesh import OPEN, Layout
 from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.auto_parallel import placing
-from bireme.distributed.auto_parallel.api import shard_tensor
 from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh
+from bireme.distributed.auto_parallel.tensors import shard_tensor
 from bireme.nn.layer import Layer
 
 __all__ = [

@@ -12,10 +12,11 @@ from bireme.core.base import errors
 from bireme.core.tensor import on_mesh
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.auto_parallel.api import shard_dataloader, unshard_dtensor
 from bireme.distributed.auto_parallel.dist_model import DistModel
+from bireme.distributed.auto_parallel.loader import shard_dataloader
 from bireme.distributed.auto_parallel.process_mesh import get_mesh
 from bireme.distributed.auto_parallel.strategy import Strategy
+from bireme.distributed.auto_parallel.tensors import unshard_dtensor
 from bireme.io import DataLoader
 from bireme.nn.layer import Layer
 
