@@ -84,6 +84,46 @@ def test_a_layer_call_cuts_what_nobody_differentiates():
     assert x._value.array is not None  # the preprocessing ran by itself
 
 
+def run_by_layers(layers, x, rounds=1):
+    """How many programs ran a loop over layers without gradients; their weights are there before."""
+    [p.numpy() for layer in layers for p in layer.parameters()]
+    before = bireme.debug.stats()["flushes"]
+    with bireme.no_grad():
+        for _ in range(rounds):
+            for layer in layers:
+                x = layer(x) + 1.0
+        x.numpy()
+    return bireme.debug.stats()["flushes"] - before
+
+
+def test_layers_one_after_another_are_one_program_without_gradients():
+    layers = [nn.Linear(8, 8) for _ in range(5)]
+    assert run_by_layers(layers, randn(2, 8)) == 1
+    assert run_by_layers(layers, randn(2, 8) * 2.0) == 2  # the preprocessing is one of its own
+
+
+def test_a_layer_that_comes_again_begins_the_next_program():
+    layers = [nn.Linear(8, 8) for _ in range(3)]
+    assert run_by_layers(layers, randn(2, 8), rounds=4) == 4
+    assert run_by_layers(layers[:1], randn(2, 8), rounds=30) == 30
+
+
+def test_programs_of_several_layers_that_keep_changing_are_cut_again():
+    layers = [nn.Linear(8, 8) for _ in range(2)]
+    run_by_layers(layers, randn(2, 8))
+
+    def grown(n):
+        x = randn(2, 8)
+        before = bireme.debug.stats()["flushes"]
+        with bireme.no_grad():
+            x = layers[0](x)
+            layers[1](x.tile([n, 1])).numpy()
+        return bireme.debug.stats()["flushes"] - before
+
+    assert [grown(n) for n in range(1, 10)] == [1] * 5 + [2] * 4
+    assert grown(1) == 2
+
+
 def test_an_inner_layer_call_does_not_cut():
     class Net(nn.Layer):
         def __init__(self):

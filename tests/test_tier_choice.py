@@ -19,6 +19,7 @@ FIRST = History(met=1, served=False, compiled=False, shapes=1, programs=0, clock
 AGAIN = FIRST._replace(met=2, clock=2)
 MANY_SHAPES = AGAIN._replace(shapes=50, clock=1000, recent=(999, 1000))
 CPU, GPU = Settings(on_cpu=True), Settings(on_cpu=False)
+HOST = GPU._replace(from_host=True)
 
 
 def met(times, **more):
@@ -58,6 +59,10 @@ TABLE = [
     ("small work of the fifth shape goes to the host", LINE, FIRST._replace(shapes=5), GPU, Tier.INTERPRET),
     ("a step of the fifth shape does not", STEP, FIRST._replace(shapes=5, programs=4), GPU, Tier.COMPILE),
     ("a step of the fiftieth", STEP, FIRST._replace(shapes=50, programs=16, oldest_use=1), GPU, Tier.PER_OP),
+    ("a line that logs, of arrays on the host", LINE, met(10_000), HOST, Tier.INTERPRET),
+    ("a small step of arrays on the host", LOOP, met(19), HOST, Tier.INTERPRET),
+    ("the same when it has come often", LOOP, met(20), HOST, Tier.COMPILE),
+    ("a large step of arrays on the host", STEP, FIRST, HOST, Tier.COMPILE),
     # settings
     ("without the interpreter", LINE, FIRST, Settings(on_cpu=True, interpret=False), Tier.COMPILE),
     (
@@ -67,6 +72,7 @@ TABLE = [
         Settings(True, interpret=False),
         Tier.PER_OP,
     ),
+    ("without the interpreter, arrays on the host", LINE, FIRST, HOST._replace(interpret=False), Tier.COMPILE),
     ("deterministic", LINE, FIRST, Settings(on_cpu=True, deterministic=True), Tier.COMPILE),
     ("a forked child", STEP, met(5), Settings(on_cpu=True, forked=True), Tier.INTERPRET),
     ("no programs allowed", STEP, AGAIN, Settings(on_cpu=True, limit=0), Tier.INTERPRET),

@@ -14,6 +14,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.graph.segment import local
 from bireme.core.record.flush import layer_entered
 from bireme.core.run import leaf_names
+from bireme.core.tensor import grad_mode
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import Attr, DeviceLike, DTypeLike
@@ -166,7 +167,8 @@ class Layer(State, Conversions):
         depth = local.depth
         try:
             if depth == 0:
-                layer_entered()
+                values = [x._value for x in inputs if x.__class__ is Tensor]
+                layer_entered(self, None if grad_mode.state.grad else values)
             local.depth = depth + 1
             try:
                 if self._forward_pre_hooks or self._forward_post_hooks:

@@ -157,9 +157,9 @@ class States(Guarded):
         return f"{key}_0"
 
     def _set_state(self, slot: Slot, name: str, value: Tensor) -> None:
-        value = on_mesh.like(value, slot.param)
         if self._shard_fn is not None:
             value = self._shard_fn(name, slot.param, value)
+        value = on_mesh.like(value, slot.param)
         value.name = self._filed_as(slot.param, name)
         slot.state[name] = value
 

@@ -84,6 +84,12 @@ compile_beside = declare(
     True,
     "let threads compile what takes long on CPU while it is interpreted; False: the second run waits for it",
 )
+pad_sizes = declare(
+    "pad_sizes",
+    bool,
+    True,
+    "let graphs whose sizes keep changing run on an accelerator as programs for a few larger sizes, where that changes nothing",
+)
 tell_compiles = declare(
     "tell_compiles", float, 4.0, "seconds after which a compile that still goes on says so on standard error; 0: never"
 )

@@ -194,6 +194,7 @@ class Graph:
         "device",
         "entry",
         "guarded",
+        "padded",
         "_skeleton",
         "__weakref__",
     )
@@ -218,6 +219,7 @@ class Graph:
         self.packs = tuple(packs.items())
         self.entry: Any = None
         self.guarded: dict[Any, Any] = {}  # what depends on guards in it, see `record.guards`
+        self.padded = False  # whether its calls are those of another one on larger arrays, see `run.padding`
         self._skeleton: tuple[Any, ...] | None = None
 
     @property
@@ -235,7 +237,7 @@ class Graph:
         """Which operators from which lines: the same for other shapes, and for a loop in Python that goes round more or
         less often.
         """
-        return (self.device, frozenset([shared((n.bound.op, n.pos)) for n in self.nodes]))
+        return (self.device, self.padded, frozenset([shared((n.bound.op, n.pos)) for n in self.nodes]))
 
     @property
     def work_by_numpy(self) -> float:

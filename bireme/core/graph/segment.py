@@ -37,6 +37,10 @@ class Segment:
         "error",
         "passes",
         "agreed",
+        "entered",
+        "joined",
+        "original",
+        "plan",
         "__weakref__",
     )
 
@@ -63,6 +67,10 @@ class Segment:
         self.error: Exception | None = None
         self.agreed: tuple | None = None  # results and dead leaves that all processes of a mesh agree on
         self.passes = 0  # backward passes in it, see `backward_starts`
+        self.entered: dict[int, ref] = {}  # Layers that were called in it by nobody's forward, see `layer_entered`
+        self.original: Any = None  # what it recorded, where it runs padded
+        self.plan: Any = None  # how, see `padding`
+        self.joined: Any = None  # the line of the first of these that read what was pending
 
 
 def known(seg: Segment, v: Value) -> int | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors, flags, shutdown
+from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
 from bireme.core.graph.segment import (
     OPEN,
@@ -31,7 +32,7 @@ from bireme.core.graph.segment import (
     reads_again,
 )
 from bireme.core.record import agreement, guards
-from bireme.core.run import lookup
+from bireme.core.run import lookup, padding
 
 
 def record(bound: Any, operands: list) -> list[Value]:
@@ -290,6 +291,7 @@ def run(seg: Segment) -> None:
         if seg.error is not None:
             raise errors.with_line(seg.error)
         if seg.state.bound is not None and not seg.results:
+            new = seg.state.graph is None
             if seg.edges:
                 local.last_edge = seg.edges[-1]
             if seg.cells:
@@ -308,6 +310,8 @@ def run(seg: Segment) -> None:
                 if not isinstance(e, MemoryError):
                     guards.check_leaves(seg)
                 raise
+            if seg.joined is not None:
+                _note_join(seg, new and seg.plan is None)
         fill(seg)
     if after is not None:
         run(after)
@@ -332,7 +336,7 @@ def _execute_without(failed: lookup.GuardFailed, seg: Segment) -> None:
 def _take_back(seg: Segment, lost: Collection[int] | None = None) -> None:
     """A step could not run, or not what is lost of it: parameters and optimizer state are what they were before it."""
     for r, leaf in seg.replaced:
-        t, array = r(), seg.arrays[leaf]
+        t, array = r(), (seg.arrays if seg.original is None else seg.original[1])[leaf]
         if t is None or t._value.segment is not seg or getattr(array, "is_deleted", bool)():
             continue
         if lost is not None and t._value.index not in lost:
@@ -356,11 +360,11 @@ def fill(seg: Segment) -> None:
         for i, array in zip(live, made):
             v = seg.values[i]()
             if v is not None and v.segment is seg:
-                v.array = array
+                v.array = array if seg.plan is None else padding.result(seg, i, array, v.sig.shape)
                 v.segment = None
         if seg.guards:
             guards.keep(seg)
-        seg.arrays, seg.results, seg.replaced, seg.early = [], [()], [], ()
+        seg.arrays, seg.results, seg.replaced, seg.early, seg.original = [], [()], [], (), None
         seg.edges, seg.cells = [], []
         OPEN.pop(id(seg), None)
 
@@ -458,6 +462,8 @@ def force(v: Value) -> Any:
                 raise errors.with_line(seg.error)
             else:
                 raise errors.failure("this value belongs to a segment that was lost (a fork, or an interrupted run)")
+    if v.array.__class__ is padding.PaddedArray:
+        v.array = padding.exact(v.array)
     if guarding.used:
         guards.check(v)
     return v.array
@@ -508,11 +514,47 @@ def run_closed() -> None:
         run(seg)
 
 
-def layer_entered() -> None:
-    """Entry of the outermost Layer call: a cut, unless something pending may still be differentiated."""
+NEW_GRAPHS = 4  # that calls of Layers one after another may lead to, more than came back, until each is cut off
+
+
+def layer_entered(layer: Any, inputs: list[Value] | None) -> None:
+    """Entry of the outermost Layer call: a cut, unless something pending may still be differentiated.
+
+    Layers that are called one after another without gradients, each with what another gave, are one program: a model's
+    own loop over them; `inputs` are None where gradients are wanted. One that was called before begins the next round
+    of such a loop, and is cut off; so is every one where these programs keep changing, as with a cache that grows, so
+    that those parts that do not change come back.
+    """
     seg = local.segment
-    if seg.state.bound is not None and not seg.symbolic and not has_live_tape(seg):
-        run(seg)
+    if seg.symbolic or has_live_tape(seg):
+        return
+    if seg.state.bound is not None:
+        follows = inputs is not None and seg.entered and any(v.segment is seg for v in inputs)
+        if not follows or seg.entered.get(id(layer), bool)() is layer or not _joins(seg):
+            run(seg)
+            seg = local.segment
+    if inputs is not None:
+        seg.entered[id(layer)] = ref(layer)
+
+
+# by the line where a segment went on into another Layer: graphs that this led to, new ones against those that came back
+_joined: dict[Any, int] = {}
+
+
+def _joins(seg: Segment) -> bool:
+    """Whether a segment goes on into another Layer, by what came of it before."""
+    if seg.joined is None:
+        line = errors.position()
+        if _joined.get(line, 0) > NEW_GRAPHS:
+            return False
+        seg.joined = line
+    return True
+
+
+def _note_join(seg: Segment, new: bool) -> None:
+    """Count what a segment of several Layers came to."""
+    before = _joined.get(seg.joined, 0)
+    bounded(_joined)[seg.joined] = before + 1 if new else max(before - 1, 0)
 
 
 def backward_starts(frees: bool = False) -> None:

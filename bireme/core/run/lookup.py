@@ -28,7 +28,7 @@ from bireme.core.base.device import Fork, started
 from bireme.core.graph import executor, segment
 from bireme.core.graph.graph import Graph, Node, Value, fitting
 from bireme.core.numpy_exec import interpreter
-from bireme.core.run import beside, explain, loss_reads, mesh_run, prefetch, progress, tiers
+from bireme.core.run import beside, explain, loss_reads, mesh_run, padding, prefetch, progress, tiers
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import pieces, split_step, xla
 
@@ -80,6 +80,7 @@ class Entry:
         "ahead",
         "beside",
         "making",
+        "padded",
     )
 
     def __init__(self, graph: Graph, family: Family, size: tiers.Size):
@@ -96,6 +97,7 @@ class Entry:
         self.watch = loss_reads.Watch() if loss_reads.worth_it(graph) else None
         self.ahead: prefetch.Reading | None = None  # what is read while the first run is interpreted
         self.beside: beside.Compiling | Literal[False] | None = False  # False: nobody has asked whether one is worth it
+        self.padded: padding.Plan | Literal[False] | None = False  # False: nobody has asked yet
         self.early = False  # whether its programs give the loss before the gradients
         self.others: tuple[dict[tuple, Executable], list[Executable]] | None = (
             None  # those of the other kind, where there are both
@@ -118,7 +120,8 @@ class Entry:
             return self.executor + (f"; pieces from run {self.beside.when.due}" if self.beside else "")
         program = self.compiled[-1]
         later = "" if program.later is None else f"; one program from run {program.later.when.due}"
-        return (program.call.told if program.tier == "xla_pieces" else self.executor) + later
+        kind = program.call.told if program.tier == "xla_pieces" else self.executor
+        return f"{kind}{', padded' if self.graph.padded else ''}{later}"
 
     @property
     def pieces(self) -> list[tuple[tuple[Any, ...], Any]]:
@@ -184,7 +187,8 @@ def _entry_of(seg: Any, n_live: int) -> Entry:
     # the same calls may run on another one
     if graph is not None and graph.entry is not None and graph.device is device:
         return graph.entry
-    graph = Graph(state, device)
+    if graph is None or graph.device is not device:
+        graph = Graph(state, device)
     with _lock:
         entry = _graphs.get(graph.key)
         if entry is None:
@@ -261,6 +265,8 @@ class GuardFailed(Exception):
 
 def execute(seg: Any, held: set[int]) -> None:
     """Run a cut segment: results go to `seg.results` in the same bytecode as the call. To be called `within` jax."""
+    if seg.lost and seg.original is not None:
+        padding.restore(seg)  # the rest of a run that failed is interpreted
     state: Node = seg.state
     stats = counters.STATS
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
@@ -273,6 +279,8 @@ def execute(seg: Any, held: set[int]) -> None:
         seg.results.append(())
         return
     entry = _entry_of(seg, len(live))
+    if seg.original is None and _runs_padded(seg, entry):
+        state, entry = seg.state, _entry_of(seg, len(live))
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead:
@@ -284,8 +292,8 @@ def execute(seg: Any, held: set[int]) -> None:
     watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
     if watch is not None:
         loss_reads.look_back(entry, watch)
-    key = (live, tuple(dead), _settings[0])
     on_mesh = seg.device.several
+    key = (live, tuple(dead), _settings[0], not seg.device.is_cpu and _from_host(arrays[: state.leaves]))
     program = entry.exact.get(key) if executor.forced() is None and not on_mesh else None
     if on_mesh:
         try:
@@ -297,7 +305,7 @@ def execute(seg: Any, held: set[int]) -> None:
         program = Executable(live, (), call, len(arrays), "interpreter")
     elif program is None:
         try:
-            program = _choose(entry, key)
+            program = _choose(entry, key, lambda: xla.move_to_device(seg))
         except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
             raise _failed(e, seg, entry) from e
     else:
@@ -326,6 +334,24 @@ def execute(seg: Any, held: set[int]) -> None:
         raise _failed(e, seg, entry) from e
     if watch is not None and entry.watch is watch:
         watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+
+
+def _runs_padded(seg: Any, entry: Entry) -> bool:
+    """Let a segment run as one at larger sizes, where that spares a compile; or give it arrays without padding."""
+    if not seg.lost and executor.forced() is None and not flags.deterministic.value:
+        if entry.padded is False:
+            entry.padded = padding.plan(entry.graph) if padding.applies(entry.graph) else None
+        if entry.padded is not None and entry.padded.runs < padding.OWN_PROGRAM:
+            entry.padded.runs += 1
+            padding.rewrite(seg, entry.padded)
+            return True
+    for i, array in enumerate(seg.arrays):
+        if array.__class__ is padding.PaddedArray:
+            v = seg.leaves[i]()
+            seg.arrays[i] = padding.exact(array)
+            if v is not None:
+                v.array = seg.arrays[i]
+    return False
 
 
 def only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
@@ -375,19 +401,30 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     return error
 
 
-def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool]]) -> Executable:
-    """The program for this liveness: one that serves, an interpreted one, or a new compile."""
+Wanted = tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool], bool]  # live, dead, settings, from host
+
+
+def _from_host(arrays: list) -> bool:
+    """Whether all that is read lies on the host: a run of little work needs no device then."""
+    return all(a.__class__ is np.ndarray for a in arrays)
+
+
+def _choose(entry: Entry, key: Wanted, meanwhile: Callable[[], object]) -> Executable:
+    """The program for this liveness: one that serves, an interpreted one, or a new compile, while which `meanwhile` is
+    done.
+    """
     graph, device = entry.graph, entry.graph.device
     entry.met += 1
     wanted = executor.forced()
-    live, dead, (exact_only, interpret) = key
+    live, dead, (exact_only, interpret), from_host = key
     if wanted is not None:
         return Executable(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
     if Fork.child and not device.is_cpu:
         raise Fork.error()
-    settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, flags.programs_per_skeleton.value)
+    limit = flags.programs_per_skeleton.value
+    settings = tiers.Settings(device.is_cpu, interpret, exact_only, Fork.child, limit, from_host)
     choice = tiers.without_look_up(entry.size, entry.met, entry.family.graphs, bool(entry.compiled), settings)
-    if choice is not None:
+    if choice is not None and not graph.padded:
         if choice.prefetch and not (flags.compile_beside.value and tiers.waits_for_nobody(entry.size)):
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=key if choice.lasting else None)
@@ -397,10 +434,10 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
             if program is not None:
                 return _keep(entry.exact, key, program)
             choice = _counted(entry, settings)
-        if choice.tier in (Tier.COMPILE, Tier.REPLACE):
-            if interpret and not exact_only and not _due(entry, live, dead):
+        if choice.tier in (Tier.COMPILE, Tier.REPLACE) or graph.padded:
+            if not graph.padded and interpret and not exact_only and not _due(entry, live, dead):
                 return _interpreted(entry, live, keep=None)
-            return _compile(entry, key, exact_only)
+            return _compile(entry, key, exact_only, meanwhile)
     return _interpreted(entry, live, keep=None) if choice.tier is Tier.INTERPRET else _op_by_op(entry, live)
 
 
@@ -499,9 +536,9 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Exec
     return None
 
 
-def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], exact_only: bool) -> Executable:
+def _compile(entry: Entry, key: Wanted, exact_only: bool, meanwhile: Callable[[], object]) -> Executable:
     """A new program, made while other threads go on; its place in the family is taken before."""
-    graph, family, (live, dead, (_, interpret)) = entry.graph, entry.family, key
+    graph, family, (live, dead, (_, interpret), _) = entry.graph, entry.family, key
     with _lock:
         waiting = entry.beside if interpret and not exact_only and not entry.early else None
         explain.compiling(entry, beside_runs=bool(waiting))
@@ -524,6 +561,7 @@ def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], ex
                 call = waiting.take(live, donate, making)
             elif at_once:
                 call = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making)
+                meanwhile()  # the threads of the compiler need no Python
                 call.wait()  # here, where it is told and can be interrupted
             else:
                 donate, front, call = _whole(entry, live, dead, in_parts and not exact_only)
@@ -707,5 +745,6 @@ def clear() -> None:
         _graphs.clear()
         _calls[0] = 0
         _families.clear()
+        padding.clear()
         _waiting.clear()
         _new.clear()

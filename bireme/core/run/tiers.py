@@ -42,6 +42,9 @@ BUSY_RUNS, BUSY_RUNS_SLOW, BUSY_SHARE = 8, 48, 16  # further shapes: 8 of the la
 
 # An accelerator compiles the first shapes of a family at once; small work of further ones goes to the host.
 ACCELERATOR_SHAPES, HOST_WORK = 4, 50_000.0
+# What reads arrays of the host alone, as where somebody tries things, stays there until its runs have taken as long as
+# a small program takes to compile.
+HOST_PATIENCE = 100_000.0
 
 
 class Tier(Enum):
@@ -189,6 +192,7 @@ class Settings(NamedTuple):
     deterministic: bool = False  # FLAGS_deterministic
     forked: bool = False  # the child of a process whose device had started
     limit: int = 16  # FLAGS_programs_per_skeleton
+    from_host: bool = False  # all that this run reads lies on the host of an accelerator
 
 
 def choose(size: Size, history: History, settings: Settings) -> Choice:
@@ -207,6 +211,9 @@ def without_look_up(size: Size, met: int, shapes: int, compiled: bool, settings:
     """The rules that need no look at programs: what is interpreted in any case."""
     if settings.forked:
         return Choice(Tier.INTERPRET, "a forked child has no device")
+    if settings.from_host and settings.interpret and not settings.deterministic:
+        if met * size.work < HOST_PATIENCE or size.work < CHEAP_WORK:
+            return Choice(Tier.INTERPRET, "little work on what lies on the host", lasting=size.work < CHEAP_WORK)
     if not _may_interpret(size, shapes, compiled, settings):
         return None
     if settings.on_cpu and size.cheap:

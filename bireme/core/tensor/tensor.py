@@ -23,6 +23,8 @@ from bireme.core.record.host_integers import peek
 from bireme.core.run import lookup, loss_reads
 from bireme.core.tensor.printing import describe
 
+FEW = 4096  # integers that are looked at when they are read, in case that they are indices
+
 _serial = [0]
 
 
@@ -249,6 +251,8 @@ class Tensor(Methods):
             else:
                 if found is not array:
                     loss_reads.was_read(array)
+                    if v.sig.dtype.kind == "i" and v.bounds is None and 0 < found.size <= FEW:
+                        v.bounds = int(found.min()), int(found.max())  # who uses it as an index need not ask the device
                 if guarding.used:
                     guards.check(v, wait=True)  # those of the same program are there now
         return found

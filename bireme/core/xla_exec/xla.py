@@ -261,7 +261,7 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
 def call(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
     arrays, device = seg.arrays, seg.device
-    host = _move_to_device(seg, arrays, device)
+    host = move_to_device(seg)
     donated = [
         arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate
     ]
@@ -329,9 +329,9 @@ def repeated(graph: Graph, live: tuple[int, ...], vectors: list) -> Callable[[li
     return functools.partial(in_x64, call)
 
 
-def _move_to_device(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
+def move_to_device(seg: Any) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
-    stay = []
+    stay, arrays, device = [], seg.arrays, seg.device
     for i, a in enumerate(arrays):
         if isinstance(a, np.ndarray):
             v = seg.leaves[i]()

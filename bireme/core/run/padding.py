@@ -1,0 +1,219 @@
+"""Padding: graphs whose sizes keep changing run as one of a few programs for larger ones, on accelerators.
+
+From the third graph that differs from two others in sizes alone, such as a training step at another length, leaves are
+padded to the next of a few sizes and the true ones travel as numbers; `xla_exec.padded` shows for each call that this
+changes nothing, or refuses. What comes out stays padded until somebody reads it: the next step takes it as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+from bireme.core.base import flags
+from bireme.core.graph.graph import Graph
+from bireme.core.graph.varying import Integers, Varying, integers
+from bireme.core.xla_exec import xla
+from bireme.core.xla_exec.padded import SMALLEST, Dims, Refused
+from bireme.core.xla_exec.padded_graph import PaddedGraph
+
+LEAST_CALLS = 12  # of a graph: fewer are compiled soon enough
+SAMPLES = 2  # graphs of one skeleton that have programs of their own, and tell what changes
+OWN_PROGRAM = 64  # runs of one graph after which it gets a program of its own
+SMALL_SIZE, SMALLEST_SIZE = 128, 16
+MOST_KINDS = 256  # skeletons that are remembered
+
+
+class PaddedArray:
+    """An array on a device of which a part is valid, in the place of that part."""
+
+    __slots__ = ("array", "dims", "values", "shape", "dtype", "__weakref__")
+
+    def __init__(self, array: Any, dims: Dims, values: tuple[int, ...], shape: tuple[int, ...]):
+        self.array, self.dims, self.values, self.shape, self.dtype = array, dims, values, shape, array.dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = np.asarray(self.array)
+        for axis, dim in enumerate(self.dims):
+            if dim is not None:
+                sizes = [n for n, _ in dim.factors]
+                parts = [slice(0, n if e is None else e.at(self.values)) for n, e in dim.factors]
+                around = (*found.shape[:axis], *sizes, *found.shape[axis + 1 :])
+                found = found.reshape(around)[(slice(None),) * axis + tuple(parts)]
+                found = found.reshape((*around[:axis], -1, *around[axis + len(sizes) :]))
+        return np.array(found.reshape(self.shape), dtype or self.dtype)
+
+    def is_deleted(self) -> bool:
+        return self.array.is_deleted()
+
+    def block_until_ready(self) -> None:
+        self.array.block_until_ready()
+
+
+def exact(array: Any) -> Any:
+    """An array without padding."""
+    return np.asarray(array) if array.__class__ is PaddedArray else array
+
+
+class Plan:
+    """How a segment of one graph runs padded."""
+
+    __slots__ = ("graph", "values", "runs", "changed")
+
+    def __init__(self, graph: PaddedGraph, values: tuple[int, ...]):
+        self.graph, self.values, self.runs = graph, values, 0
+        self.changed = [i for i, dims in enumerate(graph.leaves) if any(d is not None for d in dims)]
+
+
+class _Kind:
+    """All graphs of one skeleton."""
+
+    __slots__ = ("samples", "varying", "padded", "reason")
+
+    def __init__(self) -> None:
+        self.samples: list[tuple[Integers, Graph]] = []
+        self.varying: Varying | None = None
+        self.padded: dict[tuple[int, ...], PaddedGraph | None] = {}
+        self.reason = ""  # why these are never padded
+
+
+_kinds: OrderedDict[tuple, _Kind] = OrderedDict()
+
+
+def applies(graph: Graph) -> bool:
+    """Whether a graph may run padded: on an accelerator, where a compile is all that could run it otherwise."""
+    if graph.device.is_cpu or graph.device.several:
+        return False
+    return len(graph.nodes) >= LEAST_CALLS and bool(flags.pad_sizes.value)
+
+
+def clear() -> None:
+    """Forget all that was learned."""
+    _kinds.clear()
+
+
+def plan(graph: Graph) -> Plan | None:
+    """How a graph that is met for the first time runs padded; None where it gets programs of its own."""
+    kind = _kinds.setdefault(graph.skeleton, _Kind())
+    _kinds.move_to_end(graph.skeleton)
+    while len(_kinds) > MOST_KINDS:
+        _kinds.popitem(last=False)
+    if kind.reason:
+        return None
+    found = integers(graph)
+    if len(kind.samples) < SAMPLES:
+        kind.samples.append((found, graph))
+        return None
+    if kind.varying is None:
+        try:
+            kind.varying = Varying([*[s for s, _ in kind.samples], found])
+        except ValueError as e:
+            kind.reason = str(e)
+            return None
+    values = kind.varying.values(found)
+    if values is None:
+        return None
+    for sizes in _sizes(values, kind.varying.constants):
+        made = _padded(kind, graph, values, sizes)
+        if made is not None:
+            return Plan(made, values)
+        if kind.reason:
+            break
+    return None
+
+
+def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int, ...]) -> PaddedGraph | None:
+    if sizes in kind.padded:
+        return kind.padded[sizes]
+    assert kind.varying is not None
+    # the samples first: what was traced of them is known already
+    for other, other_values in [*[(g, kind.varying.values(s)) for s, g in kind.samples], (graph, values)]:
+        if other_values is None or any(a == b or b < SMALLEST for a, b in zip(sizes, other_values)):
+            continue
+        try:
+            kind.padded[sizes] = PaddedGraph(other, kind.varying, other_values, sizes)
+        except Refused as e:
+            kind.reason = str(e)
+        except (ValueError, TypeError, IndexError, OverflowError, RuntimeError):
+            kind.padded[sizes] = None  # as a table of positions that is not long enough
+        return kind.padded.get(sizes)
+    return None
+
+
+def _sizes(values: tuple[int, ...], constants: Iterable[int]) -> list[tuple[int, ...]]:
+    """Sizes to pad to, the preferred first; then those that another number of the graph allows, as the length of a table."""
+    found = tuple([_step(n) for n in values])
+    if len(values) > 1:
+        return [found]
+    limits = sorted({n for n in constants if values[0] <= n < found[0]}, reverse=True)
+    return [found, *[(n,) for n in limits[:4]]]
+
+
+def _step(n: int) -> int:
+    """The next of a few sizes: powers of two, and half-way between those that are large."""
+    size = max(1 << (n - 1).bit_length(), SMALLEST_SIZE)
+    return size * 3 // 4 if size > SMALL_SIZE and n <= size * 3 // 4 else size
+
+
+def rewrite(seg: Any, plan: Plan) -> None:
+    """Let a segment stand at the padded graph, with padded leaves."""
+    graph = plan.graph
+    arrays, leaves = list(seg.arrays), list(seg.leaves)
+    sigs = graph.leaf_sigs
+    resized = []
+    for i in plan.changed:
+        array, shape = arrays[i], sigs[i].shape
+        if array.__class__ is PaddedArray:
+            if tuple(array.array.shape) == shape and array.dims == graph.leaves[i]:
+                arrays[i] = array.array  # its Value is its owner, and may want it again
+                continue
+            if all(d is None or len(d.factors) == 1 for d in array.dims):
+                resized.append((i, array.array, shape))
+                leaves[i] = _nothing
+                continue
+        padded = np.zeros(shape, sigs[i].dtype.np)
+        padded[tuple([slice(0, n) for n in np.shape(array)])] = np.asarray(array)
+        arrays[i], leaves[i] = padded, _nothing
+    if resized:
+        fn = _resize(tuple([shape for _, _, shape in resized]))
+        for (i, _, _), array in zip(resized, fn([array for _, array, _ in resized])):
+            arrays[i] = array
+    seg.original = seg.state, seg.arrays, seg.leaves, seg.numbers
+    seg.arrays, seg.leaves = arrays, leaves
+    seg.numbers = [seg.numbers[place] if place >= 0 else plan.values[~place] for place in graph.numbers]
+    seg.state, seg.plan = graph.last, plan
+
+
+def restore(seg: Any) -> None:
+    """Take a segment back to its own graph."""
+    seg.state, seg.arrays, seg.leaves, seg.numbers = seg.original
+    seg.original = seg.plan = None
+
+
+def result(seg: Any, index: int, array: Any, shape: tuple[int, ...]) -> Any:
+    """What a value of a padded segment gets."""
+    dims = seg.plan.graph.dims[index]
+    if all(d is None for d in dims):
+        return array
+    return PaddedArray(array, dims, seg.plan.values, shape)
+
+
+def _nothing() -> None:
+    """In the place of a weak reference: nobody else has this array."""
+
+
+@functools.lru_cache(maxsize=64)
+def _resize(shapes: tuple[tuple[int, ...], ...]) -> Callable[[list], list]:
+    """A program that brings padded arrays to other sizes."""
+
+    def to(array: Any, shape: tuple[int, ...]) -> Any:
+        array = array[tuple([slice(0, n) for n in shape])]
+        return jax.numpy.pad(array, [(0, n - m) for n, m in zip(shape, array.shape)])
+
+    fn = jax.jit(lambda arrays: [to(a, shape) for a, shape in zip(arrays, shapes)])
+    return lambda arrays: xla.in_x64(fn, arrays)

@@ -1,0 +1,601 @@
+"""Padded calls: a call compiled for larger arrays computes the same on their beginnings, with sizes that are known when it runs.
+
+A function is traced at two sets of sizes, the padded ones and others, and what differs between both tells how its sizes
+follow from the parameters. Then it is evaluated on padded arrays whose valid parts are known: elementwise calls pass over
+the padding, sums and products are given neutral elements there, what counts or cuts takes the true sizes. Where this
+cannot be shown, the call is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend import core
+
+from bireme.core.graph.varying import Extent
+
+LARGEST_PLUS = 8  # what is added to a multiple of a parameter, at most: else a product of two would pass for one
+SMALLEST = 3  # a parameter in the sizes that are compared
+
+
+class Refused(Exception):
+    """A call of which it cannot be shown that padding changes nothing."""
+
+
+class Dim(NamedTuple):
+    """A dimension with padding: factors as (size, Extent of its valid part or None), the last changes fastest.
+
+    `uniform`: all its elements are equal, so it may be taken for any other dimension of its size.
+    """
+
+    factors: tuple[tuple[int, Extent | None], ...]
+    uniform: bool = False
+
+    @property
+    def prefix(self) -> Extent:
+        """Its valid part, where that is its beginning."""
+        if len(self.factors) != 1 or self.factors[0][1] is None:
+            raise Refused("rows of several sizes in one dimension")
+        return self.factors[0][1]
+
+
+Dims = tuple[Dim | None, ...]
+
+
+def _begins(dim: Dim | None) -> None:
+    """Refuse what is valid elsewhere than at its beginning, where a place in it is counted."""
+    if dim is not None:
+        dim.prefix  # noqa: B018
+
+
+class Fit:
+    """How numbers that differ between two sets of sizes follow from the parameters."""
+
+    def __init__(self, padded: Sequence[int], other: Sequence[int]):
+        self.padded, self.other = tuple(padded), tuple(other)
+        if any(a == b or min(a, b) < SMALLEST for a, b in zip(self.padded, self.other)):
+            raise Refused("sizes that cannot be told apart")
+
+    def extent(self, padded: int, other: int) -> Extent | None:
+        """The Extent of a size or place; None where it does not change."""
+        if padded == other:
+            return None
+        found = []
+        for i, (a, b) in enumerate(zip(self.padded, self.other)):
+            times, rest = divmod(padded - other, a - b)
+            plus = padded - times * a
+            if not rest and ((times > 0 and abs(plus) <= LARGEST_PLUS) or times == -1):
+                found.append(Extent(i, times, plus))
+        if len(found) != 1:
+            raise Refused(f"a size of {padded} where another was {other}")
+        return found[0]
+
+    def dim(self, padded: int, other: int, uniform: bool = False) -> Dim | None:
+        """A dimension of these sizes, valid at its beginning."""
+        found = self.extent(padded, other)
+        return None if found is None else Dim(((padded, found),), uniform)
+
+
+class Padding:
+    """One evaluation of a function on padded arrays; `values` are the parameters, as jax sees them."""
+
+    def __init__(self, fit: Fit, values: Sequence[Any]):
+        self.fit, self.values = fit, values
+
+    def true(self, extent: Extent | int) -> Any:
+        """A size or place as the call would have it without padding."""
+        return extent.at(self.values) if isinstance(extent, Extent) else extent
+
+    def run(self, padded: Any, other: Any, arrays: Sequence[Any], dims: Sequence[Dims]) -> tuple[list, list[Dims]]:
+        """Evaluate a jaxpr, which is also given as it is at the other sizes."""
+        env: dict[Any, tuple[Any, Dims]] = {}
+        first, second = padded.jaxpr, other.jaxpr
+        if len(first.eqns) != len(second.eqns):
+            raise Refused("other steps at other sizes")
+        for var, a, b in zip(first.constvars, padded.consts, other.consts):
+            if np.shape(a) != np.shape(b) or not np.array_equal(np.asarray(a), np.asarray(b)):
+                raise Refused("a table that depends on a size")
+            env[var] = a, (None,) * np.ndim(a)
+        env.update(zip(first.invars, zip(arrays, dims)))
+
+        def read(a: Any, b: Any) -> tuple[Any, Dims]:
+            if hasattr(a, "val"):
+                return self._literal(a, b), (None,) * np.ndim(a.val)
+            return env[a]
+
+        for eqn, twin in zip(first.eqns, second.eqns):
+            if eqn.primitive is not twin.primitive:
+                raise Refused("other steps at other sizes")
+            operands = [read(a, b) for a, b in zip(eqn.invars, twin.invars)]
+            made, found = self._step(eqn, twin, [x for x, _ in operands], [d for _, d in operands])
+            env.update(zip(eqn.outvars, zip(made, found)))
+        results = [read(a, b) for a, b in zip(first.outvars, second.outvars)]
+        return [x for x, _ in results], [d for _, d in results]
+
+    def _step(self, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> tuple[list, list[Dims]]:
+        name = eqn.primitive.name
+        inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr")) if name in _INLINED else None
+        if inner is not None:
+            return self.run(
+                _closed(inner), _closed(twin.params.get("jaxpr", twin.params.get("call_jaxpr"))), arrays, dims
+            )
+        if not any(any(d) for d in dims) and not _arrays_differ(eqn, twin):
+            if _same(eqn.params, twin.params):
+                made = _bind(eqn, arrays)
+                return made, [(None,) * np.ndim(x) for x in made]
+        if name in ELEMENTWISE:
+            made = _bind(eqn, arrays)
+            return made, [self.merged(dims, eqn.outvars[0].aval.shape)] * len(made)
+        rule = RULES.get(name)
+        if rule is None:
+            raise Refused(f"{name}, for which there is no rule")
+        made, found = rule(self, eqn, twin, arrays, dims)
+        for x, d, var, v in zip(made, found, eqn.outvars, twin.outvars):
+            _check(self.fit, x, d, var.aval.shape, v.aval.shape)
+        return made, found
+
+    def _literal(self, a: Any, b: Any) -> Any:
+        """A constant, or what follows from the true sizes in its place."""
+        first, second = a.val, b.val
+        if np.ndim(first) or np.ndim(second):
+            if not np.array_equal(first, second):
+                raise Refused("a table that depends on a size")
+            return first
+        if first == second or (first != first and second != second):
+            return first
+        dtype = np.dtype(a.aval.dtype)
+        for inverse in (False, True):
+            if inverse and (dtype.kind != "f" or not first or not second):
+                break
+            x, y = [round(float(1 / v if inverse else v)) for v in (first, second)]
+            if x and y and all(dtype.type(1 / n if inverse else n) == v for n, v in ((x, first), (y, second))):
+                extent = self.fit.extent(x, y)
+                if extent is not None:
+                    found = jnp.asarray(self.true(extent))
+                    return (1 / found.astype(jnp.float64)).astype(dtype) if inverse else found.astype(dtype)
+        raise Refused(f"the number {first} where another was {second}")
+
+    def merged(self, dims: Sequence[Dims], shape: tuple[int, ...]) -> Dims:
+        """The dimensions of what is computed element by element."""
+        found: list[Dim | None] = []
+        for axis in range(len(shape)):
+            kinds = [d for each in dims if len(each) == len(shape) and (d := each[axis]) is not None]
+            exact = {d.factors for d in kinds if not d.uniform}
+            if len(exact) > 1:
+                raise Refused("rows that lie differently")
+            found.append(Dim(exact.pop()) if exact else kinds[0] if kinds else None)
+        return tuple(found)
+
+    def filled(self, x: Any, dims: Dims, axes: Sequence[int], fill: Any) -> Any:
+        """An array with `fill` in its padding along some axes."""
+        valid = None
+        for axis in axes:
+            dim = dims[axis]
+            if dim is None:
+                continue
+            index, stride = lax.iota(jnp.int32, x.shape[axis]), x.shape[axis]
+            for size, extent in dim.factors:
+                stride //= size
+                if extent is not None:
+                    here = lax.broadcast_in_dim(index // stride % size < self.true(extent), x.shape, (axis,))
+                    valid = here if valid is None else valid & here
+        return x if valid is None else lax.select(valid, x, jnp.full_like(x, fill))
+
+
+def _closed(jaxpr: Any) -> Any:
+    return jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, ())
+
+
+def _bind(eqn: Any, arrays: list, **more: Any) -> list:
+    made = eqn.primitive.bind(*arrays, **{**eqn.params, **more})
+    return list(made) if eqn.primitive.multiple_results else [made]
+
+
+def _same(params: dict, others: dict) -> bool:
+    return all(x is others[k] or str(x) == str(others[k]) for k, x in params.items())
+
+
+def _arrays_differ(eqn: Any, twin: Any) -> bool:
+    return any(a.aval.shape != b.aval.shape for a, b in zip(eqn.outvars, twin.outvars))
+
+
+def _check(fit: Fit, x: Any, dims: Dims, padded: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """What a rule gave has the sizes that were traced."""
+    if tuple(x.shape) != tuple(padded) or len(dims) != len(padded):
+        raise Refused("another shape than without padding")
+    for size, twin, dim in zip(padded, other, dims):
+        if dim is None:
+            if size != twin:
+                raise Refused("a size that changes unseen")
+            continue
+        true = math.prod([n if extent is None else extent.at(fit.other) for n, extent in dim.factors])
+        if math.prod([n for n, _ in dim.factors]) != size or true != twin:
+            raise Refused("a size that changes otherwise")
+
+
+_INLINED = frozenset((
+    "jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
+    "remat", "checkpoint", "remat2",
+))  # fmt: skip
+ELEMENTWISE = frozenset((
+    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e",
+    "bessel_i1e", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "convert_element_type", "copy", "copy_p",
+    "cos", "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt",
+    "igamma", "igammac", "imag", "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt",
+    "max", "min", "mul", "ne", "neg", "nextafter", "not", "or", "population_count", "pow", "real",
+    "reduce_precision", "regularized_incomplete_beta", "rem", "round", "rsqrt", "select_n", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square", "stop_gradient",
+    "sub", "tan", "tanh", "xor", "zeta",
+))  # fmt: skip
+
+# ---------------------------------------------------------------- the rules, by the name of jax's primitive
+
+Made = tuple[list, list[Dims]]
+RULES: dict[str, Callable[[Padding, Any, Any, list, list[Dims]], Made]] = {}
+
+
+def _rule(*names: str) -> Callable:
+    def keep(fn: Callable) -> Callable:
+        RULES.update(dict.fromkeys(names, fn))
+        return fn
+
+    return keep
+
+
+@_rule("layout_constraint", "sharding_constraint")
+def _as_it_is(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    return arrays, dims
+
+
+@_rule("optimization_barrier")
+def _barrier(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    return _bind(eqn, arrays), dims
+
+
+@_rule("broadcast_in_dim")
+def _broadcast(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, shape, places = arrays[0], eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    found: list[Dim | None] = [p.fit.dim(a, b, True) for a, b in zip(shape, twin.params["shape"])]
+    for axis, place in enumerate(places):
+        if np.shape(x)[axis] == shape[place] and dims[0][axis] is not None:
+            found[place] = dims[0][axis]
+    return [lax.broadcast_in_dim(x, shape, places)], [tuple(found)]
+
+
+@_rule("iota")
+def _iota(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    shape, other, along = eqn.params["shape"], twin.params["shape"], eqn.params["dimension"]
+    found = [p.fit.dim(a, b, axis != along) for axis, (a, b) in enumerate(zip(shape, other))]
+    return _bind(eqn, arrays), [tuple(found)]
+
+
+@_rule("reshape")
+def _reshape(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, shape = arrays[0], eqn.params["new_sizes"]
+    if eqn.params.get("dimensions") is not None or not x.size:
+        raise Refused("a reshape of another order")
+    return [lax.reshape(x, shape)], [_regrouped(x.shape, dims[0], shape)]
+
+
+def _regrouped(shape: tuple[int, ...], dims: Dims, new: tuple[int, ...]) -> Dims:
+    """The dimensions of a reshaped array: factors are grouped anew, and none with padding is split."""
+    left = [f for size, dim in zip(shape, dims) for f in (((size, None),) if dim is None else dim.factors) if f[0] != 1]
+    left = left[::-1]
+    whole = {dim.factors: dim for dim in dims if dim is not None}
+    found: list[Dim | None] = []
+    for size in new:
+        taken: list[tuple[int, Extent | None]] = []
+        while size > 1:
+            have, extent = left.pop()
+            if size % have == 0:
+                part = have
+            elif extent is not None or math.gcd(size, have) == 1:
+                raise Refused("a reshape that splits what is padded")
+            else:
+                part = math.gcd(size, have)
+                left.append((have // part, None))
+            if taken and extent is None and taken[-1][1] is None:
+                taken[-1] = taken[-1][0] * part, None
+            else:
+                taken.append((part, extent))
+            size //= part
+        factors = tuple(taken)
+        found.append(whole.get(factors, Dim(factors)) if any(e is not None for _, e in factors) else None)
+    return tuple(found)
+
+
+@_rule("transpose")
+def _transpose(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    order = eqn.params["permutation"]
+    return [lax.transpose(arrays[0], order)], [tuple([dims[0][i] for i in order])]
+
+
+@_rule("squeeze")
+def _squeeze(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    away = eqn.params["dimensions"]
+    return [lax.squeeze(arrays[0], away)], [tuple([d for i, d in enumerate(dims[0]) if i not in away])]
+
+
+@_rule("expand_dims")
+def _expand(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    made = _bind(eqn, arrays)
+    return made, [_regrouped(arrays[0].shape, dims[0], made[0].shape)]
+
+
+@_rule("stack")
+def _stack(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    made = _bind(eqn, arrays)
+    found = list(p.merged(dims, arrays[0].shape))
+    found.insert(eqn.params["axis"], None)
+    return made, [tuple(found)]
+
+
+# ---------------------------------------------------------------- sums and products
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if jnp.issubdtype(dtype, np.floating) else False if dtype == np.bool_ else jnp.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    return np.inf if jnp.issubdtype(dtype, np.floating) else True if dtype == np.bool_ else jnp.iinfo(dtype).max
+
+
+_NEUTRAL: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda dtype: 0, "or": lambda dtype: False, "xor": lambda dtype: 0, "prod": lambda dtype: 1,
+    "and": lambda dtype: True if dtype == np.bool_ else -1, "max": _lowest, "min": _highest, "logsumexp": _lowest,
+}  # fmt: skip
+
+
+@_rule(
+    "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"
+)
+def _reduce(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, axes, kind = arrays[0], eqn.params["axes"], eqn.primitive.name.removeprefix("reduce_").removeprefix("arg")
+    if eqn.primitive.name.startswith("arg"):
+        for axis in axes:
+            _begins(dims[0][axis])
+    x = p.filled(x, dims[0], axes, _NEUTRAL[kind](x.dtype))
+    return _bind(eqn, [x]), [tuple([d for i, d in enumerate(dims[0]) if i not in axes])]
+
+
+@_rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+def _running(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, axis = arrays[0], eqn.params["axis"]
+    if dims[0][axis] is not None:
+        _begins(dims[0][axis])
+        if eqn.params["reverse"]:
+            x = p.filled(x, dims[0], (axis,), _NEUTRAL[eqn.primitive.name.removeprefix("cum")](x.dtype))
+    return _bind(eqn, [x]), dims
+
+
+@_rule("dot_general")
+def _product(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    (over_x, over_y), (batch_x, batch_y) = eqn.params["dimension_numbers"]
+    x, y = arrays
+    pairs = [(dims[0][i], dims[1][j]) for i, j in zip((*over_x, *batch_x), (*over_y, *batch_y))]
+    together = [p.merged([(a,), (b,)], (0,))[0] for a, b in pairs]
+    x, y = p.filled(x, dims[0], over_x, 0), p.filled(y, dims[1], over_y, 0)
+    rest = [d for i, d in enumerate(dims[0]) if i not in over_x and i not in batch_x]
+    rest += [d for i, d in enumerate(dims[1]) if i not in over_y and i not in batch_y]
+    return _bind(eqn, [x, y]), [(*together[len(over_x) :], *rest)]
+
+
+# ---------------------------------------------------------------- parts and places
+
+
+@_rule("concatenate")
+def _concatenate(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    axis, shape = eqn.params["dimension"], eqn.outvars[0].aval.shape
+    if all(d[axis] is None for d in dims):
+        return _bind(eqn, arrays), [p.merged(dims, shape)]
+    around = list(p.merged([(*d[:axis], None, *d[axis + 1 :]) for d in dims], shape))
+    at: Any = 0
+    made = jnp.zeros(shape, arrays[0].dtype)
+    for x, d in zip(arrays, dims):  # what comes later lies over the padding of what came before
+        made = lax.dynamic_update_slice_in_dim(made, x, at, axis)
+        at = at + (x.shape[axis] if d[axis] is None else p.true(d[axis].prefix))
+    around[axis] = p.fit.dim(shape[axis], twin.outvars[0].aval.shape[axis])
+    return [made], [tuple(around)]
+
+
+@_rule("slice")
+def _slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, found = arrays[0], []
+    strides = eqn.params["strides"] or (1,) * x.ndim
+    bounds = zip(eqn.params["start_indices"], eqn.params["limit_indices"])
+    others = zip(twin.params["start_indices"], twin.params["limit_indices"])
+    sizes, twins = eqn.invars[0].aval.shape, twin.invars[0].aval.shape
+    for axis, ((start, limit), (start2, limit2)) in enumerate(zip(bounds, others)):
+        dim, step = dims[0][axis], strides[axis]
+        if (start, limit, step) == (0, sizes[axis], 1) and (start2, limit2) == (0, twins[axis]):
+            found.append(dim)
+            continue
+        _begins(dim)
+        size, extent = limit - start, p.fit.dim(limit - start, limit2 - start2)
+        if extent is not None and step != 1:
+            raise Refused("every other element of what is padded")
+        if (moves := p.fit.extent(start, start2)) is not None:
+            x = lax.dynamic_slice_in_dim(x, p.true(moves), size, axis)
+            x = lax.slice_in_dim(x, 0, size, step, axis)
+        else:
+            x = lax.slice_in_dim(x, start, limit, step, axis)
+        found.append(extent)
+    return [x], [tuple(found)]
+
+
+@_rule("dynamic_slice")
+def _dynamic_slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, starts, found = arrays[0], arrays[1 : 1 + arrays[0].ndim], []
+    sizes, twins = eqn.invars[0].aval.shape, twin.invars[0].aval.shape
+    for axis, (size, size2) in enumerate(zip(eqn.params["slice_sizes"], twin.params["slice_sizes"])):
+        dim = dims[0][axis]
+        if (size, size2) == (sizes[axis], twins[axis]):
+            found.append(dim)
+            continue
+        _begins(dim)
+        found.append(p.fit.dim(size, size2))
+        if found[-1] is not None:  # the end of the padding must not move the start
+            x = lax.pad(x, jnp.zeros((), x.dtype), [(0, size if i == axis else 0, 0) for i in range(x.ndim)])
+    return [lax.dynamic_slice(x, starts, eqn.params["slice_sizes"])], [tuple(found)]
+
+
+@_rule("dynamic_update_slice")
+def _dynamic_update(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, update, *starts = arrays
+    found = list(dims[0])
+    moved = []
+    for axis, (whole, part) in enumerate(zip(dims[0], dims[1])):
+        if update.shape[axis] == x.shape[axis] and (whole is not None or part is None):
+            found[axis] = p.merged([(whole,), (part,)], (0,))[0]
+        elif part is not None:
+            _begins(part)
+            moved.append(axis)
+        if update.shape[axis] != x.shape[axis]:
+            _begins(whole)
+    if moved:  # what lies behind the valid part of the update stays
+        room = [(0, update.shape[i] if i in moved else 0, 0) for i in range(x.ndim)]
+        large = lax.pad(x, jnp.zeros((), x.dtype), room)
+        before = lax.dynamic_slice(large, starts, update.shape)
+        kept = p.filled(jnp.ones(update.shape, bool), dims[1], moved, False)
+        large = lax.dynamic_update_slice(large, lax.select(kept, update, before), starts)
+        return [lax.slice(large, (0,) * x.ndim, x.shape)], [tuple(found)]
+    return [lax.dynamic_update_slice(x, update, starts)], [tuple(found)]
+
+
+@_rule("pad")
+def _pad(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x, value = arrays
+    found: list[Dim | None] = []
+    shape, other = eqn.outvars[0].aval.shape, twin.outvars[0].aval.shape
+    config = list(eqn.params["padding_config"])
+    for axis, ((low, high, inner), (low2, high2, _)) in enumerate(zip(config, twin.params["padding_config"])):
+        dim = dims[0][axis]
+        if dim is None and (low, high) == (low2, high2):
+            found.append(None)
+            continue
+        if not (low or high or inner):
+            found.append(dim)
+            continue
+        if inner:
+            raise Refused("padding between elements")
+        if dim is not None:
+            _begins(dim)
+            x = p.filled(x, dims[0], (axis,), value) if not np.ndim(value) else x
+        moves = p.fit.extent(low, low2)
+        found.append(p.fit.dim(shape[axis], other[axis]))
+        if moves is not None:
+            rest = [shape[i] if i == axis else n for i, n in enumerate(x.shape)]
+            x = lax.dynamic_update_slice_in_dim(jnp.full(rest, value, x.dtype), x, p.true(moves), axis)
+            config[axis] = (0, 0, 0)
+    return [lax.pad(x, value, config)], [tuple(found)]
+
+
+@_rule("rev")
+def _reverse(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    x = arrays[0]
+    for axis in eqn.params["dimensions"]:
+        dim = dims[0][axis]
+        if dim is None:
+            x = lax.rev(x, (axis,))
+        else:
+            places = p.true(dim.prefix) - 1 - lax.iota(jnp.int32, x.shape[axis])
+            x = jnp.take(x, jnp.maximum(places, 0), axis, mode="clip")
+    return [x], dims
+
+
+@_rule("sort")
+def _sort(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    along = eqn.params["dimension"]
+    if any(d[along] is not None for d in dims):
+        raise Refused("a sort along what is padded")
+    found = p.merged(dims, arrays[0].shape)
+    return _bind(eqn, arrays), [found] * len(arrays)
+
+
+# ---------------------------------------------------------------- look-ups
+
+
+@_rule("gather")
+def _gather(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    (x, index), numbers = arrays, eqn.params["dimension_numbers"]
+    sizes, twins = eqn.params["slice_sizes"], twin.params["slice_sizes"]
+    if dims[1][-1] is not None:
+        raise Refused("places of a changing number of axes")
+    rows = list(dims[1][:-1])
+    for at, place in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims):
+        rows[place] = p.merged([(dims[0][at],), (rows[place],)], (0,))[0]
+    taken = []
+    for axis, dim in enumerate(dims[0]):
+        if axis in numbers.operand_batching_dims:
+            continue
+        whole = sizes[axis] == x.shape[axis] and twins[axis] == twin.invars[0].aval.shape[axis]
+        if not whole:
+            _begins(dim)
+        if not whole and sizes[axis] != twins[axis]:
+            raise Refused("a look-up of a changing size")
+        if axis not in numbers.collapsed_slice_dims:
+            taken.append(dim if whole else None)
+    shape, rows, taken = eqn.outvars[0].aval.shape, rows[::-1], taken[::-1]
+    found = [taken.pop() if axis in numbers.offset_dims else rows.pop() for axis in range(len(shape))]
+    mode, safe = eqn.params["mode"], lax.GatherScatterMode
+    mode = safe.CLIP if mode == safe.PROMISE_IN_BOUNDS else mode  # places in the padding are anything
+    return _bind(eqn, [x, index], mode=mode, indices_are_sorted=False, unique_indices=False), [tuple(found)]
+
+
+_SCATTERED = {"scatter-add": "sum", "scatter_add": "sum", "scatter-mul": "prod", "scatter_mul": "prod", "scatter-min": "min",
+              "scatter_min": "min", "scatter-max": "max", "scatter_max": "max"}  # fmt: skip
+
+
+@_rule(*_SCATTERED, "scatter")
+def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    (x, index, update), numbers = arrays, eqn.params["dimension_numbers"]
+    window = numbers.update_window_dims
+    inner = [
+        i for i in range(x.ndim) if i not in numbers.inserted_window_dims and i not in numbers.operand_batching_dims
+    ]
+    for axis, place in zip(inner, window):
+        if dims[0][axis] is not None or dims[2][place] is not None:
+            p.merged([(dims[0][axis],), (dims[2][place],)], (0,))
+            if update.shape[place] != x.shape[axis] or dims[0][axis] is None:
+                raise Refused("an update of a part of what is padded")
+    if dims[1][-1] is not None:
+        raise Refused("places of a changing number of axes")
+    rows = [i for i in range(update.ndim) if i not in window]
+    own = p.merged([dims[1][:-1], tuple([dims[2][i] for i in rows])], tuple([update.shape[i] for i in rows]))
+    for at in (*numbers.inserted_window_dims, *numbers.scatter_dims_to_operand_dims):
+        if at not in inner:
+            _begins(dims[0][at])
+    params: dict[str, Any] = {"indices_are_sorted": False}
+    if any(d is not None for d in own):
+        spread = list(dims[2])
+        for i, d in zip(rows, own):
+            spread[i] = d
+        kind = _SCATTERED.get(eqn.primitive.name)
+        if kind is not None:
+            update = p.filled(update, tuple(spread), rows, _NEUTRAL[kind](update.dtype))
+        index = p.filled(index, (*own, None), range(index.ndim - 1), jnp.iinfo(index.dtype).max)
+        params |= {"mode": lax.GatherScatterMode.FILL_OR_DROP, "unique_indices": False}
+    return _bind(eqn, [x, index, update], **params), [dims[0]]
+
+
+def evaluated(first: Any, second: Any, specs: Sequence[Any], dims: Sequence[Dims], fit: Fit) -> tuple[Any, list[Dims]]:
+    """A function on padded arrays as a jaxpr of these and of the parameters, and the dimensions of its results.
+
+    `first` and `second` are its jaxprs at the padded sizes and at the others.
+    """
+    found: list[Dims] = []
+
+    def padded(*operands: Any) -> list:
+        arrays, values = operands[: len(specs)], operands[len(specs) :]
+        made, found[:] = Padding(fit, values).run(first, second, arrays, dims)
+        return [jnp.asarray(x, var.aval.dtype) for x, var in zip(made, first.jaxpr.outvars)]
+
+    params = [jax.ShapeDtypeStruct((), np.int64)] * len(fit.padded)
+    return jax.make_jaxpr(padded)(*specs, *params), list(found)

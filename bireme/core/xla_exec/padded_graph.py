@@ -1,0 +1,165 @@
+"""A graph at padded sizes: the same calls, each with the true sizes as numbers beside its operands."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base.device import Device
+from bireme.core.graph.bound import bounded
+from bireme.core.graph.graph import Graph, Node, Number, Sig, number_at, scalar_sig
+from bireme.core.graph.varying import Varying, rebuilt
+from bireme.core.xla_exec import xla
+from bireme.core.xla_exec.padded import Dims, Fit, Refused, evaluated
+
+
+class PaddedBound:
+    """A call on padded arrays: what `padded.evaluated` made of it. Interned, so it compares by identity."""
+
+    __slots__ = ("base", "closed", "dims", "name")
+
+    selects = is_ufunc = by_numpy = differentiable = False
+
+    def __init__(self, base: Any, closed: Any, dims: list[Dims], name: tuple):
+        self.base, self.closed, self.dims, self.name = base, closed, dims, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "base"), name)
+
+    def __repr__(self) -> str:
+        return f"{self.base} padded"
+
+    def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
+        return self.base.amounts(sigs[: len(self.name[0])], outs)
+
+    def lower(self, platform: str) -> Callable:
+        fn, many = core.jaxpr_as_fun(self.closed), self.base.many
+
+        def call(*arrays: Any) -> Any:
+            made = fn(*arrays)
+            return made if many else made[0]
+
+        return call
+
+    def lower_once(self, platform: str) -> Callable:
+        return jax.jit(self.lower(platform), inline=True)
+
+    def jitted(self, platform: str) -> Callable:
+        return jax.jit(self.lower(platform))
+
+
+_known: dict[tuple, PaddedBound | None] = {}
+
+
+def padded(
+    bound: Any,
+    sigs: tuple[Sig, ...],
+    other: Any,
+    others: tuple[Sig, ...],
+    dims: tuple[Dims, ...],
+    fit: Fit,
+    device: Device,
+) -> PaddedBound:
+    """A call at padded sizes, of which `other` is the one at other sizes; raises Refused."""
+    key = (bound, sigs, dims, fit.padded, device)
+    found = _known.get(key)
+    if found is None:
+        if key in _known:
+            raise Refused(f"{bound.op.name}, as before")
+        bounded(_known, 1 << 14)[key] = None
+        with xla.x64(), jax.default_device(device.jax):
+            first, second = _traced(bound, sigs, device), _traced(other, others, device)
+            closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, fit)
+        found = _known[key] = PaddedBound(bound, closed, made, (sigs, dims, fit.padded))
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _traced(bound: Any, sigs: tuple[Sig, ...], device: Device) -> Any:
+    """A call as a jaxpr with a flat list of results."""
+    # those for CPUs go through rows in loops
+    fn = bound.lower("reference" if device.is_cpu else device.platform)
+    return jax.make_jaxpr(lambda *arrays: list(fn(*arrays)) if bound.many else [fn(*arrays)])(*map(xla.spec, sigs))
+
+
+class PaddedGraph:
+    """A graph at padded sizes.
+
+    `last` is its last Node, `dims` what is padded of its values, `leaves` of its leaves, `numbers` where its numbers come
+    from: places among those of the recorded graph, or ~ the index of a parameter.
+    """
+
+    def __init__(self, graph: Graph, varying: Varying, values: tuple[int, ...], sizes: tuple[int, ...]):
+        """`graph` is one of the family, recorded at `values`, which differ from the padded `sizes`."""
+        device, fit, integers = graph.device, Fit(sizes, values), varying.at(sizes)
+        leaf_sigs = self.leaf_sigs = [rebuilt(sig, integers) for sig in graph.leaf_sigs]
+        self.leaves: list[Dims] = [
+            tuple([fit.dim(a, b) for a, b in zip(sig.shape, other.shape)])
+            for sig, other in zip(leaf_sigs, graph.leaf_sigs)
+        ]
+        self.dims: list[Dims] = []
+        self.numbers: list[int] = []
+        made: list[Sig] = []
+        state = Node()
+        for twin in graph.nodes:
+            bound = rebuilt(twin.bound, integers)
+            sigs, dims = [], []
+            for r, sig in zip(twin.args, twin.sigs):
+                number = r.__class__ is Number
+                sigs.append(sig if number else made[r] if r >= 0 else leaf_sigs[~r])
+                dims.append(() if number else self.dims[r] if r >= 0 else self.leaves[~r])
+            outs: tuple[Sig, ...] = bound.infer(tuple(sigs))
+            found: list[Dims] = [(None,) * s.ndim for s in outs]
+            extra = 0
+            if bound is not twin.bound or any(any(d) for d in dims):
+                bound = padded(bound, tuple(sigs), twin.bound, twin.sigs, tuple(dims), fit, device)
+                found, extra = bound.dims, len(sizes)
+            state = self._node(state, twin, bound, tuple(sigs), outs, leaf_sigs, extra)
+            made += outs
+            self.dims += found
+        if next(integers, None) is not None:
+            raise Refused("integers that were not read")
+        self.last = state
+        state.graph = Graph(state, device)
+        state.graph.padded = True
+
+    def _node(
+        self,
+        state: Node,
+        twin: Node,
+        bound: Any,
+        sigs: tuple[Sig, ...],
+        outs: tuple[Sig, ...],
+        leaf_sigs: list[Sig],
+        extra: int,
+    ) -> Node:
+        node = Node()
+        args: list[Any] = []
+        key: list[Any] = [bound]
+        leaves = state.leaves
+        for r in twin.args:
+            if r.__class__ is Number:
+                args.append(number_at(r.dtype, len(self.numbers)))
+                key.append(r.dtype)
+                self.numbers.append(r.place)
+            else:
+                args.append(r)
+                new = r < 0 and ~r == leaves
+                key.append(leaf_sigs[~r] if new else r)
+                leaves += new
+        for param in range(extra):
+            args.append(number_at(dtypes.int64, len(self.numbers)))
+            key.append(dtypes.int64)
+            self.numbers.append(~param)
+        node.parent, node.bound, node.key, node.args, node.outs = state, bound, tuple(key), tuple(args), outs
+        node.sigs = (*sigs, *[scalar_sig(dtypes.int64)] * extra)
+        node.leaves, node.numbers = leaves, len(self.numbers)
+        node.first, node.end, node.depth, node.pos = twin.first, twin.end, twin.depth, twin.pos
+        node.nbytes = state.nbytes + sum([s.nbytes for s in outs])
+        node.work = state.work + twin.work - (twin.parent.work if twin.parent is not None else 0.0)
+        return node

@@ -1,0 +1,185 @@
+"""Graphs whose sizes keep changing, padded to a few: the rules by themselves, and steps at lengths that come once."""
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.core.base import device
+from bireme.core.graph import varying
+from bireme.core.record import flush
+from bireme.core.run import lookup, padding
+from bireme.core.xla_exec import padded
+
+F = nn.functional
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """Every graph of some calls may be padded, as on an accelerator."""
+    monkeypatch.setattr(padding, "applies", lambda graph: len(graph.nodes) >= padding.LEAST_CALLS)
+    flush.flush()
+    lookup.clear()
+    flush._joined.clear()
+    yield
+    flush.flush()
+    lookup.clear()
+    flush._joined.clear()
+
+
+def kinds():
+    """The sizes that graphs were padded to, and why others were not."""
+    sizes = [size for kind in padding._kinds.values() for size, made in kind.padded.items() if made is not None]
+    return sorted(sizes), [kind.reason for kind in padding._kinds.values() if kind.reason]
+
+
+class Reader(nn.Layer):
+    """A network that does with a sequence what networks do: looks up, attends, cuts, joins, sums."""
+
+    def __init__(self, drop=0.0):
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(100, 16)
+        self.qkv, self.out, self.norm = nn.Linear(16, 48), nn.Linear(16, 50), nn.LayerNorm(16)
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, ids):
+        b, t = ids.shape
+        x = self.words(ids) + self.places.weight[:t]
+        q, k, v = self.qkv(self.norm(x)).reshape([b, t, 3, 2, 8]).unbind(2)
+        x = x + F.scaled_dot_product_attention(q, k, v, is_causal=True).reshape([b, t, 16])
+        x = bireme.concat([x[:, :1], x[:, 1:] - x[:, :-1]], axis=1)
+        x = self.drop(x + x.mean(axis=1, keepdim=True) + F.softmax(x.sum(-1), axis=-1).unsqueeze(-1))
+        return self.out(x)
+
+
+def train(lengths, drop=0.0, hold=None):
+    bireme.seed(0)
+    net, rng = Reader(drop), np.random.default_rng(0)
+    opt = bireme.optimizer.AdamW(0.01, parameters=net.parameters())
+    losses = []
+    for t in lengths:
+        ids = bireme.to_tensor(rng.integers(0, 50, (3, t)))
+        out = net(ids)
+        loss = F.cross_entropy(out.reshape([-1, 50]), ids.reshape([-1]))
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        losses.append(loss.item())
+        if hold is not None:
+            hold.append(out.detach())
+    return losses
+
+
+LENGTHS = [20, 31, 27, 45, 18, 60, 33, 24]
+
+
+def test_steps_of_changing_lengths_are_padded_to_a_few(accelerator):
+    got = train(LENGTHS)
+    sizes, reasons = kinds()
+    assert sizes == [(32,), (64,)] and not reasons
+    with bireme.debug.use_executor("interpreter"):
+        np.testing.assert_allclose(got, train(LENGTHS), rtol=2e-5)
+    flush.flush()
+    lookup.clear()
+    assert train(LENGTHS) == got, "the same bits again"
+
+
+def test_no_program_is_compiled_for_a_length_between(accelerator):
+    train(LENGTHS)
+    before = bireme.debug.stats()["compiles"]
+    train([21, 22, 40, 50])
+    assert bireme.debug.stats()["compiles"] == before
+
+
+def test_what_is_held_of_a_padded_step_is_exact(accelerator):
+    held, expected = [], []
+    train(LENGTHS, hold=held)
+    with bireme.debug.use_executor("interpreter"):
+        train(LENGTHS, hold=expected)
+    for a, b, t in zip(held, expected, LENGTHS, strict=True):
+        assert a.shape == [3, t, 50]
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose((a * 2.0)[:, -1].numpy(), b.numpy()[:, -1] * 2, rtol=1e-3, atol=1e-4)
+
+
+def test_random_numbers_are_refused(accelerator):
+    losses = train(LENGTHS[:5], drop=0.1)
+    sizes, reasons = kinds()
+    assert not sizes and len(reasons) == 1
+    assert np.isfinite(losses).all()
+
+
+def test_a_cache_that_grows_stays_padded(accelerator):
+    layers = [nn.Linear(8, 24) for _ in range(3)]
+    out = nn.Linear(8, 8)
+
+    def generate(tokens):
+        x, kept, made = bireme.ones([2, 1, 8]) * 0.3, [None] * 3, []
+        with bireme.no_grad():
+            for _ in range(tokens):
+                for i, layer in enumerate(layers):
+                    q, k, v = layer(x).reshape([2, 1, 3, 1, 8]).unbind(2)
+                    if kept[i] is not None:
+                        k, v = bireme.concat([kept[i][0], k], 1), bireme.concat([kept[i][1], v], 1)
+                    kept[i] = k, v
+                    x = x + F.scaled_dot_product_attention(q, k, v).reshape([2, 1, 8])
+                x = F.tanh(out(x))
+                made.append(x.numpy())
+        return made, kept
+
+    made, kept = generate(40)
+    assert kinds() == ([(16,), (32,), (64,)], [])
+    with bireme.debug.use_executor("interpreter"):
+        expected, caches = generate(40)
+    np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-6)
+    assert kept[0][0].shape == [2, 40, 1, 8]
+    np.testing.assert_allclose(kept[2][1].numpy(), caches[2][1].numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_length_that_comes_often_gets_a_program_of_its_own(accelerator, monkeypatch):
+    monkeypatch.setattr(padding, "OWN_PROGRAM", 3)
+    train([20, 31, *[27] * 6])
+    plans = [e for e in lookup._graphs.values() if e.padded]
+    assert [(e.padded.runs, e.met) for e in plans] == [(3, 3)]
+
+
+def test_the_flag_and_the_host_do_without(monkeypatch):
+    graph = type("Graph", (), {"nodes": [None] * 100, "device": device.current()})
+    assert not padding.applies(graph)
+    monkeypatch.setattr(graph, "device", type("Device", (), {"is_cpu": False}))
+    assert padding.applies(graph)
+    bireme.set_flags({"FLAGS_pad_sizes": False})
+    try:
+        assert not padding.applies(graph)
+    finally:
+        bireme.set_flags({"FLAGS_pad_sizes": True})
+
+
+# ---------------------------------------------------------------- what follows from sizes
+
+
+def test_sizes():
+    assert [padding._step(n) for n in (1, 16, 17, 100, 129, 193, 300, 400)] == [16, 16, 32, 128, 192, 256, 384, 512]
+    assert padding._sizes((41,), {48, 16, 99}) == [(64,), (48,)]
+
+
+def test_integers_follow_from_the_smallest_size():
+    def found(t, u):
+        return varying.Integers((7, 8 * t, t, t + 1, u), ("same",))
+
+    learned = varying.Varying([found(5, 9), found(11, 30), found(6, 12)])
+    assert learned.values(found(100, 41)) == (100, 41)
+    assert learned.values(varying.Integers((7, 8, 2, 3, 4), ("same",))) is None
+    assert tuple(learned.at((3, 4))) == found(3, 4).numbers
+    with pytest.raises(ValueError, match="more than integers"):
+        varying.Varying([found(5, 9), varying.Integers((7, 8, 1, 2, 3), ("another",))])
+
+
+@pytest.mark.parametrize("numbers", [(64, 100), (64, 2)])
+def test_what_is_no_multiple_is_refused(numbers):
+    fit = padded.Fit((64,), (40,))
+    assert fit.extent(8 * 64, 8 * 40) == varying.Extent(0, 8, 0)
+    with pytest.raises(padded.Refused):
+        fit.extent(64 * 64, 40 * 40)
+    with pytest.raises(padded.Refused):
+        padded.Fit((64,), (64,))
