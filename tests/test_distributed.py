@@ -640,9 +640,14 @@ def test_meshes_of_one_process():
                 lambda: mesh.get_dim_size("z")):  # fmt: skip
         with pytest.raises(AssertionError):
             bad()
-    for many in (lambda: dist.ProcessMesh([0, 1]), lambda: fleet.auto.create_mesh([("dp", 2)])):
-        with pytest.raises(NotImplementedError, match="not there for several processes yet"):
-            many()
+    two = dist.ProcessMesh([[0, 1], [2, 3]], ["x", "y"])
+    assert (two[1].process_ids, two[:, 1].process_ids, two.dim_size("y")) == ([2, 3], [1, 3], 2)
+    assert two.unique_id == dist.ProcessMesh([[0, 1], [2, 3]]).unique_id != mesh.unique_id
+    with two, mesh:
+        assert dist.get_mesh() is mesh
+    for bad in (lambda: dist.ProcessMesh([0, 0]), lambda: dist.shard_tensor([1.0], dist.ProcessMesh([0, 99]), [])):
+        with pytest.raises(ValueError, match="ranks"):
+            bad()
 
 
 def test_tensors_on_a_mesh():

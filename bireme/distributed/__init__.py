@@ -18,8 +18,27 @@ from bireme.distributed.auto_parallel.api import (
     shard_tensor,
     unshard_dtensor,
 )
+from bireme.distributed.auto_parallel.dist_attribute import DistAttr
+from bireme.distributed.auto_parallel.dist_model import DistModel, in_auto_parallel_align_mode, to_static
+from bireme.distributed.auto_parallel.high_level_api import to_distributed
+from bireme.distributed.auto_parallel.intermediate.context_parallel import ContextParallel, PrepareContextParallel
+from bireme.distributed.auto_parallel.intermediate.parallelize import parallelize
+from bireme.distributed.auto_parallel.intermediate.pipeline_parallel import SplitPoint
+from bireme.distributed.auto_parallel.intermediate.tensor_parallel import (
+    ColWiseParallel,
+    ConvParallel,
+    PrepareLayerInput,
+    PrepareLayerOutput,
+    RowWiseParallel,
+    SequenceParallelBegin,
+    SequenceParallelDisable,
+    SequenceParallelEnable,
+    SequenceParallelEnd,
+)
+from bireme.distributed.auto_parallel.local_layer import LocalLayer, local_map
 from bireme.distributed.auto_parallel.placement_type import Partial, Placement, ReduceType, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, get_mesh, set_mesh
+from bireme.distributed.auto_parallel.strategy import Strategy
 from bireme.distributed.checkpoint.load_state_dict import load_merged_state_dict, load_state_dict
 from bireme.distributed.checkpoint.save_state_dict import save_state_dict
 from bireme.distributed.checkpoint.sharded_weight import (
@@ -75,14 +94,18 @@ from bireme.distributed.parallel import (
 from bireme.distributed.spawn import spawn
 
 __all__ = [
-    "P2POp", "ParallelEnv", "ParallelMode", "Partial", "Placement", "ProcessMesh", "ReduceOp", "ReduceType",
-    "Replicate", "Shard", "ShardedStateDict", "ShardedWeight", "ShardingStage1", "ShardingStage2", "ShardingStage3",
-    "all_gather", "all_gather_object", "all_reduce", "alltoall", "alltoall_single", "barrier", "batch_isend_irecv",
-    "broadcast", "broadcast_object_list", "build_sharded_state_dict", "destroy_process_group", "dtensor_from_fn",
-    "fleet", "gather", "get_backend", "get_group", "get_mesh", "get_rank", "get_world_size", "init_parallel_env",
-    "irecv", "is_available", "is_initialized", "isend", "launch", "load_merged_state_dict", "load_state_dict",
-    "new_group", "recv", "recv_object_list", "reduce", "reduce_scatter", "reshard", "restart_process_group",
-    "save_state_dict", "scatter", "scatter_object_list", "send", "send_object_list", "set_mesh", "shard_dataloader",
-    "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight", "shutdown_process_group",
-    "spawn", "split", "stream", "unshard_dtensor", "wait",
+    "ColWiseParallel", "ContextParallel", "ConvParallel", "DistAttr", "DistModel", "LocalLayer", "P2POp",
+    "ParallelEnv", "ParallelMode", "Partial", "Placement", "PrepareContextParallel", "PrepareLayerInput",
+    "PrepareLayerOutput", "ProcessMesh", "ReduceOp", "ReduceType", "Replicate", "RowWiseParallel",
+    "SequenceParallelBegin", "SequenceParallelDisable", "SequenceParallelEnable", "SequenceParallelEnd", "Shard",
+    "ShardedStateDict", "ShardedWeight", "ShardingStage1", "ShardingStage2", "ShardingStage3", "SplitPoint",
+    "Strategy", "all_gather", "all_gather_object", "all_reduce", "alltoall", "alltoall_single", "barrier",
+    "batch_isend_irecv", "broadcast", "broadcast_object_list", "build_sharded_state_dict", "destroy_process_group",
+    "dtensor_from_fn", "fleet", "gather", "get_backend", "get_group", "get_mesh", "get_rank", "get_world_size",
+    "in_auto_parallel_align_mode", "init_parallel_env", "irecv", "is_available", "is_initialized", "isend", "launch",
+    "load_merged_state_dict", "load_state_dict", "local_map", "new_group", "parallelize", "recv", "recv_object_list",
+    "reduce", "reduce_scatter", "reshard", "restart_process_group", "save_state_dict", "scatter",
+    "scatter_object_list", "send", "send_object_list", "set_mesh", "shard_dataloader", "shard_layer",
+    "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight", "shutdown_process_group", "spawn", "split",
+    "stream", "to_distributed", "to_static", "unshard_dtensor", "wait",
 ]  # fmt: skip

@@ -345,14 +345,16 @@ class Optimizer(States):
 
     def _by_rate(self, group: dict, pairs: Pairs) -> list[tuple[float, list[Slot], list[Tensor]]]:
         """Learning rate, slots and gradients of the parameters that share a rate."""
-        found: dict[float, tuple[list[Slot], list[Tensor]]] = {}
+        found: dict[tuple[float, Any], tuple[list[Slot], list[Tensor]]] = {}
         for p, g in pairs:
             slot = self._slot(p)
-            slots, grads = found.setdefault(self._rate(group, p), ([], []))
+            # parameters of two meshes have two programs
+            mesh = p._value.device if p._value.device.several else None
+            slots, grads = found.setdefault((self._rate(group, p), mesh), ([], []))
             slots.append(slot)
-            grads.append(g)
+            grads.append(g if self._shard_gradient is None else self._shard_gradient(p, g))
         rate = self.get_lr()
-        return [(rate * factor, slots, self._grads_for(slots, grads)) for factor, (slots, grads) in found.items()]
+        return [(rate * factor, slots, self._grads_for(slots, grads)) for (factor, _), (slots, grads) in found.items()]
 
     # ------------------------------------------------------------ gradients and rates
 

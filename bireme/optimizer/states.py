@@ -14,6 +14,7 @@ from bireme.core.base.boundary import Guarded
 from bireme.core.declare.precision import HALF
 from bireme.core.graph.graph import Zero, sig_of
 from bireme.core.record.flush import aside
+from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.ops import to_tensor
 from bireme.ops.optimizer import updates
@@ -43,6 +44,8 @@ class States(Guarded):
     """The part of ``Optimizer`` that owns the accumulators. A rule lists their names in ``_accumulator_names``."""
 
     _accumulator_names: tuple[str, ...] = ()
+    _shard_fn: Any = None  # where states lie on a mesh, and gradients, see `distributed.shard_optimizer`
+    _shard_gradient: Any = None
     _where: str
     _name: str | None
     _learning_rate: float | LRScheduler
@@ -124,7 +127,7 @@ class States(Guarded):
             for name in self._accumulator_names:
                 # made on the host and not by an operator: the first step then records the same program as all others
                 start, device = self._initial(p, name), read(p).device
-                zeros = not device.is_cpu and start.size > 1 and not any(start.strides)
+                zeros = not device.is_cpu and not device.several and start.size > 1 and not any(start.strides)
                 sig = sig_of(start.shape, dtypes.from_numpy(start.dtype))
                 made = wrap(Zero(sig, None, device)) if zeros else to_tensor(start, place=p.place)
                 self._set_state(slot, name, made)
@@ -159,6 +162,9 @@ class States(Guarded):
         return f"{key}_0"
 
     def _set_state(self, slot: Slot, name: str, value: Tensor) -> None:
+        if self._shard_fn is not None:
+            value = self._shard_fn(name, slot.param, value)
+        value = on_mesh.like(value, slot.param)
         value.name = self._filed_as(slot.param, name)
         slot.state[name] = value
 

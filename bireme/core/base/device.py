@@ -23,6 +23,7 @@ class Device:
     __slots__ = ("kind", "index", "_jax", "name")
     _all: ClassVar[dict[tuple[str, int], Device]] = {}
 
+    several = False  # whether it stands for all devices of a mesh, see `base.mesh`
     kind: str
     index: int
     name: str
@@ -464,6 +465,12 @@ def get_device() -> str:
         'cpu'
     """
     return current().name
+
+
+def all_of(kind: str) -> list[Any]:
+    """The jax devices of a kind."""
+    _prepare_backend()
+    return list(jax.devices(_PLATFORMS.get(kind, kind)))
 
 
 def count(kind: str) -> int:

@@ -36,6 +36,7 @@ class Segment:
         "symbolic",
         "error",
         "passes",
+        "agreed",
         "entered",
         "joined",
         "original",
@@ -64,6 +65,7 @@ class Segment:
         self.lost: dict[int, Any] = {}  # values that cannot be computed, and the guard that failed
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: Exception | None = None
+        self.agreed: tuple | None = None  # results and dead leaves that all processes of a mesh agree on
         self.passes = 0  # backward passes in it, see `backward_starts`
         self.entered: dict[int, ref] = {}  # Layers that were called in it by nobody's forward, see `layer_entered`
         self.original: Any = None  # what it recorded, where it runs padded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -59,7 +59,13 @@ def described(array: Any) -> str:
 
 
 class Channel:
-    """The processes that a group's collectives run among; without a connection this process alone."""
+    """The processes that a group's collectives run among; without a connection this process alone.
+
+    `before` is what a process does before it waits for others; that of a mesh, which `is_mesh`, does without.
+    """
+
+    before: ClassVar[list[Callable[[], None]]] = []
+    is_mesh = False
 
     def __init__(self, connection: Connection | None, ranks: Sequence[int], id: int = 0, timeout: float = 1800.0):
         self.connection, self.ranks, self.id, self.timeout = connection, tuple(ranks), id, timeout
@@ -78,6 +84,9 @@ class Channel:
         self, call: Call, data: np.ndarray | None = None, most: int = 0
     ) -> tuple[list[int], list[np.ndarray] | None]:
         """Meet the others in a call: what they gave as `most`, and their data as bytes if everybody's is small."""
+        if not self.is_mesh:
+            for do in self.before:
+                do()
         if self.size == 1:
             if call.failed is not None:
                 raise call.failed

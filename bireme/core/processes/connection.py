@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -118,6 +118,7 @@ class Connection(Service):
         super().__init__(address, rank, timeout)
         self.rank, self.size, self._served = rank, size, served
         self.waits: Wait | None = None
+        self.before_end: list[Callable[[], None]] = []  # what the others may still want of this process
         self.lock = threading.RLock()
         self._left, self._process = threading.Event(), os.getpid()
         self.join()
@@ -140,6 +141,9 @@ class Connection(Service):
         """Tell how this process ends, and leave."""
         if self._left.is_set() or self._process != os.getpid():
             return
+        if error is None and getattr(sys, "last_value", None) is None:
+            while self.before_end:
+                self.before_end.pop()()
         self._left.set()
         self._watching.join(GRACE)
         error = error or getattr(sys, "last_value", None)  # what nobody caught

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Collection
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from bireme.core.graph.segment import (
     pending,
     reads_again,
 )
-from bireme.core.record import guards
+from bireme.core.record import agreement, guards
 from bireme.core.run import lookup, padding
 
 
@@ -47,6 +47,9 @@ def record(bound: Any, operands: list) -> list[Value]:
                 continue
             r: Any = known(seg, v)
             if r is None:
+                if (v.device.several or (seg.device is not None and seg.device.several)) and _apart(seg, v):
+                    roll_back(seg)
+                    return _record_beside_mesh(seg, bound, operands)
                 r = _add_leaf(seg, v)
                 if r is None:  # the segment had to be cut: everything pending is a leaf now
                     roll_back(seg)
@@ -55,6 +58,9 @@ def record(bound: Any, operands: list) -> list[Value]:
         if len(seg.numbers) - seg.state.numbers == len(operands) and seg.device is not None and not seg.symbolic:
             if seg.device is not devices.current():  # made of nothing, on another device than what is pending
                 roll_back(seg)
+                if seg.device.several:
+                    with aside():
+                        return record(bound, operands)
                 run(seg)
                 return record(bound, operands)
         state = seg.state
@@ -146,9 +152,55 @@ def _on_one_device(operands: list) -> list:
     return [v if v.__class__ is tuple or v.device in far or not far else move(v, far[0]) for v in operands]
 
 
+def _apart(seg: Segment, v: Value) -> bool:
+    """Whether a value is not where the segment is: one of both is on a mesh."""
+    return seg.device is not None and v.device is not seg.device and not seg.symbolic
+
+
+def _record_beside_mesh(seg: Segment, bound: Any, operands: list) -> list[Value]:
+    """A call on values of which some are on a mesh, or none while the segment is.
+
+    A call on none of a mesh is no part of what the mesh runs: it runs by itself, and the mesh's segment stays as it is.
+    """
+    if seg.state.bound is None:
+        seg.device = None  # what an operand has left there
+    found = {v.device: None for v in operands if v.__class__ is not tuple}
+    meshes = [d for d in found if d.several]
+    if not meshes:
+        if seg.device is None:
+            return record(bound, operands)
+        with aside():
+            return record(bound, operands)
+    if len(meshes) > 1:
+        raise errors.bad(
+            "operands",
+            "tensors on one mesh",
+            described=", ".join(sorted(d.name for d in meshes)),
+            hint="bring one to the other's mesh with distributed.reshard",
+        )
+    operands = [v if v.__class__ is tuple or v.device is meshes[0] else _on_mesh(v, meshes[0]) for v in operands]
+    if seg.device not in (None, meshes[0]) and not seg.closed:
+        run(seg)
+    return record(bound, operands)
+
+
+_on_meshes: WeakKeyDictionary[Value, Value] = WeakKeyDictionary()
+
+
+def _on_mesh(v: Value, device: Any) -> Value:
+    """A value of this process alone as one that every device of a mesh has: once, however often it is used there."""
+    moved = _on_meshes.get(v)
+    if moved is None or moved.device is not device:
+        moved = _on_meshes[v] = move(v, device)
+    return moved
+
+
 def move(v: Value, device: Any) -> Value:
     """A copy of a Value on another device."""
-    moved = Value(v.sig, lookup.put(force(v), device), device)
+    array = force(v)
+    if v.device.several and not isinstance(array, np.ndarray):
+        array = agreement.whole(v)
+    moved = Value(v.sig, lookup.put(array, device), device)
     moved.bounds = v.bounds
     return guards.copy_guards(v, moved)
 
@@ -229,6 +281,7 @@ def run(seg: Segment) -> None:
             described="a symbolic value, which has no data",
             kind=RuntimeError,
         )
+    after: Segment | None = None
     with seg.lock:
         if local.segment is seg:
             _open_new()
@@ -243,11 +296,15 @@ def run(seg: Segment) -> None:
                 local.last_edge = seg.edges[-1]
             if seg.cells:
                 _drop_lone_views(seg)
+            shared_mesh = seg.device.several and seg.device.channel is not None
             try:
+                later = agreement.settle(seg, _held_elsewhere(seg)) if shared_mesh else []
                 try:
                     shutdown.within(lookup.execute, seg, _held_elsewhere(seg))
                 except lookup.GuardFailed as e:
                     _execute_without(e, seg)
+                if later:
+                    after = agreement.rest(seg, later, extend)
             except (MemoryError, RuntimeError, LookupError) as e:
                 _take_back(seg)
                 if not isinstance(e, MemoryError):
@@ -256,6 +313,8 @@ def run(seg: Segment) -> None:
             if seg.joined is not None:
                 _note_join(seg, new and seg.plan is None)
         fill(seg)
+    if after is not None:
+        run(after)
 
 
 def _execute_without(failed: lookup.GuardFailed, seg: Segment) -> None:

@@ -28,7 +28,7 @@ from bireme.core.base.device import Fork, started
 from bireme.core.graph import executor, segment
 from bireme.core.graph.graph import Graph, Node, Value, fitting
 from bireme.core.numpy_exec import interpreter
-from bireme.core.run import beside, explain, loss_reads, padding, prefetch, progress, tiers
+from bireme.core.run import beside, explain, loss_reads, mesh_run, padding, prefetch, progress, tiers
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import pieces, split_step, xla
 
@@ -42,12 +42,13 @@ class Executable:
     see `split_step`.
     """
 
-    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers", "later")
+    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers", "later", "source")
 
     def __init__(
         self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None
     ):
         self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
+        self.source: Any = None  # what was compiled for a mesh: its text tells the collectives
         self.later: beside.Whole | None = None  # what will take its place
         self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
         self.numbers: tuple[list[int], list[int]] | None = (
@@ -209,6 +210,11 @@ def _entry_of(seg: Any, n_live: int) -> Entry:
     return entry
 
 
+def graph_of(seg: Any) -> Graph:
+    """The graph of a segment that has run."""
+    return seg.state.graph or Graph(seg.state, seg.device)
+
+
 def _make_room(new: Entry) -> None:
     """Forget graphs that did not come back, as those of a model that has another structure for each sample.
 
@@ -266,6 +272,8 @@ def execute(seg: Any, held: set[int]) -> None:
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
     if seg.lost:
         live = tuple([i for i in live if i not in seg.lost])
+    if seg.agreed is not None:
+        live = seg.agreed[0]
     seg.live = live
     if not live:
         seg.results.append(())
@@ -276,15 +284,23 @@ def execute(seg: Any, held: set[int]) -> None:
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead:
-        dead = _only_here(dead, arrays, held)
+        dead = only_here(dead, arrays, held)
+    if seg.agreed is not None:
+        dead = list(seg.agreed[1])
     stats["flushes"] += 1
     stats["nodes"] += state.depth
     watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
     if watch is not None:
         loss_reads.look_back(entry, watch)
+    on_mesh = seg.device.several
     key = (live, tuple(dead), _settings[0], not seg.device.is_cpu and _from_host(arrays[: state.leaves]))
-    program = entry.exact.get(key) if executor.forced() is None else None
-    if seg.lost:  # the rest of a run that failed: once, and not remembered
+    program = entry.exact.get(key) if executor.forced() is None and not on_mesh else None
+    if on_mesh:
+        try:
+            program = mesh_run.find(entry, seg, live, key[1], Executable)
+        except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
+            raise _failed(e, seg, entry) from e
+    elif seg.lost:  # the rest of a run that failed: once, and not remembered
         call = interpreter.INTERPRETER.prepare(entry.graph, live, (), seg.device)
         program = Executable(live, (), call, len(arrays), "interpreter")
     elif program is None:
@@ -338,7 +354,7 @@ def _runs_padded(seg: Any, entry: Entry) -> bool:
     return False
 
 
-def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
+def only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
     """Of dead leaves those whose arrays nobody else reads: two values may have one array, as after `decorate`."""
     places = list(map(id, arrays))
     if len(set(places)) < len(places):

@@ -19,7 +19,7 @@ def worth_it(graph: Graph) -> bool:
     """Whether the device computes while the host records something that takes its time: on CPU both want the same
     cores.
     """
-    return len(graph.nodes) >= MIN_CALLS and not graph.device.is_cpu
+    return len(graph.nodes) >= MIN_CALLS and not graph.device.is_cpu and not graph.device.several
 
 
 class Watch:

@@ -89,7 +89,9 @@ _lock = threading.RLock()
 
 def applies(graph: Graph) -> bool:
     """Whether a graph may run padded: on an accelerator, where a compile is all that could run it otherwise."""
-    return not graph.device.is_cpu and len(graph.nodes) >= LEAST_CALLS and bool(flags.pad_sizes.value)
+    if graph.device.is_cpu or graph.device.several:
+        return False
+    return len(graph.nodes) >= LEAST_CALLS and bool(flags.pad_sizes.value)
 
 
 def clear() -> None:

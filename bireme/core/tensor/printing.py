@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.base import errors
+from bireme.core.base import errors, mesh
 
 _options: dict[str, Any] = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": False}
 
@@ -41,7 +41,8 @@ def set_printoptions(precision: int | None = None, threshold: int | None = None,
 def describe(t: Any, title: str) -> str:
     """`Tensor(shape=[2], dtype=float32, place=Place(cpu), stop_gradient=True, [1., 2.])`, in two lines or more."""
     indent = len(title) + 1
-    head = f"{title}(shape={t.shape}, dtype={t.dtype.name}, place={t.place}, stop_gradient={t.stop_gradient},"
+    told = "" if mesh.Reader.told is None or not t.is_dist() else f" {mesh.Reader.told(t)}"
+    head = f"{title}(shape={t.shape}, dtype={t.dtype.name}, place={t.place}, stop_gradient={t.stop_gradient},{told}"
     return f"{head}\n{' ' * indent}{layout(t, indent)})"
 
 

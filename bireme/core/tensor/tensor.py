@@ -18,7 +18,7 @@ from bireme.core.base.dtype import DType
 from bireme.core.base.host_arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.graph.graph import Sig, Value, Zero, sig_of
 from bireme.core.graph.segment import guarding, local
-from bireme.core.record import flush, guards
+from bireme.core.record import agreement, flush, guards
 from bireme.core.record.host_integers import peek
 from bireme.core.run import lookup, loss_reads
 from bireme.core.tensor.printing import describe
@@ -242,6 +242,8 @@ class Tensor(Methods):
             v = read(self)
             array = flush.force(v)
             try:
+                if v.device.several and array.__class__ is not np.ndarray:
+                    return agreement.whole(v)
                 found = array if array.__class__ is np.ndarray else shutdown.within(np.asarray, array)
             except RuntimeError:  # a step of another thread was given the buffer just now: it has put a new value here
                 if v is read(self):

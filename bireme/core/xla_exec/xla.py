@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core.base import shutdown, workers
+from bireme.core.base import mesh, shutdown, workers
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
@@ -54,7 +54,9 @@ def in_x64(call: Any, *args: Any) -> Any:
 
 
 def put(array: Any, device: Device) -> Any:
-    """A copy of the array on the device."""
+    """A copy of the array on the device; on those of a mesh, on every one."""
+    if isinstance(device, mesh.Devices):
+        return shutdown.within(mesh.place, array, device.whole())
     if Fork.child:
         if not device.is_cpu:
             raise Fork.error()
@@ -221,6 +223,13 @@ def compiled(
         return program_files.keep(name, _compiled(lowered, options), at_end)
 
 
+def compiled_for_mesh(traced: Any, device: Device) -> Any:
+    """What was traced for the devices of a mesh, compiled. It is not kept on disk: which devices those are is not in it."""
+    lowered, options = lower(traced, device)
+    with x64(), jax.default_device(device.jax):
+        return _compiled(lowered, options)
+
+
 def spec(sig: Sig) -> Any:
     return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
 
@@ -231,7 +240,7 @@ def _vectors(graph: Graph) -> list:
 
 def _options(device: Device, short: bool, jaxpr: Any, apart: bool) -> dict[str, Any]:
     found = dict(OPTIONS.get(device.platform, {}))
-    if device.is_cpu and not apart:  # Eigen's products round the last rows of a batch otherwise than the first
+    if device.platform == "cpu" and not apart:  # Eigen's products round the last rows of a batch otherwise than the first
         found |= matmul_backend.options(jaxpr)
     if device.platform == "cuda":
         found |= kernel_choice.options(jaxpr) | (kernel_choice.SHORT_PROGRAM if short else {})
@@ -341,7 +350,7 @@ def repeated(
 def move_to_device(seg: Any) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
     stay, arrays, device = [], seg.arrays, seg.device
-    zeros = {} if device.is_cpu else _zeros_there(arrays, device)
+    zeros = {} if device.is_cpu or device.several else _zeros_there(arrays, device)
     for i, a in enumerate(arrays):
         if isinstance(a, np.ndarray):
             v = seg.leaves[i]()

@@ -1,14 +1,19 @@
-"""The older calls of automatic parallel training, as `fleet.auto` has them. On one process they change nothing."""
+"""The older calls of automatic parallel training, as `fleet.auto` has them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed import world
-from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, set_mesh
+from bireme.distributed.auto_parallel import tensors as tensors_on_mesh
+from bireme.distributed.auto_parallel.dist_attribute import DistAttr
+from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
+from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, get_mesh, set_mesh
 from bireme.distributed.communication.group import check_tensor
 from bireme.distributed.fleet.recompute.recompute import recompute as recomputed
 
@@ -16,12 +21,12 @@ __all__ = ["create_mesh", "recompute", "shard_op", "shard_tensor"]
 
 
 def shard_tensor(x: Tensor, process_mesh: ProcessMesh | None = None, shard_spec: Sequence | None = None) -> Tensor:
-    """Say how a tensor is divided.
+    """Divide a tensor among the devices of a mesh.
 
     Args:
         x: The tensor.
-        process_mesh: The mesh. Default: None.
-        shard_spec: For each axis of the tensor the name of an axis of the mesh, or None. Default: None.
+        process_mesh: The mesh. Default: None, that of ``set_mesh``; without one the tensor stays as it is.
+        shard_spec: For each axis of the tensor the name of an axis of the mesh, or None. Default: None, no axis is divided.
 
     Returns:
         The tensor itself.
@@ -36,7 +41,33 @@ def shard_tensor(x: Tensor, process_mesh: ProcessMesh | None = None, shard_spec:
         check_mesh("shard_tensor(process_mesh)", process_mesh)
     if shard_spec is not None and len(shard_spec) != x.ndim:
         raise errors.bad("shard_tensor(shard_spec)", f"one item per axis of the tensor, {x.ndim}", shard_spec)
-    return x
+    mesh = process_mesh or get_mesh()
+    return (
+        x
+        if mesh is None
+        else tensors_on_mesh.adopt(
+            x, tensors_on_mesh.shard_tensor(x.detach(), mesh, _placements(mesh, shard_spec or ()))
+        )
+    )
+
+
+def _placements(mesh: ProcessMesh, spec: Sequence[str | None]) -> list[Placement]:
+    """The placements that names of axes of the mesh, one for each axis of a tensor, mean."""
+    specs = DistAttr(mesh, list(spec)).sharding_specs
+    return [Shard(specs.index(name)) if name in specs else Replicate() for name in mesh.dim_names]
+
+
+def _divided(mesh: ProcessMesh, specs: Any, tensors: Any) -> Any:
+    """Tensors brought to what is said of them, one by one."""
+    if specs is None or not isinstance(tensors, (list, tuple)):
+        return tensors
+    pairs = zip(tensors, [*specs, *[None] * (len(tensors) - len(specs))])
+    return type(tensors)(
+        [
+            t if s is None or not isinstance(t, Tensor) else tensors_on_mesh.reshard(t, mesh, _placements(mesh, s))
+            for t, s in pairs
+        ]
+    )
 
 
 def shard_op(
@@ -50,13 +81,13 @@ def shard_op(
 
     Args:
         op: The function.
-        process_mesh: The mesh. Default: None.
-        in_shard_specs: How inputs are divided. Default: None.
-        out_shard_specs: How outputs are divided. Default: None.
+        process_mesh: The mesh. Default: None, that of ``set_mesh``; without one the function is returned as it is.
+        in_shard_specs: For each input the names of axes of the mesh that divide its axes, or None. Default: None.
+        out_shard_specs: The same for each output. Default: None.
         **kwargs: Not used.
 
     Returns:
-        The function itself.
+        A function that divides what it is given and what it returns.
 
     Examples:
         >>> add = bireme.distributed.fleet.auto.shard_op(bireme.add, bireme.distributed.ProcessMesh([0]))
@@ -66,7 +97,17 @@ def shard_op(
     errors.check_function("shard_op(op)", op)
     if process_mesh is not None:
         check_mesh("shard_op(process_mesh)", process_mesh)
-    return op
+    mesh = process_mesh or get_mesh()
+    if mesh is None:
+        return op
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = op(*_divided(mesh, in_shard_specs, args), **kwargs)
+        if isinstance(found, (list, tuple)):
+            return _divided(mesh, out_shard_specs, found)
+        return _divided(mesh, out_shard_specs, [found])[0]
+
+    return call
 
 
 def recompute(op: Callable) -> Callable:
@@ -106,8 +147,8 @@ def create_mesh(mesh_dims: Sequence[tuple[str, int]]) -> ProcessMesh:
     """
     if not isinstance(mesh_dims, (list, tuple)) or not mesh_dims:
         raise errors.bad("create_mesh(mesh_dims)", "a list of names and sizes", mesh_dims)
-    for name, size in mesh_dims:
-        world.only_one(f"create_mesh({name})", size)
-    mesh = ProcessMesh(shape=[1] * len(mesh_dims), process_ids=[0], dim_names=[name for name, _ in mesh_dims])
+    sizes = [size for _, size in mesh_dims]
+    ids = np.arange(math.prod(sizes)).reshape(sizes)
+    mesh = ProcessMesh(ids, dim_names=[name for name, _ in mesh_dims])
     set_mesh(mesh)
     return mesh

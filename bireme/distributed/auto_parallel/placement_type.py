@@ -79,6 +79,26 @@ class Shard(Placement):
         """Return the axis."""
         return self._dim
 
+    def get_split_factor(self) -> int:
+        """Return into how many blocks the axis is cut before it is divided; 1 unless it was set."""
+        return self.__dict__.get("_split_factor", 1)
+
+    def set_split_factor(self, split_factor: int) -> None:
+        """Set into how many blocks the axis is cut before each of them is divided.
+
+        Args:
+            split_factor: The number of blocks.
+
+        Raises:
+            NotImplementedError: For another number than 1.
+        """
+        if split_factor != 1:
+            raise errors.bad("Shard.set_split_factor(split_factor)", "1", split_factor, kind=NotImplementedError)
+
+    def get_co_shard_order(self) -> int:
+        """Return the order among axes of the mesh that divide the same axis of a tensor: always that of the mesh."""
+        return 0
+
     def is_shard(self, dim: int | None = None) -> bool:
         """Return whether the tensor is divided.
 

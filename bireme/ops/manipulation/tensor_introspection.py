@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core.base import errors
+from bireme.core.base import errors, mesh
 from bireme.core.base.device import Place
 from bireme.core.declare.op import Tensor
 from bireme.core.graph import segment
@@ -345,8 +345,13 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 
 def _distribution(self: Tensor) -> tuple[Any, Any]:
-    """What `distributed.shard_tensor` noted at a tensor: its mesh and its placements."""
-    return self.__dict__.get("_distribution", (None, None))
+    """The mesh and the placements of a tensor on a mesh, as `distributed` names them."""
+    return (None, None) if mesh.Reader.placements is None or not _is_dist(self) else mesh.Reader.placements(self)
+
+
+def _local_value(self: Tensor) -> Tensor:
+    """The part of the tensor that this process has, as a tensor of its own; of a tensor on no mesh, all of it."""
+    return self.detach() if mesh.Reader.local is None or not _is_dist(self) else mesh.Reader.local(self)
 
 
 def _is_dist(self: Tensor) -> bool:
@@ -359,7 +364,7 @@ def _is_dist(self: Tensor) -> bool:
         >>> bireme.zeros([1]).is_dist()
         False
     """
-    return "_distribution" in self.__dict__
+    return self._value.device.several
 
 
 def _install() -> None:
@@ -418,7 +423,8 @@ def _install() -> None:
         "num_shard": property(lambda self: None, doc="Number of shards; None for a tensor that is not distributed."),
         "placements": property(lambda self: _distribution(self)[1], doc="Placements; None if it has none."),
         "process_mesh": property(lambda self: _distribution(self)[0], doc="Mesh of processes; None if it has none."),
-        "_local_value": lambda self: self.detach(),
+        "_local_value": _local_value,
+        "_local_shape": property(lambda self: _local_value(self).shape, doc="Shape of what this process has of it."),
         "is_dist": _is_dist,
     }
     for name, fact in facts.items():

@@ -1,0 +1,68 @@
+"""Tensors on a mesh: values are put there, divided by a layout, and parts of them are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import mesh
+from bireme.core.base.mesh import Layout, layout_of
+from bireme.core.graph.graph import Sig, Value, sig_of
+from bireme.core.record import flush
+from bireme.core.tensor.tensor import Tensor, read, wrap
+
+
+def is_there(t: Tensor) -> bool:
+    """Whether a tensor lies on a mesh; asks nothing of what is pending."""
+    return t._value.device.several
+
+
+def put(t: Tensor, layout: Layout) -> Value:
+    """The numbers of a tensor that this process has whole, on the devices of a layout."""
+    v, host = read(t), t._host()
+    made = Value(v.sig, mesh.place(host, layout), layout.devices)
+    made.bounds = v.bounds
+    if made.bounds is None and v.sig.dtype.kind == "i" and host.size:
+        made.bounds = (int(host.min()), int(host.max()))  # while it is at hand: what is looked up by it checks it
+    return made
+
+
+def joined(parts: Sequence[tuple[Any, np.ndarray]], shape: tuple[int, ...], like: Tensor, layout: Layout) -> Value:
+    """A value of parts that the devices of this process have; others have theirs."""
+    sig = sig_of(shape, like.dtype)
+    return Value(sig, mesh.assemble(layout.padded(shape), layout, parts, like.dtype.np), layout.devices)
+
+
+def layout(t: Tensor) -> Layout:
+    """How a tensor on a mesh lies there; computes it if it is pending, since XLA decides."""
+    v = read(t)
+    array = flush.force(v)
+    devices: Any = v.device
+    return devices.whole() if isinstance(array, np.ndarray) else layout_of(array, devices)
+
+
+def like(t: Tensor, p: Tensor) -> Tensor:
+    """A tensor that is kept for another, as the state of an optimizer, where that is: divided alike if it has its shape."""
+    if not is_there(p) or is_there(t):
+        return t
+    on: Any = p._value.device
+    return wrap(put(t, layout(p) if t.shape == p.shape else on.whole()), t._stop_gradient)
+
+
+def part(t: Tensor, device: Any = None) -> np.ndarray:
+    """What a device has of a tensor: the first of this process unless another one is named."""
+    v = read(t)
+    array = flush.force(v)
+    if isinstance(array, np.ndarray):
+        return array
+    on: Any = v.device
+    return mesh.part(array, v.sig.shape, layout_of(array, on), device or on.own[0])
+
+
+def local(array: np.ndarray, sig: Sig, stop_gradient: bool = True) -> Tensor:
+    """An array as a tensor of this process alone."""
+    made = Value(sig_of(array.shape, sig.dtype), np.array(array), devices.current())
+    return wrap(made, stop_gradient)
