@@ -18,7 +18,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-bench"
 # torch is the one peer whose version the floors name
-PACKAGES = ("torch==2.13.0", "torchvision==0.28.0", "paddlepaddle", "jax", "onnxruntime")
+PACKAGES = (
+    "torch==2.13.0",
+    "torchvision==0.28.0",
+    "paddlepaddle",
+    "jax",
+    "onnxruntime",
+    "onnx",
+    "opencv-python-headless",
+    "pyclipper",
+    "pillow",
+    "matplotlib",
+    "rapidocr_onnxruntime",
+    "rapidocr_paddle",
+)
 BENCHMARKS = (
     "chain",
     "operators",
@@ -37,6 +50,8 @@ BENCHMARKS = (
     "quantization",
     "sparse",
     "inference",
+    "language_models",
+    "ocr",
     "graph_networks",
     "detection",
     "data_pipeline",

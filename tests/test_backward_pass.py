@@ -263,3 +263,54 @@ def test_edges_that_are_gone_have_no_place(repeated):
         chain(bireme.to_tensor([1.0, 2.0]).exp().log(), u).backward()  # another graph: walked
         np.testing.assert_allclose(w.grad.numpy(), u.grad.numpy(), rtol=1e-5)
     assert repeated() >= 3
+
+
+def _episode(weights, steps, k):
+    """Each step's number is read before the next step; the loss is made of all of them."""
+    parts = []
+    for i, w in zip(range(steps), weights * steps, strict=False):
+        y = bireme.tanh(bireme.to_tensor([1.0 + i + k, 2.0]) * w * (0.5 + k)).sum()
+        y.item()
+        parts.append(y * y)
+    return bireme.stack(parts).sum()
+
+
+def test_a_pass_over_segments_that_have_run(monkeypatch, repeated):
+    def gradients():
+        found = []
+        for k in range(6):
+            a, b = leaf(0.5, 0.7), leaf(0.25, 0.5)
+            # one weight in all steps, two in turn; longer and shorter
+            loss = _episode([a] if k % 2 else [a, b], 7 if k < 4 else 4, k / 10)
+            if k == 2:
+                loss.item()  # nothing is pending any more
+            loss.backward()
+            found += [t.grad.numpy() for t in (a, b) if t.grad is not None]
+        return found
+
+    once = gradients()
+    repeated()
+    again = gradients()
+    assert repeated() == 6
+    walked(monkeypatch)
+    wanted = gradients()
+    assert len(once) == len(again) == len(wanted) == 9
+    for first, second, right in zip(once, again, wanted, strict=True):
+        np.testing.assert_array_equal(first, right)
+        np.testing.assert_array_equal(second, right)
+
+
+def test_what_was_saved_twice_is_told_from_two_values_alike(repeated):
+    """The operators and shapes are the same; which values are one is not."""
+    w, v = leaf(0.5), leaf(0.25)
+    for x, y in ((w, w), (w, v), (w, w), (w, v)):
+        w.grad = v.grad = None
+        p, q = bireme.exp(x), bireme.exp(y)
+        out = p * q
+        for _ in range(N):
+            out = out * 1.0
+        out.item()
+        out.backward()
+        assert w.grad.item() == pytest.approx(np.exp(0.5) * (2 * np.exp(0.5) if y is w else np.exp(0.25)))
+        assert v.grad is None or v.grad.item() == pytest.approx(np.exp(0.75))
+    assert repeated() == 2

@@ -2,13 +2,18 @@
 go by them.
 """
 
+import re
+
 import jax
 import numpy as np
 import pytest
 
 import bireme
 from bireme import nn
+from bireme.core.base.dtype import float32
 from bireme.core.base.registry import OPS
+from bireme.core.record.capture import capture
+from bireme.core.tensor.tensor import wrap
 from bireme.core.xla_exec import lowering
 from bireme.core.xla_exec.barrier import once
 from bireme.nn import functional as F
@@ -127,3 +132,17 @@ def test_once_keeps_shape_dtype_and_bits():
         x = numbers(3, 4).astype(dtype)
         with jax.enable_x64(True):
             assert np.array_equal(np.asarray(once(x, "cpu")), x)
+
+
+def test_blocks_of_a_residual_network_are_computed_once(on_cpu):
+    convs = [nn.Conv2D(4, 4, 3, padding=1) for _ in range(6)]
+    with bireme.no_grad(), capture() as captured:
+        x = wrap(captured.input((1, 4, 16, 16), float32))
+        for conv in convs:
+            x = F.relu(conv(x) + x)
+        graph = captured.finish([x._value]).graph
+    made = lowering.function(graph, tuple(graph.nodes[-1].made), "cpu")
+    leaves = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in graph.leaf_sigs]
+    text = jax.jit(made).lower(leaves, []).compile().as_text()
+    read = [len(re.findall("%", operands)) for operands in re.findall(r" fusion\(([^)]*)\), kind=kLoop", text)]
+    assert max(read) <= 4  # the convolution, its bias, and what it is added to; not all blocks before

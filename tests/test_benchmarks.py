@@ -42,6 +42,8 @@ SCRIPTS = {
         r"\[1, 64\] by \[64, 64\] +[\d.]+ (.*\n)*digits +[\d.]+ ",
     ),
     "inference": ("--rounds 1 --seconds 0.01 --peers bireme --models /nowhere", r"a small network +[\d.]+ "),
+    "language_models": ("--tiny --rounds 1 --only batching", r"continuous +[\d.]+ "),
+    "ocr": ("--tiny --pages 1 --rounds 1 --peers bireme --models /nowhere", r"bireme +[\d.]+ "),
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),
     "graph_networks": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"gat +[\d.]+ "),
     "detection": ("--boxes 50 --rounds 1 --repeats 1 --peers bireme --only nms roi_align", r"roi_align +[\d.]+ "),

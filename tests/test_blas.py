@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import bireme
+from bireme.core.base import registry
 from bireme.core.numpy_exec import blas
+from bireme.ops.nn import loss
+from bireme.ops.optimizer import updates_numpy
 
 
 @pytest.fixture(autouse=True)
@@ -126,3 +129,25 @@ def test_the_last_of_several_threads_puts_the_threads_of_blas_back():
     assert set(threads()) == {1}
     blas.one_thread.__exit__()
     assert threads() == before
+
+
+def test_rows_that_are_shared_have_the_same_bits(monkeypatch):
+    rng, parts = np.random.default_rng(0), []
+    x, labels = rng.standard_normal((64, 33)).astype(np.float32), rng.integers(0, 33, 64)
+    labels[3] = -100
+    arrays = [[rng.random((n, 3)).astype(np.float32) for n in (40_000, 30_000, 2)] for _ in range(4)]
+    numbers = [np.asarray(n) for n in (0.9, 0.999, 1e-3, 0.9, 0.999, 1e-8, 0.01)]
+
+    def made():
+        adam = registry.find("adam_update").numpy_form
+        updated = adam(*arrays, *numbers, None, decoupled=True, lr_ratios=(1.0,) * 3, decays=(True, True, False))
+        return [loss._nll_numpy(x, labels, -100), loss._nll_grad_numpy(labels * x[0, 0], x, labels, -100)[0], *updated]
+
+    wanted = made()
+    share = blas.share
+    monkeypatch.setattr(blas, "share", lambda makers: (parts.append(len(makers)), share(makers)))
+    monkeypatch.setattr(blas, "SHARED_ELEMENTS", 512)
+    monkeypatch.setattr(updates_numpy, "_PART", 1 << 16)
+    for ours, theirs in zip(made(), wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert parts == [2, 2, 2]

@@ -130,3 +130,18 @@ def test_numpy_leaves_kernels_as_they_lie():
         assert out.transpose(1, 2, 3, 0).flags.c_contiguous
         if form == "operator":
             assert dx.transpose(1, 2, 3, 0).flags.c_contiguous
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize(
+    "height, window, stride, padding, dilation", [(2, 5, 1, 2, 1), (1, 3, 2, (0, 4), 1), (2, 3, 1, 4, 3)]
+)
+def test_elements_of_a_kernel_that_meet_only_padding_are_left_out(height, window, stride, padding, dilation, groups):
+    rng = np.random.RandomState(0)
+    x, w = [rng.standard_normal(s).astype("float32") for s in ((1, height, 6, 4), (4, 4 // groups, window, 1))]
+    edges = (padding, padding) if isinstance(padding, int) else padding
+    rest = ((stride, 1), (edges, (0, 0)), (dilation, 1), groups, True)
+    wanted = conv_lowering.by_operator(x, w, *rest, "out")
+    kernel, _ = conv_lowering._reaching(x, w, *rest[:3], True)
+    assert kernel.shape[2] < window
+    np.testing.assert_allclose(conv_lowering.forward(x, w, *rest), wanted, rtol=1e-5, atol=1e-5)

@@ -47,7 +47,7 @@ LAYERS = [
         "reader",
         "dataset",
     ],
-    ["export", "ocr", "serve"],
+    ["export", "llm", "ocr", "serve"],
     ["command"],
     ["bireme", "__main__"],
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bireme.ops.nn import recurrent_numpy
-from tests.table.nn.recurrent import lstm, recurrence, sequence
+from tests.table.nn.recurrent import gru, lstm, recurrence, sequence
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 LENGTHS = np.array([4, 2, 0])
@@ -78,6 +78,18 @@ def test_lstm_that_keeps_its_gates(reverse):
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
     check(recurrent_numpy.lstm_forward, recurrent_numpy.lstm_backward, arrays, (reverse, reverse), needs_outs=True)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("biases", [False, True])
+def test_gru_that_keeps_its_gates(biases, reverse):
+    x, h, _, *weights = operands("GRU", time_major=reverse)[:7]
+    arrays = [x, h, *weights[:2], *(weights[2:] if biases else [None, None])]
+    for ours, theirs in zip(
+        recurrent_numpy.gru_forward(*arrays, reverse, reverse), gru(*arrays, reverse, reverse), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    check(recurrent_numpy.gru_forward, recurrent_numpy.gru_backward, arrays, (reverse, reverse), needs_outs=True)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -34,7 +34,7 @@ PARTS = {
     "incubate.optimizer incubate.optimizer.functional incubate quantization quantization.observers quantization.quanters "
     "incubate.asp",
     "Programs": "jit jit.drawing jit.transforms static static.nn onnx",
-    "Deployment": "inference serve export ocr",
+    "Deployment": "inference serve llm export ocr",
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
     "distributed.fleet.utils incubate.distributed.fleet",
     "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision audio audio.functional "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ def get_num_bytes_of_data_type(dtype: DataType) -> int:
     return _SIZES.get(dtype, -1)
 
 
+@functools.cache
 def data_type(dtype: Any) -> DataType:
     """The data type of an array."""
     name = np.dtype(dtype).name

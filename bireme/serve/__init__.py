@@ -2,6 +2,7 @@
 
 from bireme.serve.application import application
 from bireme.serve.batching import Limits
+from bireme.serve.documents import add_reader
 from bireme.serve.repository import Repository
 
-__all__ = ["Repository", "Limits", "application"]
+__all__ = ["Repository", "Limits", "add_reader", "application"]

@@ -298,15 +298,18 @@ def binary(op: Any, other: Callable) -> Callable:
             if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None or by_value:
                 return long_way(x, y)
             seg = local.segment
+            device = seg.device
             leaves: Any = ()
             rx: Any
             ry: Any
             v = x._value
+            if device is None:  # nothing is recorded yet
+                device = v.device
             if v.segment is seg:
                 rx = v.index
             elif v.leaf_of is seg:
                 rx = ~v.leaf
-            elif v.array is not None and v.device is seg.device and local.waiting is None:
+            elif v.array is not None and v.device is device and local.waiting is None:
                 rx = v.sig
                 leaves = (v,)
             else:
@@ -323,7 +326,7 @@ def binary(op: Any, other: Callable) -> Callable:
                     ry = v.index
                 elif v.leaf_of is seg:
                     ry = ~v.leaf
-                elif v.array is not None and v.device is seg.device and local.waiting is None and y is not x:
+                elif v.array is not None and v.device is device and local.waiting is None and y is not x:
                     ry = v.sig
                     leaves = (*leaves, v)
                 else:
@@ -331,6 +334,7 @@ def binary(op: Any, other: Callable) -> Callable:
             node = seg.state.get((bound, rx, ry))
             if node is not None and not node.over:
                 needs = not x._stop_gradient or not (number or y._stop_gradient)
+                seg.device = device
                 made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)
                 if made is not None:
                     return made

@@ -107,6 +107,11 @@ class Bound:
         rule = self.op.options.get("selects", False)
         return rule if rule.__class__ is bool else rule(dict(zip(self.op.attr_names, self.attrs)))
 
+    @property
+    def rows_apart(self) -> bool:
+        """Whether the rows of a batch must come out the same wherever in it they stand, in the whole program."""
+        return self.op.options.get("rows_apart", False)
+
     def arguments(self, arrays: Any) -> dict[str, Any]:
         """Flat operands and attributes as the body's keyword arguments."""
         named, i = dict(zip(self.op.attr_names, self.attrs)), 0
@@ -272,6 +277,7 @@ class GradBound:
     many = differentiable = True
     is_ufunc = False
     selects = False  # what it reads of the operands is held where they are selected from
+    rows_apart = False
     passes: frozenset[int] = frozenset()
     reads = None
     reads_out = False  # the base's outputs are operands; its own are not read

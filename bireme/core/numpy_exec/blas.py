@@ -21,6 +21,7 @@ from bireme.core.base import workers
 
 SHARED_PRODUCT = 1 << 24
 PRODUCT_PART = 1 << 22
+SHARED_ELEMENTS = 1 << 18  # of functions such as exp: a millisecond
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
 
 
@@ -149,6 +150,15 @@ def share(makers: list[Callable[[], Any]]) -> None:
     for error in [_made(makers[0]), *[done.get() for _ in makers[1:]]]:
         if error is not None:
             raise error
+
+
+def share_rows(make: Callable[[slice], Any], rows: int, elements: int) -> None:
+    """Let each core make some of the rows, which do not depend on each other, where their elements are worth it."""
+    count = min(cores(), elements // SHARED_ELEMENTS, rows)
+    if count < 2:
+        make(slice(0, rows))
+    else:
+        share([functools.partial(make, part) for part in _cuts(rows, count)])
 
 
 def _parts(a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, Any]]:

@@ -2,13 +2,14 @@
 
 A training loop walks the same tape again and again. The steps that a pass records depend on nothing but the segment's
 state and the tape's wiring, so a pass met before is not walked: the segment jumps to the state where it ended, and only
-the gradients that leaves receive are made. Anything unusual (hooks, edges of another segment, in-place changes) is
+the gradients that leaves receive are made. Anything unusual (hooks, in-place changes, values pending elsewhere) is
 walked.
 """
 
 from __future__ import annotations
 
 import heapq
+import operator
 from typing import Any
 from weakref import ref
 
@@ -17,6 +18,7 @@ from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Node, Value
 from bireme.core.record import flush
+from bireme.core.tensor import tape
 from bireme.core.tensor.grad_mode import GradMode
 from bireme.core.tensor.tensor import Tensor, read, wrap
 
@@ -41,7 +43,7 @@ class BackwardPass:
                 heapq.heappush(self.heap, (-edge.order, id(edge), edge))
             if stopped and gs[i] is None:
                 self.stopped.add(target)
-            gs[i] = g if gs[i] is None else add(gs[i], g)
+            gs[i] = g if gs[i] is None else self.total(gs[i], g)
         else:
             slot = self.leaves.get(id(target))
             if slot is None:
@@ -49,7 +51,17 @@ class BackwardPass:
                 if stopped:
                     self.stopped.add(id(target))
             else:
-                slot[1] = add(slot[1], g)
+                slot[1] = self.total(slot[1], g)
+
+    def total(self, a: Tensor, b: Tensor) -> Tensor:
+        """The sum of two gradients. Where no graph is created it is a step like those of the rules, and takes no look at
+        arguments: a weight that is used at each of forty steps has 39 of them.
+        """
+        x, y = a._value, b._value
+        plain = a._view is None and b._view is None and x.sig is y.sig and x.__class__ is y.__class__ is Value
+        if self.create_graph or not plain or x is y:
+            return add(a, b)
+        return tape.recorded(registry.find("add").bind((1, 1), ()), [x, y])[0]
 
     def run(
         self,
@@ -192,7 +204,7 @@ _GONE: ref = ref(Value.__new__(Value))  # stands for a value that nobody holds
 
 
 class Wiring:
-    """What a backward pass depends on: the segment's state, and how the edges recorded in it are connected.
+    """What a backward pass depends on: the segment's state, and how its edges are connected.
 
     `key` is None where a pass has to be walked.
     """
@@ -207,9 +219,11 @@ class Wiring:
         self.places: dict[Any, int] = {}
         self.seeds: dict[Value, None] = {}  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
-        if len(self.edges) < 8 or current.leaves or segment.debug_mode.at_once or seg.symbolic:
+        if current.leaves or segment.debug_mode.at_once or seg.symbolic:
             return
-        code = self._code(current)
+        code = self._code(current) if len(self.edges) >= FEWEST else None
+        if code is None and seg.device is not None and segment.local.waiting is None and not flush.border():
+            code = self._code_across(current)
         if code is not None:
             self.key = tuple(code)
 
@@ -219,14 +233,7 @@ class Wiring:
         code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
         for place, edge in enumerate(self.edges):
-            if (
-                not edge.plain
-                or edge.first < 0
-                or edge.hooks
-                or edge.unpack is not None
-                or edge.inputs is None
-                or edge.order < changed[0]
-            ):
+            if edge.first < 0 or not _may_repeat(edge):
                 return None
             places[edge] = place
             code.append(edge.first)
@@ -245,6 +252,52 @@ class Wiring:
                     if at is None or owners.setdefault(at, target) is not target:
                         return None
                     code.append(at)
+        return self._with_gradients(code, current)
+
+    def _code_across(self, current: BackwardPass) -> list | None:
+        """The same for edges of segments that have run, as where a loss was read before the pass: of each its operator
+        and operands, and which of the values that it saved are one.
+        """
+        self.places, self.seeds = {}, {}
+        seg, places = self.segment, self.places
+        found, left = set(current.waiting), list(current.waiting)
+        while left:
+            for target in left.pop().inputs or ():
+                if target.__class__ is tuple and target[0] not in found:
+                    found.add(target[0])
+                    left.append(target[0])
+        if len(found) < FEWEST:
+            return None
+        self.edges = sorted(found, key=_order)
+        code: list[Any] = [None, len(found)]  # no other code begins like this
+        same: dict[Any, int] = {}  # leaves and saved values in the order that they are met in
+        for place, edge in enumerate(self.edges):
+            if not _may_repeat(edge):
+                return None
+            places[edge] = place
+            code += edge.bound, edge.sigs, edge.out_sigs
+            for target in edge.inputs:
+                if target is None:
+                    code.append(None)
+                elif target.__class__ is tuple:
+                    code.append((places[target[0]] << 20) + target[1])
+                else:
+                    code.append(~same.setdefault(id(target), len(same)))
+            for v in _kept(edge):
+                if v is None:
+                    code.append(None)
+                elif v.__class__ is tuple:
+                    code.append(v[0])
+                elif v.segment is seg or v.leaf_of is seg:
+                    code.append(segment.known(seg, v))
+                elif v.array is None or v.device is not seg.device or v.__class__ is not Value:
+                    return None
+                else:
+                    code += v.sig, same.setdefault(v, len(same))
+        return self._with_gradients(code, current)
+
+    def _with_gradients(self, code: list, current: BackwardPass) -> list | None:
+        places = self.places
         for edge, gs in current.waiting.items():
             if edge not in places:
                 return None
@@ -259,6 +312,22 @@ class Wiring:
     def _place_of(self, v: Value) -> Any:
         """Where a gradient given by the user is; one that the segment has not read yet is known by its Sig."""
         return segment.reference(self.segment, v, self.segment.device, self.seeds)
+
+
+FEWEST = 8  # edges of a pass that is worth remembering
+_order = operator.attrgetter("order")
+
+
+def _may_repeat(edge: Any) -> bool:
+    """Whether what an edge records follows from the wiring: nothing of the user's is called, nothing was changed."""
+    return (
+        edge.plain and not edge.hooks and edge.unpack is None and edge.inputs is not None and edge.order >= changed[0]
+    )
+
+
+def _kept(edge: Any) -> Any:
+    """What an edge saved: operands, then results that its rule reads."""
+    return edge.saved if edge.outs is None else (*edge.saved, *edge.outs)
 
 
 class RememberedPass:
@@ -284,7 +353,8 @@ class RememberedPass:
         self.start, self.places = seg.state, wiring.places
         self._before = (len(seg.cells), len(seg.edges), len(seg.guards))
         self.seeds: Any = wiring.seeds
-        self.reads: list[int] = []  # in which order the seeds were read
+        # in which order values were read for the first time: seeds by number, what (edge, operand or result) saved
+        self.reads: list[Any] = []
         self.visited: list[int] = []
         self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
         self.leaves: list[tuple[int, int, int, Any]] = []  # (edge, operand) whose leaf receives, which value, its Sig
@@ -319,9 +389,14 @@ class RememberedPass:
             return False
         if len(seg.numbers) != start.numbers + len(self.numbers):
             return False
-        seeds = {id(v): i for i, v in enumerate(self.seeds)}
-        self.reads = [seeds.get(id(r()), -1) for r in seg.leaves[start.leaves :]]
-        if -1 in self.reads:
+        new = [r() for r in seg.leaves[start.leaves :]]
+        if new:
+            origins: dict[Any, Any] = {
+                v: (place, i) for edge, place in self.places.items() for i, v in enumerate(_kept(edge)) if v is not None
+            }
+            origins |= {v: i for i, v in enumerate(self.seeds)}
+            self.reads = [origins.get(v) for v in new]
+        if None in self.reads:
             return False
         while node is not start:
             if node.parent is None:
@@ -353,7 +428,9 @@ class RememberedPass:
             values[index - start.end] = ref(v)
         try:
             seeds = list(wiring.seeds)
-            flush.read_first(seg, [seeds[i] for i in self.reads])
+            flush.read_first(
+                seg, [seeds[at] if at.__class__ is int else _kept(edges[at[0]])[at[1]] for at in self.reads]
+            )
             seg.numbers.extend(numbers)
             seg.values.extend(values)
             seg.state = end

@@ -83,7 +83,7 @@ class Edge(_Seldom):
         grad = bound.grad_bound(given, tuple(rest), self.sigs, self.out_sigs)
         if not create_graph and self.unpack is None:
             coming = [g._value if g._view is None else read(g) for g in gs if g is not None]
-            return found + list(zip(rest, _recorded(grad, coming + self._values_for(grad))))
+            return found + list(zip(rest, recorded(grad, coming + self._values_for(grad))))
         operands = [g for g in gs if g is not None] + self._saved_for(grad, create_graph)
         made = by_operators(grad, operands, apply) if create_graph and bound.op.by_operators else None
         return found + list(zip(rest, apply(grad, operands) if made is None else made))
@@ -245,7 +245,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     return _tracked(bound, operands, sigs, made, tuple([v.sig for v in made]), first)
 
 
-def _recorded(bound: Any, values: list) -> list[Tensor]:
+def recorded(bound: Any, values: list) -> list[Tensor]:
     """As `apply` for values, where nobody wants gradients: most of what a backward pass records."""
     seg = segment.local.segment
     device, numbers = seg.device, []

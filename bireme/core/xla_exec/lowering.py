@@ -29,10 +29,12 @@ def part(
     times = Counter([node.bound for node in nodes])
     # of layers that are alike the first is traced, and the others take what came of it
     rules = {bound: bound.lower_once(platform) if n > 1 else bound.lower(platform) for bound, n in times.items()}
+    shared = _stored_and_read(nodes, gives) if platform == "cpu" else set()
 
     def fn(arrays, vectors):
         env: dict[int, Any] = dict(zip(reads, arrays))
         held: set[int] = set()
+        merged: dict[int, int] = {}  # of values that kernels compute anew: how many arrays that takes
 
         def fetch(r):
             if r.__class__ is Number:
@@ -48,6 +50,35 @@ def part(
                         held.add(r)
             out = rules[node.bound](*[fetch(r) for r in node.args])
             env.update(zip(node.made, out if node.bound.many else (out,)))
+            if shared and not node.bound.many and not _is_loop(node.bound):
+                (made,) = node.made
+                large = [r for r in node.args if r.__class__ is int and env[r].size >= out.size]
+                count = sum([merged.get(r, 1) for r in large])
+                if made not in shared:
+                    merged[made] = count
+                elif len(large) == 1 < count:
+                    env[made] = once(out, platform)
+                    held.add(made)
         return [env[i] for i in gives]
 
     return fn
+
+
+def _is_loop(bound: Any) -> bool:
+    """Whether a call is more than a pass over its operands: it reads them from memory, and no kernel computes it anew."""
+    return bound.uses_blas or bound.is_nest
+
+
+def _stored_and_read(nodes: Sequence[Any], gives: Sequence[int]) -> set[int]:
+    """Values that are in memory for a product or as results, and that others read too.
+
+    XLA on CPU lets those others compute such a value anew where its last step has one operand, whatever is behind that: of
+    relu(y + x) with x of the same kind, each block of a residual network would compute all blocks before it.
+    """
+    readers, stored = Counter(gives), set(gives)
+    for node in nodes:
+        read = {r for r in node.args if r.__class__ is int and r >= 0}
+        readers.update(read)
+        if _is_loop(node.bound):
+            stored |= read
+    return {r for r in stored if readers[r] > 1}

@@ -152,7 +152,8 @@ def _made(
         return fn([*leaves, *values], vectors)
 
     args = (*_args(graph, donate), *([] if more is None else [more]))
-    return _program(program, args, results, (0,), device, name, _stops_others(graph), between)
+    apart = any(node.bound.rows_apart for node in graph.nodes)
+    return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart)
 
 
 def _stops_others(graph: Graph) -> bool:
@@ -176,13 +177,14 @@ def _program(
     name: str | None,
     at_end: bool,
     between: Callable[[], AbstractContextManager],
+    apart: bool = False,
 ) -> Any:
     """A function compiled for arguments of these shapes, or as it was kept on disk."""
     found = program_files.load(name, device, args, results)
     if found is not None:
         return found
     with between():
-        made = lower(trace(fn, args, donated, device), device)
+        made = lower(trace(fn, args, donated, device), device, apart=apart)
     return compiled(*made, device, args, results, name, at_end)
 
 
@@ -192,10 +194,12 @@ def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any
         return jax.jit(fn, donate_argnums=donated).trace(*args)
 
 
-def lower(traced: Any, device: Device, short: bool = False) -> tuple[Any, dict]:
-    """What was traced, lowered, and the options to compile it with; `short`: a small one."""
+def lower(traced: Any, device: Device, short: bool = False, apart: bool = False) -> tuple[Any, dict]:
+    """What was traced, lowered, and the options to compile it with; `short`: a small one; `apart`: its rows must not
+    depend on where they stand.
+    """
     with x64(), jax.default_device(device.jax):
-        return traced.lower(), _options(device, short, traced.jaxpr)
+        return traced.lower(), _options(device, short, traced.jaxpr, apart)
 
 
 def compiled(
@@ -225,9 +229,9 @@ def _vectors(graph: Graph) -> list:
     return [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
 
 
-def _options(device: Device, short: bool, jaxpr: Any) -> dict[str, Any]:
+def _options(device: Device, short: bool, jaxpr: Any, apart: bool) -> dict[str, Any]:
     found = dict(OPTIONS.get(device.platform, {}))
-    if device.is_cpu:
+    if device.is_cpu and not apart:  # Eigen's products round the last rows of a batch otherwise than the first
         found |= matmul_backend.options(jaxpr)
     if device.platform == "cuda":
         found |= kernel_choice.options(jaxpr) | (kernel_choice.SHORT_PROGRAM if short else {})
@@ -301,17 +305,30 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
         return call([], [jnp.asarray(a) for a in leaves], vectors)
 
 
-def repeated(graph: Graph, live: tuple[int, ...], vectors: list) -> Callable[[list], list]:
-    """A program of a graph that donates nothing, to be called with its leaves often, from any thread."""
+def repeated(
+    graph: Graph,
+    live: tuple[int, ...],
+    vectors: list,
+    donate: tuple[int, ...] = (),
+    *,
+    between: Callable[[], AbstractContextManager] = nullcontext,
+) -> Callable[[list], list]:
+    """A program of a graph to be called with its leaves often, from any thread; it may write over leaves that are
+    donated, whose arrays are gone after a call.
+    """
     device = graph.device
-    program = XLA.prepare(graph, live, (), device)
+    program = XLA.prepare(graph, live, donate, device, between)
+    kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
 
     def call(leaves: list) -> list:
         before = jax.default_device.get_local()
         try:
             jax.default_device.set_local(device.jax)
-            made = (calls[0] if calls else program)([], leaves, vectors)
+            given = (
+                ([leaves[i] for i in donate], [leaves[i] for i in kept], vectors) if donate else ([], leaves, vectors)
+            )
+            made = (calls[0] if calls else program)(*given)
             if not calls:
                 calls.append(getattr(program, "_call", None) or program)
             return made

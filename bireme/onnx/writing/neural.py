@@ -439,9 +439,9 @@ RECURRENT = {
 }
 
 
-@converts("lstm_of", "sequence_of")
+@converts("lstm_of", "gru_of", "sequence_of")
 def _(w: Writer, c: Call) -> list[Val]:
-    mode = c.arguments.get("mode", "LSTM")
+    mode = c.arguments.get("mode") or ("LSTM" if "c" in c.arguments else "GRU")
     op, order = RECURRENT[mode]
     lengths = c.arguments.get("lengths")
     if lengths is not None and not c["masked"]:
@@ -453,7 +453,7 @@ def _(w: Writer, c: Call) -> list[Val]:
     bias = w.unsqueeze(w("Concat", *biases, axis=0), 0)
     x = c.value("x", c.dtype)
     x = x if c["time_major"] else w.transpose(x, [1, 0, 2])
-    states = [w.unsqueeze(c.value(n, c.dtype), 0) for n in ("h", "c") if c[n] is not None]
+    states = [w.unsqueeze(c.value(n, c.dtype), 0) for n in ("h", "c") if c.arguments.get(n) is not None]
     attrs: dict[str, Any] = {"hidden_size": units, "direction": "reverse" if c["reverse"] else "forward"}
     if op == "GRU":
         attrs["linear_before_reset"] = 1

@@ -134,11 +134,12 @@ def _depthwise_last(x, w, stride, pads, dilation):
     """One channel a group and the channels last, on a CPU: of a large window two rows in each pass over the image.
 
     What a pass reads has to stay in the first cache; and the kernel is turned before, since each pass would read it in
-    steps otherwise. XLA would make one pass of all.
+    steps otherwise. XLA would make one pass of all, and compute the image anew for each element of the window, or with
+    a question in between that asks for the padding.
     """
     out, size = _count(x, w, stride, pads, dilation, True), math.prod(w.shape[2:])
     kernel = _held(w.transpose(*range(2, w.ndim), 1, 0).reshape(size, -1))
-    grown = _padded(x, pads, 1)
+    grown = _padded(_held(x), pads, 1)
     parts = [grown[:, *at] * k for at, k in zip(taps(w.shape[2:], stride, dilation, out), kernel)]
     some = 2 * w.shape[-1] if size > _SMALL else size
     made = functools.reduce(operator.add, parts[:some])
@@ -193,7 +194,9 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
     )
     single = max(w.shape[2:]) == 1 and not any(a or b for a, b in pads)
     if of == "out" and last and groups == 1:
-        if single or count <= _FEWER:
+        # the compiler has no kernel for an image that becomes a few channels
+        narrow = channels <= 4 and w.shape[0] <= 16 and math.prod(w.shape[2:]) <= _SMALL
+        if single or narrow or count <= _FEWER:
             return _product_last(x, w, stride, pads, dilation)
         few = False
     form = _pointwise if single and count > _FEW and groups == 1 else _product if few else _operator
@@ -217,11 +220,24 @@ def _shaped(batch, channels, dims, last):
     return (batch, *dims, channels) if last else (batch, channels, *dims)
 
 
+def _reaching(x, w, stride, pads, dilation, last):
+    """The kernel without elements that meet nothing but padding, and the padding for the rest."""
+    kept, edges = [], []
+    for n, k, s, (a, b), d in zip(_dims(x, last), w.shape[2:], stride, pads, dilation):
+        reach = (places(n, k, s, (a, b), d) - 1) * s  # of each element, from its first position
+        seen = [i for i in range(k) if -reach <= i * d - a < n] or [0]
+        kept.append(slice(seen[0], seen[-1] + 1))
+        edges.append((a - seen[0] * d, b - (k - 1 - seen[-1]) * d))
+    return (w, pads) if tuple(edges) == tuple(pads) else (w[:, :, *kept], tuple(edges))
+
+
 def forward(x, w, stride, pads, dilation, groups, last, convolve=_on_cpu):
     """The convolution of an image with a kernel."""
     shape = _shaped(x.shape[0], w.shape[0], _count(x, w, stride, pads, dilation, last), last)
     if not (x.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, x.dtype)
+    if convolve is _on_cpu:
+        w, pads = _reaching(x, w, stride, pads, dilation, last)
     return convolve(x, w, stride, pads, dilation, groups, last, "out")
 
 

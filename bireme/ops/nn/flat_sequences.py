@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -11,6 +13,8 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, op
 from bireme.core.graph.graph import sig_of
+
+_FEW = 6  # sequences that never take less time together
 
 
 def _starts(lengths: jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
@@ -37,12 +41,50 @@ def gated_sequences(
     def step(state, now):
         given, which = now
         state = jnp.where(which >= 0, first[which] if first.shape[0] else state, state)
-        update, reset = jnp.split(jax.nn.sigmoid(given[: 2 * width] + state @ gates), 2)
-        new = jnp.tanh(given[2 * width :] + (reset * state) @ candidate)
-        state = update * state + (1 - update) * new if origin else (1 - update) * state + update * new
+        state = _advanced(state, given, gates, candidate, origin)
         return state, state
 
     return lax.scan(step, jnp.zeros((width,), x.dtype), (x, begin), reverse=reverse)[1]
+
+
+def _advanced(state, given, gates, candidate, origin):
+    """The state after a step, of one sequence or of several."""
+    update, reset = jnp.split(jax.nn.sigmoid(given[..., : gates.shape[1]] + state @ gates), 2, -1)
+    new = jnp.tanh(given[..., gates.shape[1] :] + (reset * state) @ candidate)
+    return update * state + (1 - update) * new if origin else (1 - update) * state + update * new
+
+
+def _together(x, h, gates, candidate, lengths, reverse, origin):
+    """A step of all sequences at a time, as many as the longest one has rows."""
+    rows, ends = x.shape[0], jnp.cumsum(lengths)
+    first = jnp.zeros((lengths.shape[0], candidate.shape[0]), x.dtype) if h is None else h
+
+    def step(done):
+        t, state, out = done
+        at = ends - 1 - t if reverse else ends - lengths + t
+        state = _advanced(state, x[jnp.clip(at, 0, rows - 1)], gates, candidate, origin)
+        return t + 1, state, out.at[jnp.where(t < lengths, at, rows)].set(state, mode="drop")
+
+    begin = (jnp.zeros((), lengths.dtype), first, jnp.zeros((rows, candidate.shape[0]), x.dtype))
+    return lax.while_loop(lambda done: done[0] < jnp.max(lengths), step, begin)[2]
+
+
+@gated_sequences.on("cpu")
+def _(x, h, gates, candidate, lengths, reverse, origin):
+    given, count = (x, h, gates, candidate, lengths), lengths.shape[0]
+    row_by_row = functools.partial(gated_sequences.body, reverse=reverse, origin=origin)
+    if count <= _FEW or not x.shape[0]:
+        return row_by_row(*given)
+
+    @jax.custom_vjp
+    def chosen(*given):
+        # a step of all takes as long as three rows, and half a row for each sequence
+        faster = (6 + count) * jnp.max(given[-1]) < 2 * x.shape[0]
+        return lax.cond(faster, functools.partial(_together, reverse=reverse, origin=origin), row_by_row, *given)
+
+    # a loop whose length is a value has no derivative
+    chosen.defvjp(lambda *given: (chosen(*given), given), lambda given, g: jax.vjp(row_by_row, *given)[1](g))
+    return chosen(*given)
 
 
 gated_sequences.infer(lambda x, candidate: sig_of((x.shape[0], candidate.shape[0]), x.dtype))
@@ -72,20 +114,20 @@ def crf_path(emission: Tensor, transition: Tensor, lengths: Tensor) -> Tensor:
 
     def forward(score, now):
         given, first = now
-        through = score[:, None] + between
-        best = jnp.where(first >= 0, begin, jnp.max(through, axis=0)) + given
-        return best, (best, jnp.argmax(through, axis=0))
+        best = jnp.where(first >= 0, begin, jnp.max(score[:, None] + between, axis=0)) + given
+        return best, best
 
-    _, (scores, before) = lax.scan(
-        forward, jnp.zeros_like(emission[0] if emission.shape[0] else begin), (emission, starts)
-    )
+    _, scores = lax.scan(forward, jnp.zeros_like(begin), (emission, starts))
+    tags = jnp.arange(emission.shape[1], dtype=jnp.int32)
 
-    def backward(tag, now):
-        score, back, last = now
-        tag = jnp.where(last >= 0, jnp.argmax(score + end), tag)
-        return back[tag], tag
+    def backward(after, now):
+        # which tag a score comes from is asked for along the path alone: XLA is slow at the index of a maximum
+        score, last = now
+        score = score + jnp.where(last >= 0, end, between[:, after])
+        tag = jnp.min(jnp.where(score == jnp.max(score), tags, tags[-1]))
+        return tag, tag
 
-    _, path = lax.scan(backward, jnp.zeros((), before.dtype), (scores, before, ends), reverse=True)
+    _, path = lax.scan(backward, jnp.zeros((), jnp.int32), (scores, ends), reverse=True)
     return path.astype(jnp.int64)
 
 

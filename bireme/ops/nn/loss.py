@@ -10,6 +10,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import blas
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
 from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation import reshape
@@ -40,9 +41,16 @@ def _labelled(x, label, ignore_index):
 
 def _nll_numpy(x, label, ignore_index):
     valid, at = _labelled(x, label, ignore_index)
-    x = np.subtract(x, np.maximum.reduce(x, -1, None, None, True), order="C")
-    loss = np.log(np.add.reduce(np.exp(x), -1)) - x.reshape(-1)[at].reshape(label.shape)
-    return np.where(valid, loss, np.zeros((), x.dtype))
+    rows = x.reshape(label.size, x.shape[-1])
+    loss = np.empty(label.size, x.dtype)
+
+    def make(part):
+        z = np.subtract(rows[part], np.maximum.reduce(rows[part], -1, None, None, True), order="C")
+        picked = z.reshape(-1)[at[part] - part.start * x.shape[-1]]
+        np.subtract(np.log(np.add.reduce(np.exp(z, out=z), -1)), picked, out=loss[part])
+
+    blas.share_rows(make, len(rows), x.size)
+    return np.where(valid, loss.reshape(label.shape), np.zeros((), x.dtype))
 
 
 _ENTROPIES = "cross_entropy softmax_with_cross_entropy"  # who a wrong label is told by
@@ -76,9 +84,15 @@ def _nll_grad(g, x, label, ignore_index):
 
 def _nll_grad_numpy(g, x, label, ignore_index):
     valid, at = _labelled(x, label, ignore_index)
-    p = np.subtract(x, np.maximum.reduce(x, -1, None, None, True), order="C")
-    np.exp(p, out=p)
-    p /= np.add.reduce(p, -1, None, None, True)
+    p = np.empty(x.shape, x.dtype)
+    rows, made = [a.reshape(label.size, x.shape[-1]) for a in (x, p)]
+
+    def make(part):
+        z = np.subtract(rows[part], np.maximum.reduce(rows[part], -1, None, None, True), out=made[part])
+        np.exp(z, out=z)
+        z /= np.add.reduce(z, -1, None, None, True)
+
+    blas.share_rows(make, len(rows), x.size)
     p.reshape(-1)[at] -= 1
     p *= np.where(valid, g, np.zeros((), g.dtype))[..., None]
     return p, None

@@ -442,6 +442,104 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_maj
     return tuple([a.astype(kind) for a in (*grads, *[total for bias in (bias_ih, bias_hh) if bias is not None])])
 
 
+# ---------------------------------------------------------------- a GRU without lengths, which keeps its gates too
+
+
+@op(
+    internal="gru",
+    promote="x h weight_ih weight_hh bias_ih bias_hh",
+    dtypes=FLOAT,
+    amp="low",
+    numpy=recurrent_numpy.gru_forward,
+)
+def gru_of(
+    x: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    reverse: bool = False,
+    time_major: bool = False,
+) -> tuple[Tensor, ...]:
+    """Outputs and last state of a GRU; of every step its gates (reset, update, candidate) and what the reset gate is
+    multiplied with; use `recurrence`.
+    """
+    kind, wide, n = x.dtype, _state_dtype(x), h.shape[1]
+    half = np.repeat(np.array([0.5, 0.5, 1.0], wide), n)  # as in `lstm_of`
+    given = _given(x, weight_ih, bias_ih, time_major)
+    own_bias = jnp.zeros((3 * n,), wide) if bias_hh is None else bias_hh.astype(wide)
+    given = (given + jnp.concatenate([own_bias[: 2 * n], jnp.zeros((n,), wide)])) * half
+    turned = lax.optimization_barrier(weight_hh.T * half.astype(kind))
+
+    def step(h, now):
+        own = jnp.matmul(h.astype(kind), turned, preferred_element_type=wide)
+        r, z = jnp.split(jnp.tanh(now[:, : 2 * n] + own[:, : 2 * n]) * 0.5 + 0.5, 2, axis=-1)
+        part = own[:, 2 * n :] + own_bias[2 * n :]
+        new = jnp.tanh(now[:, 2 * n :] + r * part)
+        h = new + z * (h - new)
+        return h, (h.astype(kind), r, z, new, part)
+
+    h, (outs, *kept) = lax.scan(step, h.astype(wide), given, reverse=reverse)
+    return outs if time_major else jnp.swapaxes(outs, 0, 1), h.astype(kind), *kept
+
+
+@gru_of.infer
+def _(x, h, time_major):
+    wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
+    batch, steps, units = *((x.shape[1], x.shape[0]) if time_major else x.shape[:2]), h.shape[1]
+    kept = sig_of((steps, batch, units), wide)
+    return (sig_of((*x.shape[:2], units), x.dtype), sig_of((batch, units), x.dtype), *[kept] * 4)
+
+
+gru_of.effort(_effort)
+
+
+@gru_of.check
+def _(x, h, weight_ih, weight_hh, bias_ih, bias_hh, time_major):
+    _check(x, h, None, weight_ih, weight_hh, bias_ih, bias_hh, None, None, "GRU", time_major)
+
+
+@gru_of.grad(numpy=recurrent_numpy.gru_backward)
+def _(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
+    """As that of `lstm_of`: the loop multiplies what comes in with what was made for all steps at once."""
+    kind, wide = x.dtype, _state_dtype(x)
+    outs, _, r, z, new, part = out
+    more, last, more_r, more_z, more_new, more_part = g
+    if not time_major:
+        more, outs = jnp.swapaxes(more, 0, 1), jnp.swapaxes(outs, 0, 1)
+    before = _before(h, outs, reverse)
+    bend = 1 - new * new
+    of_r, of_z, of_new = r * (1 - r), z * (1 - z), (1 - z) * bend
+    slopes = jnp.concatenate([of_new * part * of_r, (before.astype(wide) - new) * of_z, of_new * r], -1)
+    extra_new = more_new * bend
+    extra = jnp.concatenate([(extra_new * part + more_r) * of_r, more_z * of_z, extra_new * r + more_part], -1)
+    slopes, of_new = lax.optimization_barrier((slopes, of_new))
+
+    def step(dh, now):
+        more, extra, slopes, z = now
+        dh = dh + more.astype(wide)
+        own = (jnp.concatenate([dh, dh, dh], -1) * slopes + extra).astype(kind)
+        return dh * z + jnp.matmul(own, weight_hh, preferred_element_type=wide), (own, dh)
+
+    dh, (own, grads) = lax.scan(step, last.astype(wide), (more, extra, slopes, z), reverse=not reverse)
+    n = h.shape[1]
+    given = jnp.concatenate([own[..., : 2 * n], (grads * of_new + extra_new).astype(kind)], -1)
+    of_given, of_own = [a.reshape(-1, 3 * n) for a in (given, own)]
+    over_rows = (((0,), (0,)), ((), ()))
+    dx = jnp.matmul(of_given, weight_ih, preferred_element_type=wide).reshape(*own.shape[:2], -1)
+    found = [
+        dx if time_major else jnp.swapaxes(dx, 0, 1),
+        dh,
+        lax.dot_general(of_given, _sequence(x, time_major), over_rows, preferred_element_type=wide),
+        lax.dot_general(of_own, before.reshape(len(of_own), -1), over_rows, preferred_element_type=wide),
+    ]
+    found += [
+        jnp.sum(a.astype(wide), axis=0) for a, bias in ((of_given, bias_ih), (of_own, bias_hh)) if bias is not None
+    ]
+    return tuple([a.astype(kind) for a in found])
+
+
 def recurrence(
     x: Tensor,
     h: Tensor,
@@ -466,6 +564,8 @@ def recurrence(
     whole = weight_ho is None and x.ndim == 3 and x.size
     if whole and mode == "LSTM" and c is not None and lengths is None:
         return tuple(lstm_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)[:3])
+    if whole and mode == "GRU" and c is None and lengths is None:
+        return tuple(gru_of(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)[:2])
     if whole:
         return tuple(
             sequence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked)[

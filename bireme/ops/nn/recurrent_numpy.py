@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -233,8 +234,6 @@ def backward(
 
 def sequence_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
     """What `sequence_of` returns."""
-    if _plain_gru(x, lengths, mode):
-        return _gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)
     sizes, _, given, states, inside = _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major)
     kept: dict[int, Kept] = {}
     outs, last = _walk(sizes, given, states, inside, _stepper(sizes, weight_hh, bias_hh, None), masked, kept)
@@ -249,19 +248,13 @@ def sequence_backward(
     g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked
 ):
     """The gradients of `sequence_of`, one for each operand that was given."""
-    if _plain_gru(x, lengths, mode):
-        return _gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)
     count = 1 if c is None else 2
     operands = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, lengths)
     return backward(g[: 1 + count], *operands, mode, reverse, time_major, masked, of_kept=g[1 + count :])
 
 
-# ---------------------------------------------------------------- a GRU over whole sequences: few calls in a step
-
-
-def _plain_gru(x, lengths, mode):
-    """Whether all rows have the same length, and products take what is carried."""
-    return mode == "GRU" and lengths is None and x.dtype.itemsize >= 4 and x.size > 0
+# ---------------------------------------------------------------- a GRU over whole sequences, which keeps what its
+# gradient reads
 
 
 def _used(g):
@@ -269,91 +262,138 @@ def _used(g):
     return None if g.size and not any(g.strides) and not g.flat[0] else g
 
 
-def _gru_gates(given, own):
-    """Reset and update gates side by side, and the candidates, of one step or of all."""
-    n = own.shape[-1] // 3
-    both = given[..., : 2 * n] + own[..., : 2 * n]
-    both *= 0.5
-    np.tanh(both, out=both)
-    both *= 0.5
-    both += 0.5
-    new = both[..., :n] * own[..., 2 * n :]
-    new += given[..., 2 * n :]
-    return both, np.tanh(new, out=new)
+def _inputs(x, weight, biases, time_major):
+    """The types that are kept and carried, whether these differ, and the inputs' part of the gates: [steps, batch, gates]."""
+    kind = x.dtype
+    wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
+    x = x if time_major else x.swapaxes(0, 1)
+    steps, batch, width = x.shape
+    seen = np.ascontiguousarray(x.reshape(steps * batch, width), wide)
+    given = blas.matmul(seen, np.asarray(weight, wide).swapaxes(-1, -2))
+    for bias in biases:
+        if bias is not None:
+            given += np.asarray(bias, wide)
+    return kind, wide, kind != wide, given.reshape(*given.shape[:-2], steps, batch, given.shape[-1])
 
 
-def _gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
-    sizes, _, given, (h,), _ = _prepared(x, h, None, weight_ih, bias_ih, None, "GRU", reverse, time_major)
-    turned, n = np.ascontiguousarray(weight_hh.T), h.shape[1]
-    own = np.empty_like(given)
-    before = np.empty((*given.shape[:2], n), sizes.wide)
-    outs = np.empty_like(before)
-    for t in sizes.order:
-        before[t] = h
-        np.matmul(h, turned, out=own[t])
-        if bias_hh is not None:
-            own[t] += bias_hh
-        both, new = _gru_gates(given[t], own[t])
+def _turned(weight, steps):
+    """A weight as each step multiplies with it; for a few steps a copy would cost more than it saves."""
+    return np.ascontiguousarray(weight) if steps >= 16 else weight
+
+
+def gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
+    """What `gru_of` returns. Gates have an axis of their own, the first: NumPy is slow for parts of rows."""
+    n = h.shape[1]
+    biases = [None if b is None else b.reshape(3, 1, n) for b in (bias_ih, bias_hh)]
+    kind, wide, low, given = _inputs(x, weight_ih.reshape(3, n, -1), biases[:1], time_major)
+    bias = None
+    if biases[1] is not None:
+        given[:2] += np.asarray(biases[1][:2], wide)[:, None]
+        bias = np.asarray(biases[1][2], wide)
+    _, steps, batch, _ = given.shape
+    half, turned = np.array(0.5, wide), _turned(np.asarray(weight_hh, wide).reshape(3, n, n).swapaxes(1, 2), steps)
+    kept, outs = np.empty((4, steps, batch, n), wide), np.empty((steps, batch, n), wide)
+    h = h.astype(wide)
+    for t in range(steps)[:: -1 if reverse else 1]:
+        now = np.matmul(h.astype(kind).astype(wide) if low else h, turned, out=kept[:3, t])
+        part, both = kept[3, t], now[:2]
+        if bias is None:
+            part[:] = now[2]
+        else:
+            np.add(now[2], bias, out=part)
+        both += given[:2, t]
+        both *= half  # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2
+        np.tanh(both, out=both)
+        both *= half
+        both += half
+        new = np.multiply(both[0], part, out=now[2])
+        new += given[2, t]
+        np.tanh(new, out=new)
         h = np.subtract(h, new, out=outs[t])
-        h *= both[:, n:]
+        h *= both[1]
         h += new
-    return outs if time_major else np.swapaxes(outs, 0, 1), h, before, own
+    outs = outs if time_major else outs.swapaxes(0, 1)
+    return outs.astype(kind, copy=False), h.astype(kind), *kept
 
 
-def _gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
-    sizes, seen, given, _, _ = _prepared(x, h, None, weight_ih, bias_ih, None, "GRU", reverse, time_major)
-    *_, before, own = out
-    more, dh, of_before, of_own = *g[:2], *map(_used, g[2:])
-    more = more if time_major else np.swapaxes(more, 0, 1)
-    n, (steps, batch) = h.shape[1], given.shape[:2]
-    both, new = _gru_gates(given, own)
-    r, z = both[..., :n], both[..., n:]
-    # what the gradient of a state is multiplied with to become that of the candidate, and that of its part of the gates
-    of_new = (1 - z) * (1 - new * new)
-    slopes = np.empty((steps, batch, 3, n), given.dtype)
-    np.multiply(of_new, r, out=slopes[:, :, 2])
-    np.multiply(slopes[:, :, 2] * (1 - r), own[..., 2 * n :], out=slopes[:, :, 0])
-    np.multiply((before - new) * z, 1 - z, out=slopes[:, :, 1])
-    grads, of_hidden = np.empty((steps, batch, n), given.dtype), np.empty_like(slopes)
-    for t in reversed(sizes.order):
-        grads[t] = dh = dh + more[t]
-        np.multiply(dh[:, None], slopes[t], out=of_hidden[t])
-        of_gates = of_hidden[t].reshape(batch, 3 * n)
-        if of_own is not None:
-            of_gates += of_own[t]
-        dh = dh * z[t]
-        dh += of_gates @ weight_hh
-        if of_before is not None:
-            dh += of_before[t]
-    mine = of_hidden.reshape(len(seen), 3 * n)
-    flat = (grads[:, :, None] * slopes).reshape(len(seen), 3, n)
-    np.multiply(grads, of_new, out=flat[:, 2].reshape(steps, batch, n))
-    flat = flat.reshape(len(seen), 3 * n)
-    dx = blas.matmul(flat, weight_ih).reshape(steps, batch, seen.shape[-1])
+def gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
+    """The gradients of `gru_of`, one for each operand that was given."""
+    outs, _, r, z, new, part = out
+    more, dh, more_r, more_z, more_new, more_part = *g[:2], *map(_used, g[2:])
+    kind, wide = x.dtype, z.dtype
+    steps, batch, n = z.shape
+    if not time_major:
+        x, more, outs = [np.swapaxes(a, 0, 1) for a in (x, more, outs)]
+    first = h[None]
+    before = np.concatenate([outs[1:], first] if reverse else [first, outs[:-1]]).astype(wide, copy=False)
+    # what the gradient of a state is multiplied with to become those of the candidate's part, of the gates before
+    # their functions (reset, update), and of the candidate: the first three are the states', the last three the inputs'
+    slopes = np.empty((4, steps, batch, n), wide)
+    bend, of_r, of_z = 1 - new * new, r * (1 - r), z * (1 - z)
+    np.multiply(1 - z, bend, out=slopes[3])
+    np.multiply(slopes[3], r, out=slopes[0])
+    np.multiply(slopes[3] * part, of_r, out=slopes[1])
+    np.multiply(before - new, of_z, out=slopes[2])
+    extra = None
+    if any(a is not None for a in (more_r, more_z, more_new, more_part)):
+        extra = np.zeros_like(slopes)
+        extra[3] = 0 if more_new is None else more_new * bend
+        extra[0] = extra[3] * r + (0 if more_part is None else more_part)
+        extra[1] = (extra[3] * part + (0 if more_r is None else more_r)) * of_r
+        extra[2] = 0 if more_z is None else more_z * of_z
+    made = np.empty_like(slopes)
+    weight = np.asarray(weight_hh, wide).reshape(3, n, n)[[2, 0, 1]]
+    more, dh, order = more.astype(wide, copy=False), dh.astype(wide), range(steps)[:: 1 if reverse else -1]
+    products = np.empty((3, batch, n), wide)
+    for t in order:
+        dh += more[t]
+        now = np.multiply(dh, slopes[:, t], out=made[:, t])
+        if extra is not None:
+            now += extra[:, t]
+        if kind != wide:  # products take what is rounded
+            now[:] = now.astype(kind)
+        np.matmul(now[:3], weight, out=products)
+        dh *= z[t]
+        for product in products:
+            dh += product
+    rows = made.reshape(4, steps * batch, n)
+    of_own, of_given = rows[:3], rows[1:]
+    seen = np.ascontiguousarray(x.reshape(steps * batch, x.shape[-1]), wide)
+    dx = blas.matmul(of_given, np.asarray(weight_ih, wide).reshape(3, n, -1)).sum(0).reshape(x.shape)
+    dw = blas.matmul(of_own.transpose(0, 2, 1), before.reshape(steps * batch, n))[[1, 2, 0]]
     found = [dx if time_major else np.swapaxes(dx, 0, 1), dh]
-    found += [blas.matmul(flat.T, seen), blas.matmul(mine.T, before.reshape(len(seen), n))]
-    return (*found, *[part.sum(0) for part, bias in ((flat, bias_ih), (mine, bias_hh)) if bias is not None])
+    found += [blas.matmul(of_given.transpose(0, 2, 1), seen).reshape(weight_ih.shape), dw.reshape(weight_hh.shape)]
+    if bias_ih is not None:
+        found.append(of_given.sum(1).reshape(-1))
+    if bias_hh is not None:
+        found.append(of_own.sum(1)[[1, 2, 0]].reshape(-1))
+    return tuple([a.astype(kind, copy=False) for a in found])
 
 
 # ---------------------------------------------------------------- an LSTM over whole sequences, which keeps what its
 # gradient reads
 
 
+@functools.lru_cache(maxsize=64)
+def _halves(n, dtype):
+    """Factor and shift that make a sigmoid of a tanh, for three of the four gates: tanh(z / 2) / 2 + 1 / 2."""
+    half, shift = np.full((2, 4 * n), 0.5, dtype)
+    half[2 * n : 3 * n], shift[2 * n : 3 * n] = 1, 0
+    return half, shift
+
+
 def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
     """What `lstm_of` returns."""
-    sizes, _, given, (h, c), _ = _prepared(x, h, c, weight_ih, bias_ih, None, "LSTM", reverse, time_major)
-    n = h.shape[1]
-    # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2: with halves of what three gates are made of, one tanh makes all four
-    half, shift = np.full((2, 4 * n), 0.5, sizes.wide)
-    half[2 * n : 3 * n], shift[2 * n : 3 * n] = 1, 0
-    turned = weight_hh.T.astype(sizes.wide) * half
-    given += 0 if bias_hh is None else np.asarray(bias_hh, sizes.wide)
-    given *= half
-    gates, cells = np.empty_like(given), np.empty((*given.shape[:2], n), sizes.wide)
-    outs = np.empty_like(cells)
-    for t in sizes.order:
-        now = np.matmul(sizes.low(h), turned, out=gates[t])
+    kind, wide, low, given = _inputs(x, weight_ih, (bias_ih, bias_hh), time_major)
+    n, (steps, batch, _) = h.shape[1], given.shape
+    half, shift = _halves(n, wide)
+    turned = _turned(np.asarray(weight_hh, wide).T, steps)
+    gates, cells, outs = np.empty_like(given), np.empty((steps, batch, n), wide), np.empty((steps, batch, n), wide)
+    h, c = h.astype(wide), c.astype(wide)
+    for t in range(steps)[:: -1 if reverse else 1]:
+        now = np.matmul(h.astype(kind).astype(wide) if low else h, turned, out=gates[t])
         now += given[t]
+        now *= half
         np.tanh(now, out=now)
         now *= half
         now += shift
@@ -361,8 +401,8 @@ def lstm_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_
         c += now[:, :n] * now[:, 2 * n : 3 * n]
         h = np.tanh(c, out=outs[t])
         h *= now[:, 3 * n :]
-    outs = outs if time_major else np.swapaxes(outs, 0, 1)
-    return outs.astype(sizes.kind), h.astype(sizes.kind), c.astype(sizes.kind), gates, cells
+    outs = outs if time_major else outs.swapaxes(0, 1)
+    return outs.astype(kind, copy=False), h.astype(kind), c.astype(kind), gates, cells
 
 
 def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
@@ -387,15 +427,16 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
     dz, weight, more = np.empty_like(gates), np.asarray(weight_hh, wide), more.astype(wide)
     dh, dc = dh.astype(wide), dc.astype(wide)
     for k in order:
-        dh = dh + more[k]
-        dc = dc + dh * of_h[k]
+        dh += more[k]
+        dc += dh * of_h[k]
         if more_cells is not None:
             dc += more_cells[k]
-        np.concatenate([dc, dc, dc, dh], -1, out=dz[k])
-        dz[k] *= own[k]
+        now = np.concatenate([dc, dc, dc, dh], -1, out=dz[k])
+        now *= own[k]
         if extra is not None:
-            dz[k] += extra[k]
-        dh, dc = (dz[k] if kind == wide else dz[k].astype(kind).astype(wide)) @ weight, dc * f[k]
+            now += extra[k]
+        np.matmul(now if kind == wide else now.astype(kind).astype(wide), weight, out=dh)
+        dc *= f[k]
     flat, seen = dz.reshape(-1, 4 * n), np.ascontiguousarray(x.reshape(-1, x.shape[-1]), wide)
     dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(x.shape)
     total = flat.sum(0)

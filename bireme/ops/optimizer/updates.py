@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
+import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
@@ -100,15 +101,19 @@ def adam_update(
     """
     p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
     made: dict[tuple, tuple] = {}
-    new, first, second = [], [], []
-    for p, g, m, v, ratio, decay in zip(params, grads, moment1s, moment2s, lr_ratios, decays):
-        numbers = made.get((m.dtype, ratio))
-        if numbers is None:
-            numbers = made[m.dtype, ratio] = _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, m.dtype)
-        p, m, v = _adam(p, g, m, v, numbers, skip, decay=bool(decay), decoupled=decoupled)
-        new.append(p)
-        first.append(m)
-        second.append(v)
+    for m, ratio in zip(moment1s, lr_ratios):
+        if (m.dtype, ratio) not in made:
+            made[m.dtype, ratio] = _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, m.dtype)
+
+    def one(i):
+        p, g, m, v = params[i], grads[i], moment1s[i], moment2s[i]
+        return _adam(p, g, m, v, made[m.dtype, lr_ratios[i]], skip, decay=bool(decays[i]), decoupled=decoupled)
+
+    if params and isinstance(params[0], np.ndarray):
+        found = updates_numpy.each(one, [p.size for p in params])
+    else:
+        found = [one(i) for i in range(len(params))]
+    new, first, second = [[parts[k] for parts in found] for k in range(3)]
     return [*new, *first, *second, _unless(skip, beta1_pow, p1), _unless(skip, beta2_pow, p2)]
 
 

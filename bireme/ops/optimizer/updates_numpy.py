@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,32 @@ import numpy as np
 from bireme.core.numpy_exec import blas
 
 _PART = 1 << 18  # elements of a parameter that are worth a core of their own
+
+
+_SMALL = 1 << 14  # elements of one that is not worth the way to another core
+
+
+def each(make: Callable[[int], Any], sizes: list[int]) -> list[Any]:
+    """What `make` gives for each parameter, by its place; where they are large, those of each core beside the others'."""
+    large = sorted([i for i, size in enumerate(sizes) if size >= _SMALL], key=lambda i: -sizes[i])
+    count = min(blas.cores(), sum([sizes[i] for i in large]) // _PART, len(large))
+    if count < 2:
+        return [make(i) for i in range(len(sizes))]
+    groups: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for i in large:
+        least = loads.index(min(loads))
+        groups[least].append(i)
+        loads[least] += sizes[i]
+    groups[0] += [i for i, size in enumerate(sizes) if size < _SMALL]  # this thread's
+    found: list[Any] = [None] * len(sizes)
+
+    def work(group: list[int]) -> None:
+        for i in group:
+            found[i] = make(i)
+
+    blas.share([functools.partial(work, group) for group in groups])
+    return found
 
 
 def momentum(

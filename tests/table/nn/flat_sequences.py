@@ -48,7 +48,8 @@ _weights = floats(2, 4, seed=1), floats(2, 2, seed=2)
 ROWS = {"0-d": "there are rows"}
 TABLE = [
     Row("gated_sequences", [call(floats(5, 6), floats(3, 2, seed=3), *_weights, _lengths, True, True),
-        call(np.zeros((0, 6)), None, *_weights, np.array([0, 0]), False, False)],
+        call(np.zeros((0, 6)), None, *_weights, np.array([0, 0]), False, False),
+        call(floats(14, 6), None, *_weights, np.array([2] * 7), True, False)],
         _gated, dtypes=FLOAT, slow=True, skip=ROWS, loose=(6, "half precision, from step to step"),
         bad=[Bad(call(floats(5, 7), None, *_weights, _lengths, False, False), "gated_sequences(x): expected rows of 6 numbers, got shape [5, 7]"),
              Bad(call(floats(5, 6), None, floats(2, 3), _weights[1], _lengths, False, False), "gated_sequences(gates): expected shape [2, 4], got shape [2, 3]"),

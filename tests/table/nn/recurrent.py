@@ -74,6 +74,17 @@ def lstm(x, h, c, wi, wh, bi=None, bh=None, reverse=False, time_major=False):
     return [*outs, np.array(gates), np.array(cells[::-1] if reverse else cells)]
 
 
+def gru(x, h, wi, wh, bi=None, bh=None, reverse=False, time_major=False):
+    """The recurrence, and of each step its gates and the candidate's part of the state."""
+    outs, last = recurrence(x, h, None, wi, wh, bi, bh, None, None, "GRU", reverse, time_major)
+    hs = outs if time_major else np.swapaxes(outs, 0, 1)
+    before = np.array([*hs[1:], h] if reverse else [h, *hs[:-1]])
+    a = np.split((x if time_major else np.swapaxes(x, 0, 1)) @ wi.T + (0 if bi is None else bi), 3, axis=-1)
+    b = np.split(before @ wh.T + (0 if bh is None else bh), 3, axis=-1)
+    r, z = expit(a[0] + b[0]), expit(a[1] + b[1])
+    return [outs, last, r, z, np.tanh(a[2] + r * b[2]), b[2]]
+
+
 def sequence(x, h, c, wi, wh, bi, bh, lengths, mode, reverse=False, time_major=False, masked=True):
     """The recurrence, and what was before each step: the states, and their part of the gates."""
     xs = x if time_major else np.swapaxes(x, 0, 1)
@@ -88,6 +99,11 @@ def sequence(x, h, c, wi, wh, bi, bh, lengths, mode, reverse=False, time_major=F
     return [*outs, *before, before[0] @ wh.T + (0 if bh is None else bh)]
 
 
+def _without_cell(**kwargs):
+    x, h, _, *weights = _given(3, **kwargs)[:7]
+    return [x, h, *weights]
+
+
 _gru, _lstm = _given(3), _given(4, True)
 _one = [0.5 * floats(2, 2), *_given(4, True, 1)[1:]]
 _none = [*_given(1, steps=0)[:5], None, None, None]
@@ -100,6 +116,9 @@ TABLE = [
     Row("lstm_of", [call(*_given(4, True, steps=2)[:7], reverse=True)], lstm, dtypes=FLOAT - HALF, unchecked=HALF, slow=True,
         skip={"0-d": "it takes sequences", "zero size": "recurrence_of takes those"}, loose=(4, "half precision loses digits in products"),
         bad=[Bad(call(floats(2, 3, 4), *_lstm[1:7]), "LSTM(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got")]),
+    Row("gru_of", [call(*_without_cell(steps=2), reverse=True)], gru, dtypes=FLOAT - HALF, unchecked=HALF, slow=True,
+        skip={"0-d": "it takes sequences", "zero size": "recurrence_of takes those"}, loose=(4, "half precision loses digits in products"),
+        bad=[Bad(call(floats(2, 3, 4), *_without_cell()[1:]), "GRU(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got")]),
     Row("sequence_of", [call(*_given(3, time_major=True)[:7], np.array([3, 1]), "GRU", reverse=True, time_major=True, masked=False),
         call(*_given(1)[:5], None, None, None, "RNN_TANH"), call(*_given(4, True)[:7], np.array([1, 3]), "LSTM")], sequence,
         dtypes=FLOAT - HALF, unchecked=HALF, grad=1, skip={"0-d": "it takes sequences", "zero size": "recurrence_of takes those"},

@@ -18,6 +18,14 @@ def _lstm(
     return _sequence(w, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, "LSTM", reverse, time_major)
 
 
+@row("gru_of")
+def _gru(
+    w: Writer, x: Value, h: Value, weight_ih: Value, weight_hh: Value, bias_ih: Any, bias_hh: Any,
+    reverse: bool = False, time_major: bool = False,
+) -> Any:  # fmt: skip
+    return _sequence(w, x, h, None, weight_ih, weight_hh, bias_ih, bias_hh, None, "GRU", reverse, time_major)
+
+
 @row("sequence_of")
 def _sequence(
     w: Writer, x: Value, h: Value, c: Any, weight_ih: Value, weight_hh: Value, bias_ih: Any, bias_hh: Any,

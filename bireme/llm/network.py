@@ -1,0 +1,237 @@
+"""Networks of causal language models: GPT-2, LLaMA, Mistral and Qwen2 are one network with other parts.
+
+How attention finds the keys and values of earlier tokens is given from outside: within the same call, or in pages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.llm.configuration import Configuration
+from bireme.llm.rotation import frequencies
+from bireme.nn.common import Embedding, Linear
+from bireme.nn.container import LayerList
+from bireme.nn.initializer import Constant, Normal
+from bireme.nn.layer import Layer
+from bireme.nn.norm import LayerNorm
+from bireme.ops import (
+    arange,
+    cos,
+    gelu,
+    matmul,
+    relu,
+    rms_norm_of,
+    scaled_dot_product_attention,
+    silu,
+    sin,
+    to_tensor,
+    turned,
+)
+
+DEVIATION = 0.02  # of weights that nobody has trained yet
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": silu,
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, True),
+    "relu": relu,
+}
+
+# (number of the block, queries [rows, tokens, heads, width], keys, values) -> what was attended to
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
+class RootMeanSquare(Layer):
+    """Division by the root of the mean square of the last axis, times a weight."""
+
+    def __init__(self, width: int, epsilon: float):
+        super().__init__()
+        self.weight = self.create_parameter([width], default_initializer=Constant(1.0))
+        self._epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        return rms_norm_of(x, self.weight, None, self._epsilon, [x.ndim - 1])
+
+
+def _linear(inputs: int, outputs: int, bias: bool) -> Linear:
+    return Linear(inputs, outputs, Normal(0.0, DEVIATION), None if bias else False)
+
+
+def _norm(config: Configuration) -> Layer:
+    if config.architecture == "gpt2":
+        return LayerNorm(config.width, config.epsilon)
+    return RootMeanSquare(config.width, config.epsilon)
+
+
+class Attention(Layer):
+    """Projections around attention; those to queries, keys and values are one."""
+
+    def __init__(self, config: Configuration, number: int):
+        super().__init__()
+        self._heads, self._shared, self._width = config.heads, config.shared_heads, config.head_width
+        self._number = number
+        columns = (config.heads + 2 * config.shared_heads) * config.head_width
+        self.inputs = _linear(config.width, columns, config.attention_bias)
+        self.output = _linear(config.heads * config.head_width, config.width, config.output_bias)
+
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None, attend: Attend) -> Tensor:
+        rows, tokens = x.shape[:2]
+        made = self.inputs(x).reshape([rows, tokens, self._heads + 2 * self._shared, self._width])
+        turns = made[:, :, : self._heads + self._shared]
+        value = made[:, :, self._heads + self._shared :]
+        if rotation is not None:
+            turns = turned(turns, rotation[0], rotation[1], False)
+        query, key = turns[:, :, : self._heads], turns[:, :, self._heads :]
+        out = attend(self._number, query, key, value)
+        return self.output(out.reshape([rows, tokens, self._heads * self._width]))
+
+
+class Perceptron(Layer):
+    """Two projections around an activation; with a gate, the first one makes it too, before what it gates."""
+
+    def __init__(self, config: Configuration):
+        super().__init__()
+        self._inner, self._gated, self._activation = config.inner, config.gated, ACTIVATIONS[config.activation]
+        self.inputs = _linear(config.width, (2 if config.gated else 1) * config.inner, config.mlp_bias)
+        self.output = _linear(config.inner, config.width, config.mlp_bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.inputs(x)
+        if self._gated:
+            return self.output(self._activation(made[..., : self._inner]) * made[..., self._inner :])
+        return self.output(self._activation(made))
+
+
+class Block(Layer):
+    """Attention and a perceptron, each after a normalization and added to what came in."""
+
+    def __init__(self, config: Configuration, number: int):
+        super().__init__()
+        self.before_attention, self.attention = _norm(config), Attention(config, number)
+        self.before_perceptron, self.perceptron = _norm(config), Perceptron(config)
+
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None, attend: Attend) -> Tensor:
+        x = x + self.attention(self.before_attention(x), rotation, attend)
+        return x + self.perceptron(self.before_perceptron(x))
+
+
+class Network(Layer):
+    """A causal language model: tokens to logits of the next token.
+
+    Its weights are drawn at random; ``bireme.llm.load`` reads those of a folder.
+
+    Args:
+        config: Sizes and kinds of its parts.
+
+    Shape:
+        - input: ``[N, L]``, integers
+        - output: ``[N, L, vocabulary]``
+
+    Examples:
+        >>> config = bireme.llm.Configuration(
+        ...     architecture="llama", vocabulary=64, width=32, layers=2, heads=4, shared_heads=2, inner=48)
+        >>> network = bireme.llm.Network(config)
+        >>> network(bireme.to_tensor([[3, 1, 4]])).shape
+        [1, 3, 64]
+    """
+
+    def __init__(self, config: Configuration):
+        super().__init__()
+        if not isinstance(config, Configuration):
+            raise errors.bad("Network(config)", "a Configuration", config, kind=errors.ArgumentTypeError)
+        self.config = config
+        start = Normal(0.0, DEVIATION)
+        self.embedding = Embedding(config.vocabulary, config.width, weight_attr=start)
+        self.positions = None if config.rope else Embedding(config.positions, config.width, weight_attr=start)
+        self.blocks = LayerList([Block(config, i) for i in range(config.layers)])
+        self.norm = _norm(config)
+        self.head = None if config.tied else _linear(config.width, config.vocabulary, False)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Return the logits of each next token.
+
+        Args:
+            input_ids: Tokens of shape ``[N, L]``.
+
+        Returns:
+            Tensor of shape ``[N, L, vocabulary]``.
+
+        Raises:
+            ValueError: If there are more tokens than positions that the model has learned.
+        """
+        if input_ids.ndim != 2:
+            raise errors.bad(
+                "Network(input_ids)",
+                "tokens of shape [N, L]",
+                described=f"shape {input_ids.shape}",
+                kind=errors.ShapeError,
+            )
+        length = input_ids.shape[1]
+        if self.positions is not None and length > self.config.positions:
+            raise errors.bad("Network(input_ids)", f"at most {self.config.positions} tokens", length)
+        places = arange(length, dtype="int32").unsqueeze(0)
+        return self.logits(self.hidden(input_ids, places, self._within, length))
+
+    def hidden(self, tokens: Tensor, places: Tensor, attend: Attend, length: int) -> Tensor:
+        """Return the hidden states of tokens, from which ``logits`` makes logits.
+
+        Args:
+            tokens: Tokens of shape ``[N, L]``.
+            places: Their places in their texts, of shape ``[N, L]`` or ``[1, L]``.
+            attend: Function of a block's number, queries, keys and values, which returns what is attended to: it knows
+                the keys and values of earlier tokens.
+            length: Tokens that texts have at most, which rotary embeddings of the kind ``'dynamic'`` follow.
+
+        Returns:
+            Tensor of shape ``[N, L, width]``.
+        """
+        x = self.embedding(tokens)
+        rotation = None
+        if self.positions is not None:
+            x = x + self.positions(places)
+        else:
+            rotation = self._rotation(places, length)
+        for block in self.blocks:
+            x = block(x, rotation, attend)
+        return self.norm(x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of hidden states.
+
+        Args:
+            hidden: Hidden states of shape ``[..., width]``.
+
+        Returns:
+            Tensor of shape ``[..., vocabulary]``.
+        """
+        if self.head is not None:
+            return self.head(hidden)
+        assert self.embedding.weight is not None
+        return matmul(hidden, self.embedding.weight, transpose_y=True)
+
+    def _rotation(self, places: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of shape [rows, n, 1, head width]."""
+        radians, scale = frequencies(self.config, length)
+        angle = places.astype("float32").unsqueeze(-1) * to_tensor(np.concatenate([radians, radians]))
+        angle = angle.unsqueeze(2)
+        return (cos(angle), sin(angle)) if scale == 1 else (cos(angle) * scale, sin(angle) * scale)
+
+    def _within(self, number: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Attention among the tokens of one call."""
+        window, length = self.config.windows[number], query.shape[1]
+        if not window or window >= length:
+            return scaled_dot_product_attention(query, key, value, is_causal=True)
+        place = np.arange(length)
+        back = place[:, None] - place[None]
+        return scaled_dot_product_attention(query, key, value, to_tensor((back >= 0) & (back < window)))
+
+
+def bytes_of(network: Layer) -> int:
+    """Bytes of a network's parameters and buffers, each of them once."""
+    held: dict[int, Any] = {id(t): t for t in [*network.parameters(), *network.buffers()]}
+    return sum(math.prod(t.shape) * t.dtype.np.itemsize for t in held.values())
