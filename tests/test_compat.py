@@ -221,11 +221,11 @@ def test_what_is_missing_says_so():
             except (AttributeError, ImportError) as e:
                 print(type(e).__name__, "|", e)
 
-        attempt("paddle.incubate.inference")
+        attempt("paddle.static.nn.sparse_embedding")
         attempt("paddle.distributed.rpc.init_rpc")
         attempt("import paddle.incubate.distributed.fleet.utils")
         attempt("import paddle.distributed.rpc.internal")
-        attempt("from paddle.incubate import inference")
+        attempt("from paddle.static.nn import sparse_embedding")
         attempt("paddle.nn.Linaer")
         attempt("paddle.zork")
         attempt("paddle.tensor.zork")
@@ -236,11 +236,11 @@ def test_what_is_missing_says_so():
         print(hasattr(paddle, "zork"), getattr(paddle.nn, "zork", 7))
     """)
     assert said == [
-        "AttributeError | bireme has no paddle.incubate.inference yet",
+        "AttributeError | bireme has no paddle.static.nn.sparse_embedding yet",
         "AttributeError | bireme has no paddle.distributed.rpc yet",
         "ModuleNotFoundError | bireme has no paddle.incubate.distributed.fleet.utils yet",
         "ModuleNotFoundError | bireme has no paddle.distributed.rpc yet",
-        "ModuleNotFoundError | bireme has no paddle.incubate.inference yet",
+        "ModuleNotFoundError | bireme has no paddle.static.nn.sparse_embedding yet",
         "AttributeError | module 'paddle.nn' has no attribute 'Linaer'",
         "  hint: did you mean Linear or Layer?",
         "AttributeError | module 'paddle' has no attribute 'zork'",
@@ -254,9 +254,10 @@ def test_what_is_missing_says_so():
 
 
 @pytest.mark.parametrize(("owner", "name", "told"), [
-    (bireme.incubate, "inference", r"^bireme has no paddle\.incubate\.inference yet$"),
+    (bireme.static.nn, "sparse_embedding", r"^bireme has no paddle\.static\.nn\.sparse_embedding yet$"),
     (bireme.distributed, "rpc", r"^bireme has no paddle\.distributed\.rpc yet$"),
     (bireme.nn, "Linaer", r"^module 'bireme\.nn' has no attribute 'Linaer'\n  hint: did you mean Linear or Layer\?$"),
+    (bireme.incubate, "infrence", r"^module 'bireme\.incubate' has no attribute 'infrence'\n  hint: did you mean inference"),
     (bireme, "zork", r"^module 'bireme' has no attribute 'zork'$"),
 ])  # fmt: skip
 def test_the_same_is_said_without_the_alias(owner, name, told):

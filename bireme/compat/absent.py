@@ -36,7 +36,8 @@ def told(module: ModuleType, name: str, attribute: str) -> str:
     if is_absent(path):
         return f"{HERE} has no {path} yet"
     here = torch_names.MODULES.get(module.__name__, {}).get(attribute)
-    public = [n for n in dir(module) if not n.startswith("_")]
+    # names that a module imports when they are asked for are not among its attributes before
+    public = [n for n in sorted({*dir(module), *vars(module).get("__all__", ())}) if not n.startswith("_")]
     near = [n for n in public if n.lower() == attribute.lower()] or difflib.get_close_matches(attribute, public, 3)
     hint = f"\n  hint: did you mean {' or '.join(near)}?" if near else ""
     hint = f"\n  hint: PyTorch's {attribute} is {here} here" if here else hint
@@ -53,9 +54,13 @@ def explain() -> None:
 
 def _refusing(module: ModuleType, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
     def __getattr__(attribute: str) -> Any:
-        if own is not None:
-            return own(attribute)
         name = module.__name__
+        if own is not None:
+            try:
+                return own(attribute)
+            except AttributeError as e:
+                if str(e) != f"module {name!r} has no attribute {attribute!r}":
+                    raise
         if attribute.startswith("__"):
             raise AttributeError(f"module '{name}' has no attribute '{attribute}'", name=attribute)
         raise AttributeError(told(module, name, attribute), name=attribute)
