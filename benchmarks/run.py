@@ -19,7 +19,21 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-bench"
 # torch is the one peer whose version the floors name
 SERVING = ("fastapi", "grpcio", "httptools", "prometheus_client", "uvicorn")
-PACKAGES = ("torch==2.13.0", "torchvision==0.28.0", "paddlepaddle", "jax", "onnxruntime", *SERVING)
+PACKAGES = (
+    "torch==2.13.0",
+    "torchvision==0.28.0",
+    "paddlepaddle",
+    "jax",
+    "onnxruntime",
+    "onnx",
+    "opencv-python-headless",
+    "pyclipper",
+    "pillow",
+    "matplotlib",
+    "rapidocr_onnxruntime",
+    "rapidocr_paddle",
+    *SERVING,
+)
 BENCHMARKS = (
     "chain",
     "operators",
@@ -40,6 +54,7 @@ BENCHMARKS = (
     "inference",
     "serving",
     "language_models",
+    "ocr",
     "graph_networks",
     "detection",
     "data_pipeline",

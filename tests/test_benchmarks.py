@@ -41,6 +41,7 @@ SCRIPTS = {
     "inference": ("--rounds 1 --seconds 0.01 --peers bireme --models /nowhere", r"a small network +[\d.]+ "),
     "serving": ("--seconds 0.2 --clients 2 --width 16 --servers batched", r"2 clients, batched +[\d,]+ "),
     "language_models": ("--tiny --rounds 1 --only batching", r"continuous +[\d.]+ "),
+    "ocr": ("--tiny --pages 1 --rounds 1 --peers bireme --models /nowhere", r"bireme +[\d.]+ "),
     "sparse": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"csr @ dense +[\d.]+ "),
     "graph_networks": ("--tiny --rounds 1 --repeats 1 --peers bireme", r"gat +[\d.]+ "),
     "detection": ("--boxes 50 --rounds 1 --repeats 1 --peers bireme --only nms roi_align", r"roi_align +[\d.]+ "),

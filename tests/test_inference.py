@@ -12,7 +12,7 @@ import pytest
 import bireme
 from bireme import inference, jit, nn, onnx
 from bireme.files import paddle_models
-from bireme.inference import Config, DataType, PrecisionType, create_predictor, loading, switches
+from bireme.inference import Config, DataType, PrecisionType, create_predictor, executors, loading, switches
 from bireme.inference import executables as runs
 from bireme.static import InputSpec
 from tests.test_paddle_models import MODELS, array, close, lexical, written
@@ -197,6 +197,120 @@ def test_the_first_shapes_are_compiled_and_others_when_they_come_often(saved):
     assert counted(predictor) == (2, 2)
     np.testing.assert_allclose(again, other, rtol=1e-5, atol=1e-6)
     assert np.array_equal(answer(predictor, images(1, 3, 8, 8))[0], first)
+
+
+def test_beside_no_run_waits_for_the_compiler(saved, monkeypatch):
+    """Runs are counted: some by the engine, then a thread compiles, and its program takes over at a count of its own."""
+    monkeypatch.setattr(runs, "LOOK", 2)
+    monkeypatch.setattr(
+        runs, "COMPILE_CALL", 0.0
+    )  # the compiler is thought to take nothing: two runs, and two beside it
+    begun, own = [], runs.workers.submit
+    monkeypatch.setattr(runs.workers, "submit", lambda *a, **k: begun.append(own(*a, **k)) or begun[-1])
+    config = Config(saved)
+    config.set_compiling("beside")
+    predictor, x, counts = create_predictor(config), images(1, 3, 8, 8), []
+    by_engine, engine = [], predictor._shared._by_engine
+    monkeypatch.setattr(predictor._shared, "_by_engine", lambda a: by_engine.append(1) or engine(a))
+    results = []
+    for _ in range(5):
+        results.append(answer(predictor, x)[0])
+        counts.append((len(by_engine), len(begun)))
+    assert counts == [(1, 0), (2, 1), (3, 1), (3, 1), (3, 1)] and begun[0].done()
+    np.testing.assert_allclose(results[-1], results[0], rtol=1e-5, atol=1e-6)
+    assert np.array_equal(results[3], results[4])
+
+
+def test_beside_shapes_that_do_not_come_back_compile_nothing(saved, monkeypatch):
+    monkeypatch.setattr(runs.workers, "submit", lambda *a, **k: pytest.fail("nothing is to be compiled"))
+    config = Config(saved)
+    config.set_compiling("beside")
+    predictor = create_predictor(config)
+    for n in range(4, 24):
+        answer(predictor, images(1, 3, n, 4 + n % 3))
+    assert counted(predictor) == (0, 20)
+
+
+def test_each_shape_is_compiled_at_once_where_that_is_asked_for(saved):
+    config = Config(saved)
+    config.set_compiling("each")
+    predictor = create_predictor(config)
+    for n in (4, 5, 6, 5):
+        answer(predictor, images(1, 3, n, 4))
+    assert counted(predictor) == (3, 3)
+    with pytest.raises(
+        ValueError, match=r"set_compiling\(when\): expected one of 'first', 'each', 'beside', got 'now'"
+    ):
+        config.set_compiling("now")
+
+
+def test_executors(net, saved, tmp_path):
+    """A runtime that is registered gets the model with its names and open sizes, and runs it in place of the engine."""
+    x, seen = images(2, 3, 8, 8), []
+
+    class Noted:
+        name = "noted"
+
+        def prepare(self, model):
+            seen.append((model.inputs, model.outputs, model.device, model.threads, model.onnx()[:2]))
+            return lambda arrays: [np.full((len(arrays[0]), 5), 7, np.float32)]
+
+    inference.register_executor(Noted())
+    try:
+        config = Config(saved)
+        config.set_executor("noted")
+        config.set_cpu_math_library_num_threads(3)
+        assert (answer(create_predictor(config), x)[0] == 7).all() and "| executor " in config.summary()
+    finally:
+        del executors._ALL["noted"]
+    ((inputs, outputs, device, threads, first),) = seen
+    assert inputs == {"x": (np.dtype("float32"), [-1, 3, -1, -1])} and len(outputs) == 1
+    assert (device, threads, first) == ("cpu", 3, b"\x08\x08")  # how an ONNX file begins: its version
+    with pytest.raises(ValueError, match=r"set_executor\(name\): expected one of 'bireme', 'onnxruntime', got 'noted'"):
+        config.set_executor("noted")
+    with pytest.raises(
+        TypeError, match=r"register_executor\(executor\): expected an object with a name and a method prepare"
+    ):
+        inference.register_executor(3)
+
+
+def test_onnxruntime_runs_a_model_when_it_is_asked_to(net, saved, tmp_path):
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    x, wanted = images(2, 3, 8, 8), answer(create_predictor(Config(saved)), images(2, 3, 8, 8))[0]
+    onnx.export(net, str(tmp_path / "net.onnx"), SPEC)
+    for path in (saved, str(tmp_path / "net.onnx")):
+        config = Config(path)
+        assert create_predictor(config).report[-1:] != ["run by onnxruntime"]
+        config.enable_onnxruntime()
+        predictor = create_predictor(config)
+        assert predictor.report == ["run by onnxruntime"] and config.onnxruntime_enabled()
+        np.testing.assert_allclose(answer(predictor, x)[0], wanted, rtol=1e-4, atol=1e-6)
+        with pytest.raises(RuntimeError, match="there are no operations to see where an executor runs the whole model"):
+            predictor.register_input_hook(print)
+        (tensor,) = predictor.clone().run([bireme.to_tensor(x)])
+        np.testing.assert_allclose(tensor.numpy(), wanted, rtol=1e-4, atol=1e-6)
+    config.disable_onnxruntime()
+    assert config.executor() == "bireme"
+
+
+def test_optimize_measures_and_says_what_it_chose(saved, monkeypatch):
+    class Slow:
+        name = "slow"
+
+        def prepare(self, model):
+            raise RuntimeError("no such chip")
+
+    inference.register_executor(Slow())
+    ticks = iter([0.0, 3e-3, 0.0, 2e-3, 0.0, 3e-3, 0.0, 2e-3])
+    monkeypatch.setattr(executors.time, "perf_counter", lambda: next(ticks))
+    try:
+        choice = inference.optimize(Config(saved), [images(1, 3, 8, 8)], rounds=2)
+    finally:
+        del executors._ALL["slow"]
+    assert choice.config.executor() == choice.executor == "onnxruntime"
+    assert str(choice) == "onnxruntime is chosen: bireme 3.00 ms, onnxruntime 2.00 ms; slow: no such chip"
+    with pytest.raises(ValueError, match=r"optimize\(rounds\): expected a positive integer, got 0"):
+        inference.optimize(Config(saved), [], rounds=0)
 
 
 def test_a_program_that_rests_makes_room(saved, monkeypatch):

@@ -5,19 +5,23 @@ whose level is nearest. Real networks are read with where BIREME_PADDLE_MODELS n
 unpacked, and BIREME_IMAGES one with scikit-image's and paddlelabel's.
 """
 
+import asyncio
+import base64
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bireme
-from bireme import nn
+from bireme import nn, serve
 from bireme.command import main
-from bireme.ocr import Options, Reader, detection, recognition, sources
+from bireme.ocr import Options, Reader, detection, networks, recognition, sources
 from bireme.ocr.options import SETTINGS
+from bireme.serve import documents
 from bireme.static import InputSpec
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
@@ -204,9 +208,61 @@ def test_the_dictionary_of_another_network_is_told():
 
 
 def test_a_line_is_padded_and_never_empty():
-    batch = recognition.prepared([np.zeros((20, 1, 3), np.uint8), np.full((10, 100, 3), 255, np.uint8)], 48, 320)
-    assert batch.shape == (2, 3, 48, 320) and (batch[0, :, :, :3] == -1).all() and (batch[0, :, :, 3:] == 0).all()
-    assert (batch[1] == 1).all()
+    narrow = recognition.prepared(np.zeros((20, 1, 3), np.uint8), 48, 320)
+    assert narrow.shape == (1, 3, 48, 320) and (narrow[..., :3] == -1).all() and (narrow[..., 3:] == 0).all()
+    assert (recognition.prepared(np.full((10, 100, 3), 255, np.uint8), 48, 320) == 1).all()
+
+
+def test_lines_of_all_widths_become_few():
+    widths = {w: recognition.near(w, 320) for w in range(320, 3200)}
+    assert len(set(widths.values())) == 17 and all(abs(own / w - 1) < 0.085 for w, own in widths.items())
+    assert all(own % recognition.STEP == 0 for own in widths.values())
+
+
+def test_a_line_has_a_width_alone_or_that_of_its_batch(models):
+    """A batch of several is padded to the widest, as RapidOCR does; a line alone gets the nearest of the few widths."""
+    seen = []
+
+    class Network(networks.Network):
+        def __call__(self, array):
+            seen.append(array.shape[3])
+            return super().__call__(array)
+
+    network = Network(models / "toy_rec_infer", "rec")
+    lines = [page(["a"])[48:96, 32:64], page(["abc" * 4], width=640)[48:96, 32:416], page(["ab"])[48:96, 32:96]]
+    characters = recognition.characters_of(["a", "b", "c"], space=True)
+    for batch, wanted in ((1, [320, 320, 368]), (6, [384] * 3)):
+        options = Options(rec_batch_num=batch)
+        texts = [text for text, _ in recognition.read(lines, network, characters, options)]
+        assert texts == ["a", "abc" * 4, "ab"] and seen == wanted
+        seen.clear()
+
+
+def test_pages_of_all_sizes_need_few_programs(models):
+    """Lines of twelve widths are four programs; the sizes of pages are counted, and none of them is compiled."""
+    reader = Reader(models, use_angle_cls=False, wait=True)
+    network = reader._networks["rec"]
+    for i in range(12):
+        lines = [page(["abcabcabcabc"], width=640)[48:96, 32 : 368 + 12 * i]]
+        recognition.read(lines, network, reader._characters, reader.options)
+    assert len(network._shared._compiled) == 4
+    reader = Reader(models, use_angle_cls=False)
+    for i in range(8):
+        assert next(reader.read(page(["abc"], width=320 + 32 * i))).text == "abc"
+    shared = reader._networks["det"]._shared
+    assert len(shared._shapes) == 8 and not shared._compiled
+
+
+def test_executors_read_the_same(models):
+    """ONNX Runtime has several threads that read lines: each is found again at its own place."""
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    texts = ["abc", "cab", "ba", "a", "cb"]
+    found = [
+        next(Reader(models, executor=name, use_angle_cls=False).read(page(texts))) for name in ("bireme", "onnxruntime")
+    ]
+    assert [line.text for line in found[0].lines] == [line.text for line in found[1].lines] == texts
+    with pytest.raises(ValueError, match=r"Reader\(executor\): expected one of 'bireme', 'onnxruntime'"):
+        Reader(models, executor="tensorrt")
 
 
 # ---------------------------------------------------------------- sources
@@ -340,6 +396,8 @@ def test_the_command(models, tmp_path, capsys):
     Image.fromarray(page(["abc", "ba"])).save(path)
     assert main(["ocr", str(path), "--models", str(models), "--no-direction"]) == 0
     assert capsys.readouterr().out == "abc\nba\n"
+    assert main(["ocr", str(path), "--models", str(models), "--executor", "none"]) == 1
+    assert "expected one of 'bireme', 'onnxruntime'" in capsys.readouterr().err
     given = [
         "ocr",
         str(path),
@@ -364,6 +422,56 @@ def test_the_command(models, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["ocr", "--help"])
     assert "--pictures" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- over HTTP
+
+
+def posted(app, body, kind="image/png", headers=()):
+    """Status and JSON of an answer to POST /ocr, without sockets."""
+    sent, parts = [], [body[i : i + 1000] for i in range(0, len(body), 1000)] or [b""]
+
+    async def receive():
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/ocr", "raw_path": b"/ocr", "query_string": b"", "http_version": "1.1",
+        "headers": [(b"content-type", kind.encode()), *headers], "scheme": "http", "root_path": "",
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    return sent[0]["status"], json.loads(b"".join(m.get("body", b"") for m in sent[1:]))
+
+
+def test_a_reader_behind_http(models):
+    pytest.importorskip("starlette", reason="Starlette is not installed")
+    app = documents.reading_application(Reader(models, use_angle_cls=False))
+    image = encoded(Image.fromarray(page(["abc", "ba"])), "PNG")
+    given = json.dumps({"file": base64.b64encode(image).decode()}).encode()
+    for body, kind in ((image, "image/png"), (given, "application/json; charset=utf-8")):
+        status, told = posted(app, body, kind)
+        assert status == 200 and [line["text"] for line in told["pages"][0]["lines"]] == ["abc", "ba"]
+    for body, kind, wanted in (
+        (image[:50], "image/png", "is damaged|no image"), (b"", "image/png", "expected an image or a PDF, got nothing"),
+        (b"{}", "application/json", "expected JSON with a file in base64"), (b'{"file": "?"}', "application/json", "expected JSON"),
+        (b"[" * 100_000, "application/json", "expected JSON"), (b"[1]", "application/json", "expected JSON"),
+    ):  # fmt: skip
+        status, told = posted(app, body, kind)
+        assert status == 400 and re.search(wanted, told["error"])
+
+
+def test_what_a_reader_behind_http_refuses(models, monkeypatch):
+    applications = pytest.importorskip("starlette.applications", reason="Starlette is not installed")
+    reader = Reader(models, use_angle_cls=False)
+    app = serve.add_reader(applications.Starlette(), reader, token="secret", most_bytes=2000)
+    assert posted(app, b"x")[0] == 401
+    allowed = [(b"authorization", b"Bearer secret")]
+    assert posted(app, b"x" * 2001, headers=allowed) == (413, {"error": "a request has at most 2000 bytes"})
+    monkeypatch.setattr(documents, "QUEUE", -1)
+    assert posted(app, b"x", headers=allowed)[0] == 503
 
 
 # ---------------------------------------------------------------- real networks

@@ -1,5 +1,7 @@
 """Graphs whose sizes keep changing, padded to a few: the rules by themselves, and steps at lengths that come once."""
 
+import concurrent.futures
+
 import numpy as np
 import pytest
 
@@ -52,9 +54,13 @@ class Reader(nn.Layer):
         return self.out(x)
 
 
-def train(lengths, drop=0.0, hold=None):
+def reader(drop=0.0):
     bireme.seed(0)
-    net, rng = Reader(drop), np.random.default_rng(0)
+    return Reader(drop)
+
+
+def train(lengths, drop=0.0, hold=None, net=None):
+    net, rng = net or reader(drop), np.random.default_rng(0)
     opt = bireme.optimizer.AdamW(0.01, parameters=net.parameters())
     losses = []
     for t in lengths:
@@ -134,6 +140,37 @@ def test_a_cache_that_grows_stays_padded(accelerator):
     np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-6)
     assert kept[0][0].shape == [2, 40, 1, 8]
     np.testing.assert_allclose(kept[2][1].numpy(), caches[2][1].numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_wrong_index_in_a_padded_run_is_told_and_the_rest_goes_on(accelerator):
+    table, w = bireme.rand([30, 8]), bireme.rand([8, 8])
+    flush.flush()
+
+    def looked_up(t, most):
+        x = bireme.arange(t, dtype="float32") * (most / (t - 1))
+        y = F.embedding(x.astype("int64"), table)
+        for _ in range(4):
+            y = F.tanh(bireme.matmul(y, w) + y)
+        return y.sum(), x.sum()
+
+    for t in (20, 31, 27):
+        y, _ = looked_up(t, 29)
+        assert np.isfinite(y.item())
+    assert kinds() == ([(32,)], [])
+    wrong, right = looked_up(25, 40)
+    with pytest.raises(IndexError):
+        wrong.numpy()
+    np.testing.assert_allclose(right.item(), 25 * 20, rtol=1e-5)
+    assert np.isfinite(looked_up(26, 29)[0].item())
+
+
+def test_threads_learn_together(accelerator):
+    nets = [reader() for _ in range(4)]
+    flush.flush()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda net: train(LENGTHS[:5], net=net), nets))
+    assert kinds() == ([(32,), (64,)], [])
+    np.testing.assert_allclose(found, [found[0]] * 4, rtol=1e-5)
 
 
 def test_a_length_that_comes_often_gets_a_program_of_its_own(accelerator, monkeypatch):

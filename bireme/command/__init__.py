@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from bireme.version import full_version
 
 VERBS = {
-    "export": "write a saved model for other places: C without dependencies, ONNX",
+    "export": "write a saved model for other places: C without dependencies, ONNX, a page for browsers",
     "info": "show what a saved model takes, gives and consists of",
     "ocr": "read text in images and PDFs",
     "quantize": "write a saved model with integers for weights, and tell what that changes",

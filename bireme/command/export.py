@@ -1,4 +1,4 @@
-"""`bireme export`: a saved model for other places, as C or ONNX."""
+"""`bireme export`: a saved model for other places, as C, ONNX or a page for browsers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import bireme.onnx as onnx
 from bireme.core.base import errors
-from bireme.export import to_c
+from bireme.export import ocr_to_web, to_c, to_web
 from bireme.inference.saved import model_of
 from bireme.jit import TranslatedLayer
 from bireme.static import InputSpec
@@ -19,7 +19,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", metavar="MODEL", help="saved model of jit.save, of Paddle's or of ONNX, or a folder with one"
     )
-    parser.add_argument("--to", choices=["c", "onnx"], required=True, help="c: one file of C99; onnx: a file of ONNX")
+    parser.add_argument(
+        "--to",
+        choices=["c", "onnx", "web"],
+        required=True,
+        help="c: one file of C99; onnx: a file of ONNX; web: a folder with a page for browsers",
+    )
     parser.add_argument("--out", "-o", metavar="FILE", required=True, help="path of what is written")
     parser.add_argument(
         "--shape",
@@ -32,6 +37,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     c.add_argument("--name", help="beginning of the names in C (default: that of the file)")
     c.add_argument("--beside", action="store_true", help="weights in a file of their own")
     c.add_argument("--int8", action="store_true", help="filters of convolutions as integers of 8 bits")
+    web = parser.add_argument_group("web")
+    web.add_argument(
+        "--ocr", action="store_true", help="MODEL is a folder with PP-OCR's networks: a page that reads text"
+    )
+    web.add_argument(
+        "--runtime",
+        metavar="FOLDER",
+        help="npm's package onnxruntime-web (default: that of node_modules here or above)",
+    )
+    for name, what in (("mean", "subtracted from values of 0 to 1"), ("std", "that they are divided by then")):
+        web.add_argument(f"--{name}", type=float, nargs=3, metavar="X", help=f"number for each channel {what}")
+    web.add_argument("--bgr", action="store_true", help="channels are in the order blue, green, red")
+    web.add_argument("--labels", metavar="FILE", type=Path, help="text file with the name of a class in each line")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{written.path}: {written.calls} calls, {written.bytes / 2**20:.1f} MiB, {written.memory / 2**10:.0f} KiB of memory\n"
         )
         return 0
+    if arguments.to == "web":
+        return _web(arguments, shapes)
     graph = model_of(arguments.model)
     layer = TranslatedLayer({"forward": graph}, graph.program.tensors)
     specs = [
@@ -53,6 +73,28 @@ def run(arguments: argparse.Namespace) -> int:
     onnx.export(layer, arguments.out, specs)
     path = Path(arguments.out if arguments.out.endswith(".onnx") else arguments.out + ".onnx")
     sys.stdout.write(f"{path}: {path.stat().st_size / 2**20:.1f} MiB\n")
+    return 0
+
+
+def _web(arguments: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+    if arguments.ocr:
+        site = ocr_to_web(arguments.model, arguments.out, runtime=arguments.runtime)
+    else:
+        labels = None if arguments.labels is None else arguments.labels.read_text("utf-8").splitlines()
+        shape = next(iter(shapes.values()), None)
+        site = to_web(
+            arguments.model,
+            arguments.out,
+            feed_shape=None if shape is None else shape[-2:],
+            mean=arguments.mean or (0.0, 0.0, 0.0),
+            std=arguments.std or (1.0, 1.0, 1.0),
+            bgr=arguments.bgr,
+            labels=labels,
+            runtime=arguments.runtime,
+        )
+    address = f"http://127.0.0.1:8000/{site.page}"
+    told = f"python -m http.server --bind 127.0.0.1 -d {site.path} shows it at {address}"
+    sys.stdout.write(f"{site.path}: {site.bytes / 2**20:.1f} MiB; {told}\n")
     return 0
 
 

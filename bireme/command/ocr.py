@@ -8,13 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bireme.command import told
+from bireme.core.base import errors
+from bireme.core.base.extras import extra
+from bireme.inference.executors import ENGINE
 from bireme.ocr import Page, Reader
 from bireme.ocr.options import SETTINGS
+from bireme.serve.documents import reading_application
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
-    parser.add_argument("sources", nargs="+", metavar="FILE", help="image or PDF")
+    parser.add_argument("sources", nargs="*", metavar="FILE", help="image or PDF")
+    parser.add_argument(
+        "--serve",
+        type=int,
+        metavar="PORT",
+        help="answer POST requests with a file at http://127.0.0.1:PORT/ocr instead",
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
         "--json", action="store_true", help="one line of JSON for each page: text, confidence and box of each line"
@@ -30,6 +40,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     for kind, what in (("det", "detection"), ("cls", "direction of lines"), ("rec", "recognition")):
         networks.add_argument(f"--{kind}", dest=f"{kind}_model_dir", metavar="FOLDER", help=f"{what} alone")
+    networks.add_argument(
+        "--executor", default=ENGINE, help="what runs them: bireme, or onnxruntime (default: %(default)s)"
+    )
+    networks.add_argument(
+        "--wait", action="store_true", help="wait for the compiler: for many pages, or where its cache is filled"
+    )
     networks.add_argument("--dictionary", metavar="FILE", help="text file with a character in each line")
     settings = parser.add_argument_group("settings")
     settings.add_argument(
@@ -40,7 +56,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read all sources; 1 if any could not be read, the others being read all the same."""
+    """Read all sources; 1 if any could not be read, the others being read all the same. Or answer requests."""
+    if bool(arguments.sources) == (arguments.serve is not None):
+        raise errors.failure("expected files, or --serve and a port", kind=ValueError)
     given = {} if arguments.drop_score is None else {"drop_score": arguments.drop_score}
     reader = Reader(
         arguments.models,
@@ -48,10 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
         cls_model_dir=arguments.cls_model_dir,
         rec_model_dir=arguments.rec_model_dir,
         rec_char_dict_path=arguments.dictionary,
+        executor=arguments.executor,
+        wait=arguments.wait,
         settings=arguments.settings,
         use_angle_cls=not arguments.no_direction,
         **given,
     )
+    if arguments.serve is not None:
+        uvicorn = extra("uvicorn", "serve", "to serve a reader")
+        uvicorn.run(reading_application(reader), host="127.0.0.1", port=arguments.serve, log_level="warning")
+        return 0
     status = 0
     for i, source in enumerate(arguments.sources):
         _progress(i, len(arguments.sources), source)

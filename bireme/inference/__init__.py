@@ -8,14 +8,18 @@ from bireme.core.base.boundary import guard_functions
 
 if TYPE_CHECKING:
     from bireme.inference.config import Config, XpuConfig
+    from bireme.inference.executors import Choice, Executor, ExportedModel, register_executor
     from bireme.inference.handles import Tensor
     from bireme.inference.kinds import DataType, PlaceType, PrecisionType, get_num_bytes_of_data_type
     from bireme.inference.mixed import convert_to_mixed_precision
-    from bireme.inference.predictor import Predictor, PredictorPool, create_predictor
+    from bireme.inference.predictor import Predictor, PredictorPool, create_predictor, optimize
 
 __all__ = [
+    "Choice",
     "Config",
     "DataType",
+    "Executor",
+    "ExportedModel",
     "PlaceType",
     "PrecisionType",
     "Predictor",
@@ -28,13 +32,16 @@ __all__ = [
     "get_trt_compile_version",
     "get_trt_runtime_version",
     "get_version",
+    "optimize",
+    "register_executor",
 ]
 
 # modules that names come from: they are imported when somebody asks for one
 HOMES = {
     "config": ("Config", "XpuConfig"), "handles": ("Tensor",), "mixed": ("convert_to_mixed_precision",),
     "kinds": ("DataType", "PlaceType", "PrecisionType", "get_num_bytes_of_data_type"),
-    "predictor": ("Predictor", "PredictorPool", "create_predictor"),
+    "executors": ("Choice", "Executor", "ExportedModel", "register_executor"),
+    "predictor": ("Predictor", "PredictorPool", "create_predictor", "optimize"),
 }  # fmt: skip
 
 

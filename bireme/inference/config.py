@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from bireme.core.base import errors
 from bireme.inference import switches
+from bireme.inference.executables import COMPILING
+from bireme.inference.executors import ENGINE, OnnxRuntime, check
 from bireme.inference.kinds import PrecisionType
 from bireme.jit.transforms import FOR_INFERENCE, TRANSFORMS
 
@@ -150,6 +152,9 @@ class Config:
         self._passes = PassBuilder()
         self._kept_full: set[str] = set()
         self._low_io = False
+        self._compiling = COMPILING[0]
+        self._executor = ENGINE
+        self._threads: int | None = None
         self._settings: dict[str, Any] = dict(switches.DEFAULTS)
         if len(model) == 1 and isinstance(model[0], Config):
             self.__dict__.update(model[0].__dict__)
@@ -404,6 +409,108 @@ class Config:
             )  # fmt: skip
         self._precision = precision
 
+    # ------------------------------------------------------------ what runs it
+
+    def set_executor(self, name: str) -> None:
+        """Choose what runs the model.
+
+        Args:
+            name: ``"bireme"``, the engine; ``"onnxruntime"``; or one of ``register_executor``.
+
+        Raises:
+            ValueError: If there is none of this name.
+
+        Examples:
+            >>> config = bireme.inference.Config()
+            >>> config.set_executor("onnxruntime")
+            >>> config.executor(), config.onnxruntime_enabled()
+            ('onnxruntime', True)
+        """
+        self._executor = check("set_executor(name)", name)
+
+    def executor(self) -> str:
+        """Return the name of what runs the model.
+
+        Returns:
+            A string, ``"bireme"`` where none was chosen.
+
+        Examples:
+            >>> bireme.inference.Config().executor()
+            'bireme'
+        """
+        return self._executor
+
+    def _delegated(self) -> bool:
+        return self._executor != ENGINE
+
+    def enable_onnxruntime(self) -> None:
+        """Let ONNX Runtime run the model.
+
+        Examples:
+            >>> config = bireme.inference.Config()
+            >>> config.enable_onnxruntime()
+            >>> config.executor()
+            'onnxruntime'
+        """
+        self._executor = OnnxRuntime.name
+
+    def disable_onnxruntime(self) -> None:
+        """Let the engine run the model, as without ``enable_onnxruntime``.
+
+        Examples:
+            >>> config = bireme.inference.Config()
+            >>> config.disable_onnxruntime()
+            >>> config.executor()
+            'bireme'
+        """
+        self._executor = ENGINE
+
+    def onnxruntime_enabled(self) -> bool:
+        """Return whether ONNX Runtime runs the model.
+
+        Returns:
+            A bool.
+
+        Examples:
+            >>> bireme.inference.Config().onnxruntime_enabled()
+            False
+        """
+        return self._executor == OnnxRuntime.name
+
+    def set_cpu_math_library_num_threads(self, num_threads: int) -> None:
+        """Set how many threads an executor may use; the engine uses all cores that the process may use.
+
+        Args:
+            num_threads: How many.
+
+        Examples:
+            >>> config = bireme.inference.Config()
+            >>> config.set_cpu_math_library_num_threads(2)
+            >>> config.cpu_math_library_num_threads()
+            2
+        """
+        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
+            raise errors.bad("set_cpu_math_library_num_threads(num_threads)", "a positive integer", num_threads)
+        self._threads = self._settings["cpu_math_library_num_threads"] = num_threads
+
+    def set_compiling(self, when: str) -> None:
+        """Say when the engine compiles a program for the shapes of inputs.
+
+        Args:
+            when: ``"first"``: for the first shapes at once, for others when they have come eight times. ``"each"``: for all at once.
+                ``"beside"``: no run waits; shapes are run uncompiled until their runs have taken about as long as the compiler
+                does, then a thread compiles, and as many runs later its program takes over. All are decided by counts.
+
+        Raises:
+            ValueError: If it is none of these.
+
+        Examples:
+            >>> bireme.inference.Config().set_compiling("beside")
+        """
+        if when not in COMPILING:
+            raise errors.bad("set_compiling(when)", f"one of {', '.join(map(repr, COMPILING))}", when)
+        self._compiling = when
+
     # ------------------------------------------------------------ passes
 
     def switch_ir_optim(self, x: bool = True) -> None:
@@ -493,7 +600,8 @@ class Config:
         device = f"gpu:{self._gpu}" if self._gpu is not None else ":".join(map(str, self._device or ("cpu",)))
         rows = [
             ("Option", "Value"), ("model_file", self._program or self._dir), ("params_file", self._params),
-            ("device", device), ("precision", self._precision.name), ("ir_optim", str(self.ir_optim()).lower()),
+            ("device", device), ("precision", self._precision.name), ("executor", self._executor),
+            ("ir_optim", str(self.ir_optim()).lower()),
             ("passes", str(len(self._passes.all_passes()))),
         ]  # fmt: skip
         widths = [max(len(row[i]) for row in rows) for i in (0, 1)]

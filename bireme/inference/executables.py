@@ -1,20 +1,25 @@
 """Executables: a model that many threads run, by the engine or by a compiled program of its own for one set of shapes.
 
 Which of the two is decided by counts alone. The first shapes are compiled at once: most models see no others. Others
-are run by the engine, and compiled when they have come back often; a bounded number of programs is kept.
+are run by the engine, and compiled when they have come back often; a bounded number of programs is kept. "beside" lets
+nothing wait: all shapes are run by the engine until their runs have taken as long as a compile does, which a thread then
+makes, and as long again until its program takes over.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
+from bireme.core.base import workers
 from bireme.core.graph.graph import Value, sig_of
 from bireme.core.program import running
 from bireme.core.program.building import suspended
@@ -22,15 +27,22 @@ from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Symbol
 from bireme.core.record import flush
 from bireme.core.record.capture import capture, needs_value
+from bireme.core.run import beside as beside_runs
+from bireme.core.run.tiers import Beside
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, read, wrap
-from bireme.inference import loading
 
 OFTEN = 8  # runs after which other shapes than the first are compiled
 MOST = 16  # programs of a model
 RESTING = 64  # runs that a program has not been used for when another one may take its place
 MOST_SHAPES = 1024  # that are counted
 HALF = 2  # a program that covers less of the calls than one in so many is not compiled
+LOOK = 4  # runs after which it is worth estimating what a compile of these shapes takes
+COMPILE_CALL = 15e3  # microseconds that the compiler takes for a call in a program of some hundreds, on one core
+
+COMPILING = ("first", "each", "beside")  # when a program is made for shapes, see `Config.set_compiling`
+
+Program = Callable[[list], list]
 
 
 class _Shapes:
@@ -39,14 +51,17 @@ class _Shapes:
     def __init__(self) -> None:
         self.runs = self.last = 0
         self.lock = threading.Lock()
-        self.program: Callable[[list], list] | None = None
+        self.program: Program | None = None
+        self.make: Callable[..., Program] | None = None  # compiles it
+        self.when = Beside(0, 0)  # runs after which that is begun beside them, and the program takes over
+        self.made: Future | None = None
 
 
 class Executables:
     """What all clones of a predictor share."""
 
-    def __init__(self, model: Model, device: Any, compiles: bool):
-        self.model, self.device, self.compiles = model, device, compiles
+    def __init__(self, model: Model, device: Any, compiles: bool, when: str = COMPILING[0]):
+        self.model, self.device, self.compiles, self.when = model, device, compiles, when
         self._lock = threading.Lock()
         self._shapes: OrderedDict[Any, _Shapes] = OrderedDict()
         self._compiled: dict[Any, _Shapes] = {}
@@ -60,9 +75,8 @@ class Executables:
             if shapes is None:
                 return self._by_engine(arrays)
             with shapes.lock:
-                if shapes.program is None:
-                    shapes.program = self._program(arrays) or self._by_engine
-            return shapes.program(arrays)
+                program = shapes.program or (self._later if self.when == "beside" else self._now)(shapes, arrays)
+            return program(arrays)
         finally:
             devices.use(before)
 
@@ -88,7 +102,7 @@ class Executables:
             found.runs, found.last = found.runs + 1, self._clock
             if key in self._compiled:
                 return found
-            if self._compiled and found.runs < OFTEN:
+            if found.runs < {"first": OFTEN if self._compiled else 1, "each": 1, "beside": LOOK}[self.when]:
                 return None
             if len(self._compiled) >= MOST:
                 oldest = min(self._compiled, key=lambda each: self._compiled[each].last)
@@ -99,14 +113,38 @@ class Executables:
             self._compiled[key] = found
             return found
 
+    def _now(self, shapes: _Shapes, arrays: list) -> Program:
+        """A program, waited for."""
+        make, _ = self._captured(arrays)
+        shapes.program = self._by_engine if make is None else make()
+        return shapes.program
+
+    def _later(self, shapes: _Shapes, arrays: list) -> Program:
+        """What makes this run: a program if it is time for one, which waits for the compiler only if that took longer than
+        all runs since it was begun."""
+        if shapes.made is None and shapes.make is None:
+            shapes.make, work = self._captured(arrays)
+            if shapes.make is None:
+                shapes.program = self._by_engine
+                return shapes.program
+            runs = max(math.ceil(COMPILE_CALL * len(self.model.plan().steps) / work), LOOK)
+            shapes.when = Beside(runs, 2 * runs)
+        if shapes.make is not None and shapes.runs >= shapes.when.begin:
+            make, shapes.make = shapes.make, None
+            shapes.made = workers.submit(lambda: make(between=beside_runs.between), aside=True)
+        if shapes.made is None or shapes.runs < shapes.when.due:
+            return self._by_engine
+        shapes.program = shapes.made.result()
+        return shapes.program
+
     def _by_engine(self, arrays: list) -> list:
         with no_grad():
             given = [a if isinstance(a, Tensor) else Tensor(a) for a in arrays]
             return list(self.model.run(*given))
 
-    def _program(self, arrays: list) -> Callable[[list], list] | None:
-        """A compiled program for inputs like these; None where it would cover little. What depends on values, and all
-        after it, is left to the engine.
+    def _captured(self, arrays: list) -> tuple[Callable[..., Program] | None, float]:
+        """What compiles a program for inputs like these, and microseconds that the engine takes for it; None where it would
+        cover little. What depends on values, and all after it, is left to the engine.
         """
         steps = self.model.plan().steps
         count = len(steps)
@@ -124,36 +162,28 @@ class Executables:
                     count = i
                     break
             if HALF * count < len(steps):
-                return None
+                return None, 0.0
             outs = [env[x] if isinstance(x, Symbol) else x for x in self.model.outputs] if count == len(steps) else []
             names = [] if count == len(steps) else [s for s, t in env.items() if isinstance(t, Tensor)]
             outs += [env[s] for s in names]
             others = {s: x for s, x in env.items() if not isinstance(x, Tensor)}
-            run = captured.finish([t._value for t in outs]).compiled()
-        if count == len(steps):
-            return lambda given: run(list(map(_array, given)))
+            found = captured.finish([t._value for t in outs])
 
-        def both(given: list) -> list:
-            made = {s: _tensor(a, self.device) for s, a in zip(names, run(list(map(_array, given))), strict=True)}
-            left: dict[Symbol, Any] = {**others, **made}
-            with suspended(), no_grad():
-                running.make(steps[count:], left, lambda t: t)
-            return [left[x] if isinstance(x, Symbol) else x for x in self.model.outputs]
+        def make(**options: Any) -> Program:
+            run = found.compiled(**options)
+            if count == len(steps):
+                return lambda given: run(list(map(_array, given)))
 
-        return both
+            def both(given: list) -> list:
+                made = {s: _tensor(a, self.device) for s, a in zip(names, run(list(map(_array, given))), strict=True)}
+                left: dict[Symbol, Any] = {**others, **made}
+                with suspended(), no_grad():
+                    running.make(steps[count:], left, lambda t: t)
+                return [left[x] if isinstance(x, Symbol) else x for x in self.model.outputs]
 
+            return both
 
-def of_config(config: Any) -> tuple[Executables, list[str]]:
-    """The model that a Config names, read once and on its device, and what its passes changed."""
-    where = "create_predictor(config)"
-    if config._gpu is not None:
-        device = devices.parse(f"gpu:{config._gpu}", where)
-    else:
-        kind, index = config._device or ("cpu", 0)
-        device = devices.parse(kind if kind == "cpu" else f"{kind}:{index}", where)
-    device.ensure(where)
-    model, report = loading.prepared(config)
-    return Executables(model, device, config.ir_optim()), report
+        return make, max(found.graph.work, 1.0)
 
 
 def _key(arrays: list) -> Any:

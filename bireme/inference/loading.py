@@ -27,12 +27,22 @@ def load(config: Any) -> Model:
     """The model that a Config names, as it was saved."""
     if config._buffers is not None:
         return _from_memory(*config._buffers)
-    program, params = config.prog_file(), config.params_file() or None
-    if not program:
-        program = config.model_dir()
+    return read(_program(config), config.params_file() or None)
+
+
+def _program(config: Any) -> str:
+    program = config.prog_file() or config.model_dir()
     if not program:
         raise errors.bad("create_predictor(config)", "a Config with a model", described="none set")
-    return read(program, params)
+    return program
+
+
+def onnx_file(config: Any) -> str | None:
+    """The ONNX file of a Config, if its model is one that is run as it is."""
+    if config._buffers is not None or config._precision in HALF:
+        return None
+    program = _program(config)
+    return program if program.endswith(".onnx") else None
 
 
 def read(program: str, params: str | None = None) -> Model:
@@ -69,7 +79,7 @@ def _from_onnx(path: str) -> Model:
 def prepared(config: Any) -> tuple[Model, list[str]]:
     """The model of a Config after its passes, and what they changed."""
     model = load(config)
-    names = config.pass_builder().all_passes() if config.ir_optim() else []
+    names = config.pass_builder().all_passes() if config.ir_optim() and not config._delegated() else []
     if config.use_gpu() or config._device is not None:
         names = [name for name in names if name != "channels_last"]  # the compilers of accelerators choose layouts
     # how rows of an output are divided into sequences is an output too, after all others

@@ -17,7 +17,8 @@ from bireme.core.program.variable import Symbol
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor as EngineTensor
 from bireme.inference.config import Config
-from bireme.inference.executables import Executables, as_tensor, of_config
+from bireme.inference.executables import Executables, as_tensor
+from bireme.inference.executors import Choice, Delegated, fastest, of_config
 from bireme.inference.handles import Slot, Tensor
 
 LENGTHS = ".lengths"
@@ -47,7 +48,7 @@ class Predictor:
         shared, self.report = of_config(config)
         self._begin(shared)
 
-    def _begin(self, shared: Executables) -> None:
+    def _begin(self, shared: Executables | Delegated) -> None:
         self._shared = shared
         model = shared.model
         self._inputs = {s.name: Slot(s.name, s.dtype) for s in model.inputs if not self._is_lengths(s.name)}
@@ -218,12 +219,13 @@ class Predictor:
 
         Raises:
             TypeError: If it cannot be called.
+            RuntimeError: If another executor than the engine runs the model.
 
         Examples:
             >>> callable(bireme.inference.Predictor.register_output_hook)
             True
         """
-        self._output_hooks.append(_callable("register_output_hook(hook)", hook))
+        self._output_hooks.append(self._hook("register_output_hook", hook))
 
     def register_input_hook(self, hook: Hook) -> None:
         """Call a function with each value that an operation of the model reads, but for parameters.
@@ -235,12 +237,20 @@ class Predictor:
 
         Raises:
             TypeError: If it cannot be called.
+            RuntimeError: If another executor than the engine runs the model.
 
         Examples:
             >>> callable(bireme.inference.Predictor.register_input_hook)
             True
         """
-        self._input_hooks.append(_callable("register_input_hook(hook)", hook))
+        self._input_hooks.append(self._hook("register_input_hook", hook))
+
+    def _hook(self, where: str, hook: Any) -> Hook:
+        if not callable(hook):
+            raise errors.bad(f"{where}(hook)", "a function", hook, kind=errors.ArgumentTypeError)
+        if isinstance(self._shared, Delegated):  # the engine would run the model in place of what was chosen
+            raise errors.failure(f"{where}: there are no operations to see where an executor runs the whole model")
+        return hook
 
     def clone(self) -> Predictor:
         """Return another predictor with handles of its own, for another thread: weights and programs are shared.
@@ -282,12 +292,6 @@ def _found(where: str, slots: dict[str, Slot], name: Any) -> Slot:
     if name not in slots:
         raise errors.bad(where, f"one of {', '.join(slots)}", name, kind=RuntimeError)
     return slots[name]
-
-
-def _callable(where: str, hook: Any) -> Hook:
-    if not callable(hook):
-        raise errors.bad(where, "a function", hook, kind=errors.ArgumentTypeError)
-    return hook
 
 
 def _lengths(slot: Slot) -> np.ndarray:
@@ -374,6 +378,39 @@ def create_predictor(config: Config) -> Predictor:
         True
     """
     return Predictor(config)
+
+
+def optimize(config: Config, inputs: Sequence[Any], rounds: int = 5) -> Choice:
+    """Measure which executor runs a model fastest.
+
+    Each runs the model on the same inputs, in turns; the engine's programs are compiled before. Nothing is changed but in the
+    ``Config`` that is returned, and ``print`` says what was measured.
+
+    Args:
+        config: A ``Config``, whose own choice of an executor is passed over.
+        inputs: Arrays or tensors, one for each input, as those that will come.
+        rounds: Runs of each that are timed. Default: 5.
+
+    Returns:
+        A ``Choice``: ``config`` with the fastest executor, its name, and the times.
+
+    Raises:
+        ValueError: If ``rounds`` is not positive.
+        RuntimeError: If none can run the model.
+
+    Examples:
+        >>> import numpy as np, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bireme.jit.save(bireme.nn.ReLU(), folder + "/net", [bireme.static.InputSpec([None, 2], "float32", "x")])
+        ...     choice = bireme.inference.optimize(bireme.inference.Config(folder + "/net"), [np.ones((1, 2), "float32")])
+        >>> choice.executor == choice.config.executor() and "bireme" in choice.milliseconds
+        True
+    """
+    if not isinstance(config, Config):
+        raise errors.bad("optimize(config)", "a Config", config, kind=errors.ArgumentTypeError)
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise errors.bad("optimize(rounds)", "a positive integer", rounds)
+    return fastest(create_predictor, config, inputs, rounds)
 
 
 guard_functions(globals())

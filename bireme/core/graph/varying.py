@@ -49,7 +49,7 @@ def integers(graph: Graph) -> Integers:
             mine: list[int] = []
             others: list[Any] = []
             _take(node.bound, mine, others)
-            found = bounded(_of_bound, 1 << 15)[node.bound] = Integers(tuple(mine), tuple(others))
+            found = bounded(_of_bound, 1 << 13)[node.bound] = Integers(tuple(mine), tuple(others))
         numbers += found.numbers
         rest += found.rest
     return Integers(tuple(numbers), tuple(rest))

@@ -389,7 +389,9 @@ def force(v: Value) -> Any:
                     kind=RuntimeError,
                 )
             elif v.__class__ is Zero:
-                v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
+                shape, dtype = v.sig.shape, v.sig.dtype.np
+                # to an accelerator it need not be sent, see `xla.move_to_device`
+                v.array = np.zeros(shape, dtype) if v.device.is_cpu else np.broadcast_to(np.zeros((), dtype), shape)
             elif v.__class__ is Unmade:
                 hint = "call initialize() of each parameter first, or load a state dict"
                 raise errors.bad(

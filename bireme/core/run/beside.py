@@ -82,7 +82,7 @@ class Whole:
         """Count a run, and begin to compile when it is time; whether the program takes over in this run."""
         self._runs += 1
         if self._runs >= self.when.begin and self._made is None:
-            self._made = workers.submit(lambda: self._make(early, _between))
+            self._made = workers.submit(lambda: self._make(early, between))
         return self._runs >= self.when.due
 
     def take(self) -> Any:
@@ -102,7 +102,7 @@ def at_once(graph: Graph) -> bool:
 _lowering = threading.Lock()
 
 
-class _between:
+class between:
     """Around the lowering of each piece."""
 
     def __enter__(self) -> None:

@@ -664,15 +664,15 @@ class Captured:
             results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
 
-    def compiled(self, donate: Sequence[int] = ()) -> Callable[[list], list]:
+    def compiled(self, donate: Sequence[int] = (), *, between: Any = contextlib.nullcontext) -> Callable[[list], list]:
         """A compiled program of it, found on disk or made now: it takes an array per input, from any thread. Arrays of
-        the inputs that are donated are gone after a call.
+        the inputs that are donated are gone after a call. `between` is entered while it is lowered.
         """
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         leaves, vectors = self._placed(), self.graph.pack(self._numbers)
         fill = [(leaf, i) for i, leaf in enumerate(self.inputs) if leaf is not None]
         given_away = tuple(sorted(leaf for i in donate if (leaf := self.inputs[i]) is not None))
-        call = xla.repeated(self.graph, live, vectors, given_away) if live else None
+        call = xla.repeated(self.graph, live, vectors, given_away, between=between) if live else None
 
         def run(arrays: list) -> list:
             given = list(leaves)

@@ -8,6 +8,7 @@ changes nothing, or refuses. What comes out stays padded until somebody reads it
 from __future__ import annotations
 
 import functools
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -83,6 +84,7 @@ class _Kind:
 
 
 _kinds: OrderedDict[tuple, _Kind] = OrderedDict()
+_lock = threading.RLock()
 
 
 def applies(graph: Graph) -> bool:
@@ -97,6 +99,11 @@ def clear() -> None:
 
 def plan(graph: Graph) -> Plan | None:
     """How a graph that is met for the first time runs padded; None where it gets programs of its own."""
+    with _lock:  # one thread at a time learns
+        return _plan(graph)
+
+
+def _plan(graph: Graph) -> Plan | None:
     kind = _kinds.setdefault(graph.skeleton, _Kind())
     _kinds.move_to_end(graph.skeleton)
     while len(_kinds) > MOST_KINDS:

@@ -71,7 +71,7 @@ def padded(
     if found is None:
         if key in _known:
             raise Refused(f"{bound.op.name}, as before")
-        bounded(_known, 1 << 14)[key] = None
+        bounded(_known)[key] = None
         with xla.x64(), jax.default_device(device.jax):
             first, second = _traced(bound, sigs, device), _traced(other, others, device)
             closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, fit)

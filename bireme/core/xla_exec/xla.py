@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core.base import shutdown
+from bireme.core.base import shutdown, workers
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
@@ -32,6 +32,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_experimental_enable_fusion_autotuner": False, **EXACT},
 }
 LARGE = 64  # calls of a graph
+ONE_ZERO = 1 << 16  # bytes of an array of zeros that the device makes sooner than it is sent
 _NO_SUCH_OPTION = re.compile(
     "No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid"
 )
@@ -305,13 +306,18 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
 
 
 def repeated(
-    graph: Graph, live: tuple[int, ...], vectors: list, donate: tuple[int, ...] = ()
+    graph: Graph,
+    live: tuple[int, ...],
+    vectors: list,
+    donate: tuple[int, ...] = (),
+    *,
+    between: Callable[[], AbstractContextManager] = nullcontext,
 ) -> Callable[[list], list]:
     """A program of a graph to be called with its leaves often, from any thread; it may write over leaves that are
     donated, whose arrays are gone after a call.
     """
     device = graph.device
-    program = XLA.prepare(graph, live, donate, device)
+    program = XLA.prepare(graph, live, donate, device, between)
     kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
 
@@ -335,16 +341,36 @@ def repeated(
 def move_to_device(seg: Any) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
     stay, arrays, device = [], seg.arrays, seg.device
+    zeros = {} if device.is_cpu else _zeros_there(arrays, device)
     for i, a in enumerate(arrays):
         if isinstance(a, np.ndarray):
             v = seg.leaves[i]()
             if v is not None and (a.nbytes > 1 << 12 or not device.is_cpu):
-                v.array = arrays[i] = put(a, device)
+                v.array = arrays[i] = zeros[i] if i in zeros else put(a, device)
             elif not device.is_cpu:
-                arrays[i] = put(a, device)
+                arrays[i] = zeros[i] if i in zeros else put(a, device)
             else:
                 stay.append(i)
     return tuple(stay)
+
+
+def _zeros_there(arrays: list, device: Device) -> dict[int, Any]:
+    """Those arrays that are one zero in every place, see `Zero`, made by the device: an optimizer's state is three times as
+    large as the model.
+    """
+    places: dict[tuple, list[int]] = {}
+    for i, a in enumerate(arrays):
+        if a.__class__ is np.ndarray and a.nbytes > ONE_ZERO and not any(a.strides) and not a[(0,) * a.ndim]:
+            places.setdefault((a.shape, a.dtype), []).append(i)
+    programs = [workers.submit(functools.partial(_zeros, *kind, len(those), device)) for kind, those in places.items()]
+    return {i: zero for program, those in zip(programs, places.values()) for i, zero in zip(those, program.result()())}
+
+
+@functools.cache
+def _zeros(shape: tuple[int, ...], dtype: Any, count: int, device: Device) -> Callable[[], list]:
+    """A program that makes so many arrays of zeros."""
+    with x64(), jax.default_device(device.jax):
+        return jax.jit(lambda: [jnp.zeros(shape, dtype) for _ in range(count)]).lower().compile()
 
 
 class PerOp:
