@@ -151,3 +151,15 @@ def test_arrays_that_are_not_the_inputs_are_refused(by):
     ):
         with pytest.raises(ValueError, match=told):
             program.run(arrays, by=by)
+
+
+def test_a_compiled_graph_writes_over_what_it_was_given_away():
+    with capture() as g:
+        held, more = wrap(g.input((64,), dtypes.float32)), wrap(g.input((64,), dtypes.float32))
+        out = held + more
+    run = g.finish([out._value]).compiled(donate=[0])
+    given = [bireme.full([64], n, "float32").__jax_array__() for n in (1.0, 2.0)]
+    (made,) = run(given)
+    assert np.asarray(made).tolist() == [3.0] * 64
+    assert given[0].is_deleted() and not given[1].is_deleted()
+    assert np.asarray(run([made, given[1]])[0]).tolist() == [5.0] * 64
