@@ -183,7 +183,7 @@ def test_a_length_that_comes_often_gets_a_program_of_its_own(accelerator, monkey
 def test_the_flag_and_the_host_do_without(monkeypatch):
     graph = type("Graph", (), {"nodes": [None] * 100, "device": device.current()})
     assert not padding.applies(graph)
-    monkeypatch.setattr(graph, "device", type("Device", (), {"is_cpu": False}))
+    monkeypatch.setattr(graph, "device", type("Device", (), {"is_cpu": False, "several": False}))
     assert padding.applies(graph)
     bireme.set_flags({"FLAGS_pad_sizes": False})
     try:

@@ -32,7 +32,6 @@ from bireme.core.run import beside as beside_runs
 from bireme.core.run.tiers import Beside
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, read, wrap
-from bireme.inference import loading
 
 OFTEN = 8  # runs after which other shapes than the first are compiled
 MOST = 16  # programs of a model
@@ -188,25 +187,6 @@ class Executables:
             return both
 
         return make, max(found.graph.work, 1.0)
-
-
-def of_config(config: Any) -> tuple[Executables, list[str]]:
-    """The model that a Config names, read once and on its device, and what its passes changed."""
-    device = device_of(config)
-    model, report = loading.prepared(config)
-    return Executables(model, device, config.ir_optim(), config._compiling), report
-
-
-def device_of(config: Any) -> devices.Device:
-    """The device that a Config names."""
-    where = "create_predictor(config)"
-    if config._gpu is not None:
-        device = devices.parse(f"gpu:{config._gpu}", where)
-    else:
-        kind, index = config._device or ("cpu", 0)
-        device = devices.parse(kind if kind == "cpu" else f"{kind}:{index}", where)
-    device.ensure(where)
-    return device
 
 
 def _key(arrays: list) -> Any:

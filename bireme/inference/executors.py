@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from bireme.core.base import device as devices
 from bireme.core.base import errors, workers
 from bireme.core.base.boundary import guard_functions
 from bireme.core.base.extras import extra
 from bireme.core.program.program_model import Model
 from bireme.core.tensor.tensor import Tensor
+from bireme.inference import loading
+from bireme.inference.executables import Executables
 from bireme.inference.saved import sketches
 from bireme.onnx.packages import part
 
@@ -186,6 +189,22 @@ class Delegated:
     def run(self, arrays: list) -> list:
         """Results for one array or tensor per input."""
         return list(self._run([x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in arrays]))
+
+
+def of_config(config: Any) -> tuple[Executables | Delegated, list[str]]:
+    """The model that a Config names, read once and on its device, and what its passes changed."""
+    where = "create_predictor(config)"
+    if config._gpu is not None:
+        device = devices.parse(f"gpu:{config._gpu}", where)
+    else:
+        kind, index = config._device or ("cpu", 0)
+        device = devices.parse(kind if kind == "cpu" else f"{kind}:{index}", where)
+    device.ensure(where)
+    model, report = loading.prepared(config)
+    if not config._delegated():
+        return Executables(model, device, config.ir_optim(), config._compiling), report
+    file = loading.onnx_file(config)
+    return Delegated(model, device, config.executor(), config._threads, file), [*report, f"run by {config.executor()}"]
 
 
 @dataclass

@@ -16,10 +16,9 @@ from bireme.core.program.program import Items
 from bireme.core.program.variable import Symbol
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor as EngineTensor
-from bireme.inference import loading
 from bireme.inference.config import Config
-from bireme.inference.executables import Executables, as_tensor, device_of, of_config
-from bireme.inference.executors import Choice, Delegated, fastest
+from bireme.inference.executables import Executables, as_tensor
+from bireme.inference.executors import Choice, Delegated, fastest, of_config
 from bireme.inference.handles import Slot, Tensor
 
 LENGTHS = ".lengths"
@@ -46,14 +45,8 @@ class Predictor:
     def __init__(self, config: Config):
         if not isinstance(config, Config):
             raise errors.bad("create_predictor(config)", "a Config", config, kind=errors.ArgumentTypeError)
-        if not config._delegated():
-            shared, self.report = of_config(config)
-            self._begin(shared)
-            return
-        device = device_of(config)
-        model, self.report = loading.prepared(config)
-        self.report.append(f"run by {config.executor()}")
-        self._begin(Delegated(model, device, config.executor(), config._threads, loading.onnx_file(config)))
+        shared, self.report = of_config(config)
+        self._begin(shared)
 
     def _begin(self, shared: Executables | Delegated) -> None:
         self._shared = shared

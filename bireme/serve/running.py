@@ -7,7 +7,8 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import errors
 from bireme.inference import Config
-from bireme.inference.executables import as_array, of_config
+from bireme.inference.executables import Executables, as_array
+from bireme.inference.executors import of_config
 from bireme.inference.saved import program_of, sketches
 from bireme.serve.batching import Arrays
 from bireme.serve.protocol import NAMES
@@ -44,5 +45,6 @@ class Runner:
     def prepare(self, sizes: list[int]) -> None:
         """Compile for batches of these many rows, where nothing else is open."""
         if self.open_rows and all(-1 not in shape[1:] for _, shape in self.inputs.values()):
+            assert isinstance(self._shared, Executables)  # no other executor was asked for
             for n in sizes:
                 self._shared.prepare([np.zeros([n, *shape[1:]], dtype) for dtype, shape in self.inputs.values()])
