@@ -437,13 +437,13 @@ def calls(path):
     assert [reply.wait()[1] for reply in replies] == list(range(5))
     with pytest.raises(ValueError, match=rf"^of the other\n  in rpc_sync\(fails\) at .* of worker '{other}', rank"):
         rpc.rpc_sync(other, fails, args=("value",))
-    with pytest.raises(RuntimeError, match="^OwnError: mine"):
+    with pytest.raises(RuntimeError, match=r"^OwnError: mine"):
         rpc.rpc_sync(other, fails, args=("own",))
     with pytest.raises(TimeoutError, match=r"expected an answer within 0.1 s, got none"):
         rpc.rpc_sync(other, waits_forever, timeout=0.1)
     with pytest.raises(ValueError, match="expected a function or class that a module has under its name"):
         rpc.rpc_sync(other, lambda: 1)
-    with pytest.raises(TypeError, match="expected tensors, arrays, numbers, .* got OwnError"):
+    with pytest.raises(TypeError, match=r"expected tensors, arrays, numbers, .* got OwnError"):
         rpc.rpc_sync(other, dict, args=(OwnError(),))
     info = rpc.get_worker_info(other)
     with pytest.raises((EOFError, OSError, multiprocessing.AuthenticationError)):  # without the secret
@@ -451,7 +451,7 @@ def calls(path):
     if me == 0:
         reply = rpc.rpc_async("w1", os._exit, args=(3,))
         with pytest.raises(
-            bireme.errors.ProcessLostError, match="worker 'w1', rank 1 on 127.0.0.1: the process is gone"
+            bireme.errors.ProcessLostError, match=r"worker 'w1', rank 1 on 127\.0\.0\.1: the process is gone"
         ):
             reply.wait()
         with open(path, "w") as file:

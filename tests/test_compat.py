@@ -222,9 +222,9 @@ def test_what_is_missing_says_so():
                 print(type(e).__name__, "|", e)
 
         attempt("paddle.static.nn.sparse_embedding")
-        attempt("paddle.distributed.rpc.init_rpc")
+        attempt("paddle.distributed.gloo_barrier")
         attempt("import paddle.incubate.distributed.fleet.utils")
-        attempt("import paddle.distributed.rpc.internal")
+        attempt("import paddle.incubate.distributed.fleet.utils.part")
         attempt("from paddle.static.nn import sparse_embedding")
         attempt("paddle.nn.Linaer")
         attempt("paddle.zork")
@@ -237,9 +237,9 @@ def test_what_is_missing_says_so():
     """)
     assert said == [
         "AttributeError | bireme has no paddle.static.nn.sparse_embedding yet",
-        "AttributeError | bireme has no paddle.distributed.rpc yet",
+        "AttributeError | bireme has no paddle.distributed.gloo_barrier yet",
         "ModuleNotFoundError | bireme has no paddle.incubate.distributed.fleet.utils yet",
-        "ModuleNotFoundError | bireme has no paddle.distributed.rpc yet",
+        "ModuleNotFoundError | bireme has no paddle.incubate.distributed.fleet.utils yet",
         "ModuleNotFoundError | bireme has no paddle.static.nn.sparse_embedding yet",
         "AttributeError | module 'paddle.nn' has no attribute 'Linaer'",
         "  hint: did you mean Linear or Layer?",
@@ -255,7 +255,7 @@ def test_what_is_missing_says_so():
 
 @pytest.mark.parametrize(("owner", "name", "told"), [
     (bireme.static.nn, "sparse_embedding", r"^bireme has no paddle\.static\.nn\.sparse_embedding yet$"),
-    (bireme.distributed, "rpc", r"^bireme has no paddle\.distributed\.rpc yet$"),
+    (bireme.distributed, "gloo_barrier", r"^bireme has no paddle\.distributed\.gloo_barrier yet$"),
     (bireme.nn, "Linaer", r"^module 'bireme\.nn' has no attribute 'Linaer'\n  hint: did you mean Linear or Layer\?$"),
     (bireme.incubate, "infrence", r"^module 'bireme\.incubate' has no attribute 'infrence'\n  hint: did you mean inference"),
     (bireme, "zork", r"^module 'bireme' has no attribute 'zork'$"),

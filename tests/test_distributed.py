@@ -247,7 +247,7 @@ def test_what_is_not_there_for_several_processes_yet(monkeypatch):
 def test_degrees_have_to_fit_the_number_of_processes():
     strategy = fleet.DistributedStrategy()
     strategy.hybrid_configs = {"dp_degree": 1, "mp_degree": 2}
-    with pytest.raises(ValueError, match="degrees with the product 1, the number of processes, got dp 1, .* mp 2"):
+    with pytest.raises(ValueError, match=r"degrees with the product 1, the number of processes, got dp 1, .* mp 2"):
         fleet.init(is_collective=True, strategy=strategy)
     strategy.hybrid_configs = {"mp_degree": 0}
     with pytest.raises(ValueError, match=r"\['mp_degree'\]\): expected a positive number, got 0"):

@@ -240,7 +240,9 @@ def _vectors(graph: Graph) -> list:
 
 def _options(device: Device, short: bool, jaxpr: Any, apart: bool) -> dict[str, Any]:
     found = dict(OPTIONS.get(device.platform, {}))
-    if device.platform == "cpu" and not apart:  # Eigen's products round the last rows of a batch otherwise than the first
+    if (
+        device.platform == "cpu" and not apart
+    ):  # Eigen's products round the last rows of a batch otherwise than the first
         found |= matmul_backend.options(jaxpr)
     if device.platform == "cuda":
         found |= kernel_choice.options(jaxpr) | (kernel_choice.SHORT_PROGRAM if short else {})

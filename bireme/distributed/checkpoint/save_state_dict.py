@@ -104,7 +104,11 @@ class _Save:
         self.leads, self.coordinator = self.rank == coordinator, coordinator
         call = Call("save_state_dict", path)
         arrays, pieces, values = self._taken(call, state)
-        mine = {"pieces": pieces, "token": secrets.token_hex(8) if self.leads else "", "version": version}
+        mine: dict[str, Any] = {
+            "pieces": pieces,
+            "token": secrets.token_hex(8) if self.leads else "",
+            "version": version,
+        }
         if self.leads and version is None:
             mine["version"] = max(manifest.versions(path), default=-1) + 1
         told = [mine]
@@ -147,7 +151,7 @@ class _Save:
     def _shared_out(self, told: list[dict[str, Any]]) -> dict[str, Any]:
         """Which process writes which piece: one that several have is written by one of them, in turn."""
         tensors: dict[str, Any] = {}
-        owners: dict[tuple, list[int]] = {}
+        owners: dict[str, list[int]] = {}
         for rank, pieces in zip(self.ranks, told):
             for name, (dtype, shape, block) in pieces.items():
                 tensor = tensors.setdefault(name, {"dtype": dtype, "shape": shape, "pieces": []})

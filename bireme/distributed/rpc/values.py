@@ -37,7 +37,8 @@ def _tree(where: str, x: Any, arrays: list[np.ndarray]) -> Any:
         return x
     for name, kind in KINDS.items():
         if type(x) is kind:
-            return {name: [_tree(where, part, arrays) for part in x]}
+            parts: Any = x
+            return {name: [_tree(where, part, arrays) for part in parts]}
     if type(x) is dict:
         return {"dict": [[_tree(where, part, arrays) for part in pair] for pair in x.items()]}
     if type(x) is complex:

@@ -38,7 +38,7 @@ def home() -> Path | None:
     candidates = [x for x in (*path, USUAL, *_wheels()) if (x / "bin" / "nvcc").is_file()]
     # a script in the path may call an nvcc that lies elsewhere, with its headers
     whole = [x for x in candidates if (x / "nvvm").is_dir()]
-    return (whole or candidates or [None])[0]
+    return next(iter(whole or candidates), None)
 
 
 def _folder() -> Path:

@@ -65,9 +65,8 @@ def register_global_pipeline_parallel_hook(location: PipelineParallelMicroStepLo
 
     Examples:
         >>> parallel = bireme.distributed.fleet.meta_parallel
-        >>> seen = []
         >>> at = parallel.PipelineParallelMicroStepLocations.FORWARD_BEGIN
-        >>> parallel.register_global_pipeline_parallel_hook(at, lambda step_id, **given: seen.append(step_id))
+        >>> parallel.register_global_pipeline_parallel_hook(at, lambda step_id, **given: None)
     """
     if not isinstance(location, PipelineParallelMicroStepLocations):
         where = "register_global_pipeline_parallel_hook(location)"

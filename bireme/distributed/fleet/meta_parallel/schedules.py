@@ -59,7 +59,8 @@ def ticks(kind: str, stages: int, chunks: int, micro_batches: int) -> int:
 def _worked(kind: str, stages: int, chunks: int, count: int) -> tuple[tuple[tuple[Step, ...], ...], int]:
     places = there_and_back(stages) if kind == "DualPipeV" else round_robin(stages, chunks)
     limits = [BOUNDS[kind](stages, chunks, stage) for stage in range(stages)]
-    parts, done, tick = len(places), {}, 0
+    parts, tick = len(places), 0
+    done: set[Step] = set()
     left = [_orders(places, stage, count, stages) for stage in range(stages)]
     found: list[list[Step]] = [[] for _ in range(stages)]
     under_way = [0] * stages
@@ -78,7 +79,7 @@ def _worked(kind: str, stages: int, chunks: int, count: int) -> tuple[tuple[tupl
             left[stage][step[0] == BACKWARD].remove(step)
             under_way[stage] += 1 if step[0] == FORWARD else -1
             found[stage].append(step)
-        done.update({step: tick for _, step in chosen})
+        done.update(step for _, step in chosen)
         tick += 1
     return tuple(map(tuple, found)), tick
 
@@ -101,7 +102,7 @@ def _orders(places: Sequence[int], stage: int, count: int, group: int) -> tuple[
     return forward, backward
 
 
-def _is_ready(step: Step, parts: int, done: dict[Step, int]) -> bool:
+def _is_ready(step: Step, parts: int, done: set[Step]) -> bool:
     """Whether what a step needs is done."""
     kind, part, micro = step
     if kind == FORWARD:

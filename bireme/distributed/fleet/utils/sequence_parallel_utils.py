@@ -250,7 +250,7 @@ def register_sequence_parallel_allreduce_hooks(
     hybrid = topology._HYBRID_PARALLEL_GROUP
     if hybrid is None or hybrid.get_model_parallel_world_size() == 1 or accumulation_steps < 1:
         return
-    marked = [p for p in model.parameters() if is_sequence_parallel_parameter(p) and not p.stop_gradient]
+    marked: list[Tensor] = [p for p in model.parameters() if is_sequence_parallel_parameter(p) and not p.stop_gradient]
     _Summed(marked, hybrid.get_model_parallel_group(), accumulation_steps)
 
 

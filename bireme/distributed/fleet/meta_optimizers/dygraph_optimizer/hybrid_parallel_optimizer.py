@@ -67,8 +67,8 @@ class HybridParallelClipGrad(ClipGradBase):
         self._clip_of, self._hcg = clip, hcg
 
     def _dygraph_clip(self, params_grads: Pairs) -> Pairs:
-        pairs = [(p, g) for p, g in params_grads if g is not None]
-        chosen = [(p, g) for p, g in pairs if getattr(p, "need_clip", True)]
+        pairs: Pairs = [(p, g) for p, g in params_grads if g is not None]
+        chosen = [(p, g) for p, g in pairs if g is not None and getattr(p, "need_clip", True)]
         hcg = self._hcg
         others = [hcg.get_pipe_parallel_group(), hcg.get_sharding_parallel_group()]
         # a weight that several stages have counts in the first of them

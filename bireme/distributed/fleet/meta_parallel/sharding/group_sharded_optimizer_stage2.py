@@ -39,8 +39,8 @@ class GroupShardedClipGrad(ClipGradBase):
         self._clip_of, self._group, self._whole = clip, group, whole or set()
 
     def _dygraph_clip(self, params_grads: Pairs) -> Pairs:
-        pairs = [(p, g) for p, g in params_grads if g is not None]
-        chosen = [(p, g) for p, g in pairs if getattr(p, "need_clip", True)]
+        pairs: Pairs = [(p, g) for p, g in params_grads if g is not None]
+        chosen = [(p, g) for p, g in pairs if g is not None and getattr(p, "need_clip", True)]
         whole = [g for p, g in chosen if id(p) in self._whole]
         with no_grad():
             norm = norm_of([(whole, []), ([g for p, g in chosen if id(p) not in self._whole], [self._group])])

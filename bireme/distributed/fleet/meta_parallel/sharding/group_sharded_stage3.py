@@ -157,7 +157,7 @@ class _Divided:
         self.forward: Callable = layer.forward
 
     def buffers(self) -> list[Tensor]:
-        return list(self.layer._buffers.values())
+        return [b for b in self.layer._buffers.values() if b is not None]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not is_grad_enabled():
@@ -231,7 +231,7 @@ class GroupShardedStage3(Layer):
                 cut |= {id(p) for p in large}
                 divided = _Divided(one, Parts(large, self._group), anchor)
                 self.divided.append(divided)
-                one.forward = divided
+                one.__dict__["forward"] = divided
         self._rest = [p for p in {id(p): p for p in layer.parameters()}.values() if id(p) not in cut]
         self._due = False
         if self._group.nranks > 1:
@@ -239,7 +239,6 @@ class GroupShardedStage3(Layer):
                 if not p.stop_gradient:
                     p._register_backward_hook(self._reach)
             clip_together(optimizer, self._group, {id(p) for p in self._rest})
-        self._before: dict[int, Tensor] = {}
 
     def _reach(self) -> None:
         if not self._due:
@@ -267,7 +266,7 @@ class GroupShardedStage3(Layer):
         """
         return self._layer(*inputs, **kwargs)
 
-    def get_all_parameters(self, convert2cpu: bool = False) -> list[Tensor]:
+    def get_all_parameters(self, convert2cpu: bool = False) -> list[Any]:
         """Make all parameters whole again, for saving or for use without division; all processes call it.
 
         Args:
@@ -280,7 +279,7 @@ class GroupShardedStage3(Layer):
             for p, full in zip(divided.parts.parameters, divided.parts.gathered()):
                 p._assign_value(full)
                 p.clear_gradient(False)
-            divided.layer.forward = divided.forward
+            del divided.layer.__dict__["forward"]
         self.divided = []
         return self._layer.parameters()
 
@@ -304,7 +303,7 @@ class GroupShardedStage3(Layer):
                 found[name] = full[id(t)]
         return found
 
-    def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> Any:  # type: ignore[override]
+    def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> Any:
         """Set parameters and buffers from what ``state_dict`` returned: each process takes its part.
 
         Args:
