@@ -108,7 +108,8 @@ class Varying:
         self._rest, self._same = first.rest, first.numbers
         columns = list(zip(*[s.numbers for s in samples]))
         changing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
-        changing.sort(key=lambda i: (max(columns[i]) - min(columns[i]), max(columns[i])))
+        # the smallest change first, of which others are multiples; sizes of leaves before what was made of them
+        changing.sort(key=lambda i: (max(columns[i]) - min(columns[i]), i))
         self.params: list[int] = []
         self.extents: dict[int, Extent] = {}
         for i in changing:

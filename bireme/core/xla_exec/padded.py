@@ -253,6 +253,13 @@ def _as_it_is(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -
     return arrays, dims
 
 
+@_rule("bitcast_convert_type")
+def _bits(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
+    if eqn.outvars[0].aval.shape != eqn.invars[0].aval.shape:
+        raise Refused("bits of numbers of another size")
+    return _bind(eqn, arrays), dims
+
+
 @_rule("optimization_barrier")
 def _barrier(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     return _bind(eqn, arrays), dims
@@ -280,7 +287,30 @@ def _reshape(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     x, shape = arrays[0], eqn.params["new_sizes"]
     if eqn.params.get("dimensions") is not None or not x.size:
         raise Refused("a reshape of another order")
-    return [lax.reshape(x, shape)], [_regrouped(x.shape, dims[0], shape)]
+    try:
+        return [lax.reshape(x, shape)], [_regrouped(x.shape, dims[0], shape)]
+    except Refused:
+        found = tuple([p.fit.dim(a, b) for a, b in zip(shape, twin.params["new_sizes"])])
+        return [_looked_up(p, x, dims[0], shape, found)], [found]
+
+
+def _looked_up(p: Padding, x: Any, dims: Dims, shape: tuple[int, ...], new: Dims) -> Any:
+    """A reshape that splits what is padded, as that of drawn numbers: each element is looked up where it lies."""
+    if max(x.size, math.prod(shape)) >= 1 << 31:
+        raise Refused("a reshape of more than 2^31 elements that splits what is padded")
+    index: Any = 0
+    stride: Any = 1
+    for axis in reversed(range(len(shape))):  # its number among the valid elements
+        index = index + lax.broadcasted_iota(jnp.int32, shape, axis) * stride
+        dim = new[axis]
+        stride = stride * (shape[axis] if dim is None else p.true(dim.prefix).astype(jnp.int32))
+    factors = [f for size, dim in zip(x.shape, dims) for f in (((size, None),) if dim is None else dim.factors)]
+    place: Any = 0
+    stride = 1
+    for size, extent in reversed(factors):  # where that lies with the padding
+        true = size if extent is None else p.true(extent).astype(jnp.int32)
+        place, index, stride = place + index % true * stride, index // true, stride * size
+    return jnp.take(x.reshape(-1), place, mode="clip")
 
 
 def _regrouped(shape: tuple[int, ...], dims: Dims, new: tuple[int, ...]) -> Dims:
