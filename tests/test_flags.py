@@ -91,7 +91,7 @@ STEERS = {
 }  # fmt: skip
 # what steers no run of a program that is there: looked at when something fails, is compiled, is told or starts
 OTHERS = {
-    "check_nan_inf_level", "tell_compiles", "compile_beside", "compile_cache", "compile_cache_bytes", "keep_pages", "freeze_imports",
+    "check_nan_inf_level", "tell_compiles", "compile_beside", "pad_sizes", "compile_cache", "compile_cache_bytes", "keep_pages", "freeze_imports",
     "full_traceback", "programs_per_skeleton",
 }  # fmt: skip
 

@@ -173,7 +173,7 @@ def locate(modules: Iterable[ModuleType]) -> None:
     found: dict[Any, list[tuple[str, str]]] = {}
     for module in modules:
         for name in module.__all__:
-            fn = getattr(module, name)
+            fn = vars(module).get(name)  # what is loaded when it is asked for is told by its own module
             if fn.__class__ is FunctionType and fn.__module__.startswith(HOME):
                 found.setdefault(fn, []).append((module.__name__, name))
     for fn, places in found.items():

@@ -233,7 +233,7 @@ class Wiring:
         code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
         for place, edge in enumerate(self.edges):
-            if edge.first < 0 or not _may_repeat(edge):
+            if not _may_repeat(edge) or edge.first < 0:  # one of the user's own has no place
                 return None
             places[edge] = place
             code.append(edge.first)

@@ -10,10 +10,10 @@ from bireme.core.graph.graph import Graph, Number
 from bireme.core.xla_exec.barrier import once
 
 
-def function(graph: Graph, live: tuple[int, ...], platform: str) -> Callable:
-    """A graph as a function of (leaves, number vectors) on jax arrays."""
+def function(graph: Graph, live: tuple[int, ...], platform: str, divided: bool = False) -> Callable:
+    """A graph as a function of (leaves, number vectors) on jax arrays; `divided`: on those of a mesh."""
     leaves = [~i for i in range(len(graph.leaf_sigs))]
-    return part(graph.nodes, leaves, graph.places(), live, platform)
+    return part(graph.nodes, leaves, graph.places(), live, platform, divided)
 
 
 def part(
@@ -22,6 +22,7 @@ def part(
     numbers: dict[int, tuple[int, int]],
     gives: Sequence[int],
     platform: str,
+    divided: bool = False,
 ) -> Callable:
     """Some calls as a function of (arrays, number vectors): `reads` says which leaves (~place) and values the arrays
     are, `numbers` where in the vectors the number of a place is, `gives` which values are the results.
@@ -29,7 +30,8 @@ def part(
     times = Counter([node.bound for node in nodes])
     # of layers that are alike the first is traced, and the others take what came of it
     rules = {bound: bound.lower_once(platform) if n > 1 else bound.lower(platform) for bound, n in times.items()}
-    shared = _stored_and_read(nodes, gives) if platform == "cpu" else set()
+    # what is held on a mesh would be reduced there, each for itself
+    shared = _stored_and_read(nodes, gives) if platform == "cpu" and not divided else set()
 
     def fn(arrays, vectors):
         env: dict[int, Any] = dict(zip(reads, arrays))

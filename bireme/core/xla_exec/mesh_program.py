@@ -42,7 +42,7 @@ def _prepared(
     graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], given: Sequence[Placed], wanted: dict[int, Layout]
 ) -> Any:
     device: Devices = graph.device
-    fn = lowering.function(graph, live, device.platform)
+    fn = lowering.function(graph, live, device.platform, divided=True)
     n, taken = len(graph.leaf_sigs), set(donate)
     kept = [i for i in range(n) if i not in taken]
 
