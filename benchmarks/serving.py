@@ -166,7 +166,8 @@ class Client(asyncio.Protocol):
 
 async def load(port: int, sent: bytes, clients: int, seconds: float) -> tuple[float, list[float]]:
     """Requests per second, and the seconds that each took."""
-    loop, took = asyncio.get_running_loop(), []  # type: ignore[var-annotated]
+    loop = asyncio.get_running_loop()
+    took: list[float] = []
     start = time.perf_counter()
     made = [
         (await loop.create_connection(lambda: Client(sent, start + seconds, took), "127.0.0.1", port))[1]

@@ -51,7 +51,7 @@ class ServerProcess:
     def memory(self) -> int:
         """Bytes of memory that the process has."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) << 10  # type: ignore[index]
+        return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) << 10  # type: ignore[index]  # Linux has the line
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait; the exit status. All that it wrote is in `lines` then."""

@@ -167,8 +167,8 @@ class Layer(State, Conversions):
         depth = local.depth
         try:
             if depth == 0:
-                values = [x._value for x in inputs if x.__class__ is Tensor]
-                layer_entered(self, None if grad_mode.state.grad else values)
+                without = not grad_mode.state.grad
+                layer_entered(self, [x._value for x in inputs if x.__class__ is Tensor] if without else None)
             local.depth = depth + 1
             try:
                 if self._forward_pre_hooks or self._forward_post_hooks:

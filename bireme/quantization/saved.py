@@ -108,7 +108,7 @@ def _conv(given: dict[str, Any]) -> tuple[Layer, Symbol] | None:
     layer = Conv2D(into * groups, out, kernel, groups=groups, bias_attr=None if bias is not None else False)
     for name in _CONV:  # as they were given, in whichever form
         setattr(layer, f"_{name}", given[name])
-    return _filled(layer, kernels, vector), x  # type: ignore[return-value]
+    return _filled(layer, kernels, vector), x  # type: ignore[return-value]  # x is a Symbol, as `_reads` found
 
 
 def _reads(x: Any) -> bool:

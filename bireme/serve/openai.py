@@ -83,7 +83,7 @@ class _Answer:
                     yield self._piece(i, {"delta": {"role": "assistant", "content": ""}})
                 elif text:
                     yield self._piece(i, {"text": text})
-            async with aclosing(events(self.requests)) as coming:  # type: ignore[type-var]
+            async with aclosing(events(self.requests)) as coming:  # type: ignore[type-var]  # a generator has aclose
                 async for i, event in coming:
                     counts[i] += event.token is not None
                     told: dict[str, Any] = {"delta": {"content": event.text}} if self.chat else {"text": event.text}
@@ -245,7 +245,7 @@ def _encoded(array: Any, form_of: str) -> Any:
 async def _all(requests: list[Request]) -> list[list[Event]]:
     """All events of some requests, when they have ended; cancelled with them."""
     came: list[list[Event]] = [[] for _ in requests]
-    async with aclosing(events(requests)) as coming:  # type: ignore[type-var]
+    async with aclosing(events(requests)) as coming:  # type: ignore[type-var]  # a generator has aclose
         async for i, event in coming:
             came[i].append(event)
     return came

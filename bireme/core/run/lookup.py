@@ -345,7 +345,7 @@ def _runs_padded(seg: Any, entry: Entry) -> bool:
             entry.padded.runs += 1
             padding.rewrite(seg, entry.padded)
             return True
-    for i, array in enumerate(seg.arrays):
+    for i, array in enumerate(seg.arrays if padding.PaddedArray.used else ()):
         if array.__class__ is padding.PaddedArray:
             v = seg.leaves[i]()
             seg.arrays[i] = padding.exact(array)

@@ -35,6 +35,8 @@ class PaddedArray:
 
     __slots__ = ("array", "dims", "values", "shape", "dtype", "__weakref__")
 
+    used = False  # whether there was ever one in this process: before that, nobody looks for them
+
     def __init__(self, array: Any, dims: Dims, values: tuple[int, ...], shape: tuple[int, ...]):
         self.array, self.dims, self.values, self.shape, self.dtype = array, dims, values, shape, array.dtype
 
@@ -207,6 +209,7 @@ def result(seg: Any, index: int, array: Any, shape: tuple[int, ...]) -> Any:
     dims = seg.plan.graph.dims[index]
     if all(d is None for d in dims):
         return array
+    PaddedArray.used = True
     return PaddedArray(array, dims, seg.plan.values, shape)
 
 

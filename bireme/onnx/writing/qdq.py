@@ -91,7 +91,7 @@ class Form:
         if node is not None and node.op_type == "Reshape":
             found = [self.array(x) for x in node.input]
             if all(x is not None for x in found):
-                return found[0].reshape(found[1])  # type: ignore[union-attr]
+                return found[0].reshape(found[1])  # type: ignore[union-attr]  # constants, as was asked above
         return None
 
     def reader(self, node: Any) -> Any:
@@ -140,9 +140,9 @@ class Form:
         n, conv = len(p.steps), p.node.op_type == "ConvInteger"
         fits = other is not None and other.size == n and other.ndim <= p.weight.ndim
         axis = -1 if p.turned is not None or not conv else 1 - p.weight.ndim
-        if not fits or (n > 1 and (other.ndim < -axis or other.shape[axis] != n)):  # type: ignore[union-attr]
+        if not fits or (n > 1 and (other.ndim < -axis or other.shape[axis] != n)):  # type: ignore[union-attr]  # constants, as was asked above
             return False
-        return p.scaled(np.ones(n), other.astype(np.float64).reshape(-1))  # type: ignore[union-attr]
+        return p.scaled(np.ones(n), other.astype(np.float64).reshape(-1))  # type: ignore[union-attr]  # constants, as was asked above
 
     def _normalizes(self, p: Product, node: Any) -> bool:
         if node.op_type != "BatchNormalization" or p.node.op_type != "ConvInteger" or p.turned is not None:
@@ -150,7 +150,7 @@ class Form:
         found = [self.array(x) for x in node.input[1:]]
         if any(x is None for x in found):
             return False
-        weight, bias, mean, variance = [x.astype(np.float64) for x in found]  # type: ignore[union-attr]
+        weight, bias, mean, variance = [x.astype(np.float64) for x in found]  # type: ignore[union-attr]  # constants, as was asked above
         factor = weight / np.sqrt(variance + next(a.f for a in node.attribute if a.name == "epsilon"))
         return bool(np.isfinite(factor).all()) and p.scaled(factor, bias - mean * factor)
 
@@ -165,7 +165,7 @@ class Form:
             found = self.readers.get(last.output[0], [])
             if found and all(x is not None and x.op_type == "QuantizeLinear" for x in found):
                 scales = [self.array(x.input[1]) for x in found]
-                same = all(s is not None and s.size == 1 and s.item() == scales[0].item() for s in scales)  # type: ignore[union-attr]
+                same = all(s is not None and s.size == 1 and s.item() == scales[0].item() for s in scales)  # type: ignore[union-attr]  # constants, as was asked above
                 zeros = [self.array(x.input[2]) for x in found]
                 same = same and all(z is not None and z.dtype == np.int8 and not z.any() for z in zeros)
                 # the same constants are read where the rounding stands now
