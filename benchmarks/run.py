@@ -48,6 +48,7 @@ BENCHMARKS = (
     "jobs",
     "loader",
     "processes",
+    "parameter_server",
     "recompute",
     "quantization",
     "sparse",

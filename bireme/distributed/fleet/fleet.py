@@ -22,6 +22,7 @@ from bireme.distributed.fleet.model import distributed_model
 from bireme.distributed.fleet.parameter_server import ParameterServerCalls
 from bireme.distributed.fleet.scaler import distributed_scaler
 from bireme.distributed.parallel import init_parallel_env
+from bireme.distributed.ps.lookup import Current
 from bireme.distributed.ps.optimizer import ParameterServerOptimizer
 from bireme.distributed.world import only_one
 from bireme.optimizer.optimizer import Optimizer
@@ -300,4 +301,4 @@ def _sizes(order: list[str], options: Any) -> list[int]:
     return list(degrees.values())
 
 
-fleet = Fleet()
+fleet = Current.fleet = Fleet()

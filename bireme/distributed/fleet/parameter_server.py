@@ -123,7 +123,7 @@ class ParameterServerCalls:
             >>> bireme.distributed.fleet.init_worker()  # doctest: +SKIP
         """
         role = self._part("init_worker", server=False)
-        if lookup._Current.worker is not None:
+        if lookup.Current.worker is not None:
             raise errors.bad(
                 "fleet.init_worker()", "one call before stop_worker()", described="a second one", kind=RuntimeError
             )
@@ -142,7 +142,7 @@ class ParameterServerCalls:
         params: list[Tensor] = [] if optimizer is None else optimizer._parameter_list
         with building.suspended():
             worker.join([scope.tensor(p) for p in params])
-        lookup._Current.worker, role._gather = worker, client.gather
+        lookup.Current.worker, role._gather = worker, client.gather
 
     def stop_worker(self) -> None:
         """Leave the parameter servers, after they have all gradients of this worker; they end when all have left.
@@ -157,7 +157,7 @@ class ParameterServerCalls:
         try:
             worker.stop()
         finally:
-            lookup._Current.worker, role._gather = None, None
+            lookup.Current.worker, role._gather = None, None
 
     # ------------------------------------------------------------ saving and loading
 

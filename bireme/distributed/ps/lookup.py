@@ -18,8 +18,11 @@ TABLES: dict[str, dict[str, Any]] = {}  # what this program says of its tables, 
 FOUND: dict[int, Found] = {}  # the last look-up of each call of a static program, by its number
 
 
-class _Current:
-    worker: Any = None  # of this process, from `fleet.init_worker` to `fleet.stop_worker`
+class Current:
+    """What there is once in a process."""
+
+    worker: Any = None  # from `fleet.init_worker` to `fleet.stop_worker`
+    fleet: Any = None  # the object, which stands above helpers that need it
 
 
 def declare(where: str, name: str, **config: Any) -> None:
@@ -32,9 +35,9 @@ def declare(where: str, name: str, **config: Any) -> None:
 
 def worker(where: str) -> Any:
     """The worker of this process."""
-    if _Current.worker is None:
+    if Current.worker is None:
         raise errors.bad(where, "a call of fleet.init_worker() before", described="none", kind=RuntimeError)
-    return _Current.worker
+    return Current.worker
 
 
 class Found:

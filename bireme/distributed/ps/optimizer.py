@@ -47,8 +47,8 @@ class ParameterServerOptimizer:
             set_to_zero: Leave zeros instead of no gradients. Default: True.
         """
         self.user_defined_optimizer.clear_grad(set_to_zero)
-        if lookup._Current.worker is not None:
-            lookup._Current.worker.forget()
+        if lookup.Current.worker is not None:
+            lookup.Current.worker.forget()
 
     clear_gradients = clear_grad
 
