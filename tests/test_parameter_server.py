@@ -12,7 +12,7 @@ import pytest
 
 import bireme
 from bireme.distributed import entry_attr, fleet, world
-from bireme.distributed.ps import messages, rules, table_files
+from bireme.distributed.ps import client, messages, rules, table_files
 from bireme.distributed.ps.client import Client
 from bireme.distributed.ps.id_index import IdIndex
 from bireme.distributed.ps.lookup import TABLES, Found
@@ -142,6 +142,10 @@ def test_rows_on_disk_are_the_same_rows(tmp_path):
     ids = np.concatenate([part[0] for part in disk.parts()])
     assert sorted(ids.tolist()) == sorted(memory._index.ids.tolist())
     assert disk.shrink(0.2) == memory.shrink(0.2) > 0
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    with pytest.raises(ArgumentError, match="an empty folder, or one of RocksDB"):
+        SparseTable(config(storage=True), str(tmp_path / "full"))
     assert (disk.pull(some_ids(500, 99, 800)) == memory.pull(some_ids(500, 99, 800))).all()
 
 
@@ -198,8 +202,8 @@ class Servers:
         self.clients = [Client(self.addresses, rank) for rank in range(workers)]
 
     def stop(self):
-        for client in self.clients:
-            client.close()
+        for one in self.clients:
+            one.close()
         for server in self.all:
             server.stop()
 
@@ -211,7 +215,7 @@ def servers():
     made.stop()
 
 
-def test_servers_answer_and_refuse_by_name(servers):
+def test_servers_answer_and_refuse_by_name(servers, monkeypatch):
     one = servers.clients[0]
     one.all("Make", {"tables": [config()], "dense": []})
     ids = some_ids(1000)
@@ -221,6 +225,10 @@ def test_servers_answer_and_refuse_by_name(servers):
     assert sum(sizes) == ids.size and min(sizes) > 400
     one.push({"t": (ids, np.ones_like(rows), np.ones((ids.size, 2), np.float32))}, {}, 0.5)
     assert np.allclose(servers.clients[1].pull("t", ids, 4, True), rows - 0.5)
+    monkeypatch.setattr(client, "PART", 32 * 300)  # in parts
+    one.push({"t": (ids, -np.ones_like(rows), np.ones((ids.size, 2), np.float32))}, {}, 0.5)
+    assert np.allclose(one.pull("t", ids, 4, True), rows)
+    one.push({"t": (ids, np.ones_like(rows), np.ones((ids.size, 2), np.float32))}, {}, 0.5)
     wide = (ids, np.ones((ids.size, 5), np.float32), np.ones((ids.size, 2), np.float32))
     where = rf"worker 0: {{}} at server \d on {servers.addresses[0].split(':')[0]}:\d+: "
     for call, expected in (
@@ -279,9 +287,9 @@ def test_saves_load_into_another_number_of_servers(servers, tmp_path):
     assert len(os.listdir(tmp_path)) == 2, "the earlier save is gone"
     more = Servers(3, 1)
     try:
-        client = more.clients[0]
-        client.all("Load", {"folder": str(tmp_path), "only": None})
-        assert (client.pull("t", ids, 4, False) == rows).all()
+        first = more.clients[0]
+        first.all("Load", {"folder": str(tmp_path), "only": None})
+        assert (first.pull("t", ids, 4, False) == rows).all()
         assert sum(len(server.shard.dense) for server in more.all) == 2
     finally:
         more.stop()
@@ -363,25 +371,25 @@ def test_what_was_saved_survives_a_kill(tmp_path):
         return process
 
     server, folder = started(), str(tmp_path / "saved")
-    client = Client([address], 0)
+    worker = Client([address], 0)
     try:
-        client.all("Make", {"tables": [config()], "dense": []})
+        worker.all("Make", {"tables": [config()], "dense": []})
         ids = some_ids(500)
-        rows = client.pull("t", ids, 4, True)
-        client.save(folder)
-        client.pull("t", some_ids(100, 1), 4, True)  # rows after the save
+        rows = worker.pull("t", ids, 4, True)
+        worker.save(folder)
+        worker.pull("t", some_ids(100, 1), 4, True)  # rows after the save
         server.send_signal(signal.SIGKILL)
         server.wait()
         # a save that the kill has interrupted
         (name,) = os.listdir(folder)
         Path(folder, f"{name}.1.tmp").write_bytes(b"half of it")
         server = started(folder)
-        assert (client.pull("t", ids, 4, False) == rows).all(), "the same client finds it again"
-        assert client.all("Stat", {})[0]["tables"]["t"][0] == 500
-        client.all("Stop", {"worker": 0})
+        assert (worker.pull("t", ids, 4, False) == rows).all(), "the same client finds it again"
+        assert worker.all("Stat", {})[0]["tables"]["t"][0] == 500
+        worker.all("Stop", {"worker": 0})
         assert server.wait(30) == 0
     finally:
-        client.close()
+        worker.close()
         server.kill()
         server.wait()
 
@@ -399,6 +407,32 @@ def test_training_in_step_equals_one_process(tmp_path):
     assert float(done.stdout.split("difference")[1]) < 1e-6
     assert len(os.listdir(tmp_path / "saved")) == 2
     assert sorted(os.listdir(tmp_path / "log")) == ["serverlog.0", "serverlog.1", "workerlog.0", "workerlog.1"]
+
+
+GLOO = """
+import sys
+from bireme import distributed as dist
+dist.gloo_init_parallel_env(1, 2, sys.argv[1])
+dist.gloo_barrier()
+print("met")
+dist.gloo_release()
+"""
+
+
+def test_processes_meet_on_cpu():
+    dist, address = bireme.distributed, f"127.0.0.1:{world.free_ports(1)[0]}"
+    with pytest.raises(RuntimeError, match="gloo_init_parallel_env\\(\\) before"):
+        dist.gloo_barrier()
+    with pytest.raises(ArgumentError, match="a rank below rank_num=2"):
+        dist.gloo_init_parallel_env(2, 2, address)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    other = subprocess.Popen([sys.executable, "-c", GLOO, address], env=environment, stdout=subprocess.PIPE, text=True)
+    dist.gloo_init_parallel_env(0, 2, address)
+    dist.gloo_barrier()
+    dist.gloo_release()
+    assert (other.communicate()[0], other.returncode) == ("met\n", 0)
+    with pytest.raises(ValueError, match="expected"):
+        dist.create_nccl_config({"nosuch": 1})
 
 
 def test_roles_are_read_and_checked(monkeypatch):

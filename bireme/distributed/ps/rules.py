@@ -76,12 +76,12 @@ class SumRule(Rule):
 
 
 RULES: dict[str, type[Rule]] = {"sgd": Rule, "adagrad": AdagradRule, "adam": AdamRule, "sum": SumRule}
-NUMBERS = {"sgd": set(), "sum": set(), "adagrad": {"epsilon", "initial"}, "adam": {"epsilon", "beta1", "beta2"}}
+NUMBERS: dict[str, set[str]] = {"sgd": set(), "sum": set(), "adagrad": {"epsilon", "initial"}, "adam": {"epsilon", "beta1", "beta2"}}
 
 
 def made(config: Any) -> Rule:
     """The rule of a table's description."""
-    kind = config.get("kind") if isinstance(config, dict) else None
+    kind = str(config.get("kind")) if isinstance(config, dict) else ""
     numbers = {k: v for k, v in config.items() if k != "kind"} if kind in RULES else None
     if numbers is None or set(numbers) != NUMBERS[kind] or not all(type(n) is float for n in numbers.values()):
         raise errors.bad("table(rule)", f"one of {', '.join(RULES)} with its numbers", described=str(config)[:200])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import shutil
 import struct
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bireme.core.base import errors
 from bireme.core.base.extras import extra
 
 BATCH = 1 << 16  # rows that are read or written together
@@ -30,6 +32,8 @@ class Storage:
         self._open()
 
     def _open(self) -> None:
+        if os.path.isdir(self._path) and os.listdir(self._path) and not os.path.exists(f"{self._path}/CURRENT"):
+            raise errors.bad("table", "an empty folder, or one of RocksDB, for rows on disk", self._path)
         shutil.rmtree(self._path, ignore_errors=True)
         self._db: Any = self._rocks.Rdict(self._path, self._rocks.Options(raw_mode=True))
         self.size = 0
