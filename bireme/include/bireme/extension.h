@@ -197,11 +197,19 @@ inline OnGpu& Current() {
   static thread_local OnGpu current;
   return current;
 }
+// What an error says; the error is gone then.
 inline std::string MessageOf(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+#if XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR < 4
   XLA_FFI_Error_GetMessage_Args told{};
   told.struct_size = XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE;
   told.error = error;
   api->XLA_FFI_Error_GetMessage(&told);
+#else  // jax 0.11 asks for the code of the error as well, under another name
+  XLA_FFI_Error_GetDetails_Args told{};
+  told.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
+  told.error = error;
+  api->XLA_FFI_Error_GetDetails(&told);
+#endif
   std::string message = told.message;
   XLA_FFI_Error_Destroy_Args gone{};
   gone.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
