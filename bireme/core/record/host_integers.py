@@ -66,7 +66,7 @@ def _way_to(v: Value, seg: Any) -> list | None:
             return None
         own = range(node.first, node.end)
         if not wanted.isdisjoint(own):
-            if any(s.dtype.kind not in "ib" or s.nbytes > MAX_BYTES for s in node.outs):
+            if any(s.dtype.kind not in "ib" or s.nbytes > MAX_BYTES for s in node.outs) or node.bound.device_only:
                 return None
             for r in node.args:
                 if r.__class__ is not int:

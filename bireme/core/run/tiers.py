@@ -125,7 +125,7 @@ def size_of(graph: Graph, live: int) -> Size:
     """The size of a graph of which so many results are wanted."""
     simple = sum([n.bound.is_ufunc for n in graph.nodes])
     leaves = len(graph.leaf_sigs)
-    only = not graph.device.is_cpu and any([n.bound.device_only for n in graph.nodes])
+    only = not graph.device.is_cpu and any(n.bound.device_only for n in graph.nodes)
     results = len(graph.value_sigs)
     return Size(graph.work, graph.work_by_numpy, len(graph.nodes), simple, results, live + leaves, leaves, only)
 
