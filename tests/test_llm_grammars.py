@@ -9,9 +9,13 @@ import pytest
 import bireme
 import bireme.llm
 from bireme.llm import Engine, Grammar, SamplingOptions, grammars
+from bireme.serve import LanguageModels
+from bireme.serve.language import Spoken
 from tests import language_models as models
+from tests.test_serve_language import CHAT, HELLO, TEMPLATE, TEXT, ask, pieces
 
-pytest.importorskip("llguidance", reason="llguidance is not installed")
+for package in ("llguidance", "starlette", "prometheus_client"):
+    pytest.importorskip(package, reason=f"{package} is not installed")
 
 SCHEMA = {
     "type": "object",
@@ -166,7 +170,7 @@ def test_a_grammar_that_takes_long_is_given_up(engine, monkeypatch):
     monkeypatch.setattr(grammars, "SECONDS", 0.02)
     monkeypatch.setattr(made, "_compiled", lambda grammar: held.wait(60))
     for text in ("a", "b"):
-        with pytest.raises(ValueError, match="one that takes more than 0.02 s to compile"):
+        with pytest.raises(ValueError, match=r"one that takes more than 0\.02 s to compile"):
             made.matcher(Grammar("regex", text))
     with pytest.raises(ValueError, match="expected few grammars at once, got 2 that still compile"):
         made.matcher(Grammar("regex", "c"))
@@ -195,3 +199,53 @@ def test_a_grammar_that_fails_ends_its_request_alone(engine, monkeypatch):
     with pytest.raises(ValueError, match="too much"):
         one.result(timeout=60)
     assert len(other.result(timeout=60).tokens) == 4 and engine.statistics()["pages_used"] == 0
+
+
+# ---------------------------------------------------------------- the server
+
+
+@pytest.fixture(scope="module")
+def served(engine):
+    found, spoken = LanguageModels({}), Spoken("json")
+    given = model()
+    template = bireme.llm.ChatTemplate(TEMPLATE, {})
+    spoken.model = bireme.llm.LanguageModel(given.config, given.network, engine.tokenizer, template)
+    spoken.engine, found._models["json"] = engine, spoken
+    return found
+
+
+def test_formats_of_answers(served):
+    def schema(told):
+        return {"type": "json_schema", "json_schema": {"name": "x", "schema": told, "strict": True}}
+
+    given = {"model": "json", "temperature": 1, "seed": 5, "max_tokens": 100}
+    requests = [
+        ("POST", CHAT, {**given, "messages": HELLO, "response_format": schema(SCHEMA)}),
+        ("POST", CHAT, {**given, "messages": HELLO, "response_format": schema(SCHEMA), "stream": True}),
+        ("POST", TEXT, {**given, "prompt": "a", "n": 2, "response_format": {"type": "regex", "pattern": "[0-9]{4}"}}),
+        ("POST", TEXT, {**given, "prompt": "a", "response_format": {"type": "grammar", "grammar": 'start: "ok"'}}),
+        ("POST", CHAT, {**given, "messages": HELLO, "response_format": schema(HOSTILE["many ways"])}),
+        ("POST", CHAT, {**given, "messages": HELLO, "response_format": schema(HOSTILE["deep"])}),
+        ("POST", CHAT, {**given, "messages": HELLO, "response_format": {"type": "regex", "pattern": "(a"}}),
+    ]
+    whole, stream, numbers, ok, *wrong = ask(served, *requests)
+    choice = whole[1]["choices"][0]
+    assert whole[0] == 200 and choice["finish_reason"] == "stop"
+    valid(choice["message"]["content"])
+    told = "".join(x["choices"][0]["delta"].get("content", "") for x in pieces(stream[1]))
+    assert told == choice["message"]["content"]
+    assert all(re.fullmatch("[0-9]{4}", x["text"]) for x in numbers[1]["choices"]) and len(numbers[1]["choices"]) == 2
+    assert ok[1]["choices"][0]["text"] == "ok"
+    for status, body in wrong:
+        assert status == 400 and body["error"]["param"] == "response_format"
+        assert body["error"]["message"].startswith("response_format: expected a")
+
+
+def test_a_grammar_that_fails_at_a_token_is_told(served, monkeypatch):
+    def fails(self):
+        raise ValueError("Grammar(text): too much")
+
+    monkeypatch.setattr(grammars.Matcher, "allowed", fails)
+    told = {"model": "json", "prompt": "a", "response_format": {"type": "json_object"}}
+    ((status, body),) = ask(served, ("POST", TEXT, told))
+    assert status == 400 and body["error"]["type"] == "invalid_request_error" and "too much" in body["error"]["message"]

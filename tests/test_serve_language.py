@@ -12,7 +12,7 @@ import bireme
 from bireme import llm
 from bireme.serve import LanguageModels, Repository, application
 from bireme.serve.language import events, is_language_model
-from tests.served_language import language_model, write_folder
+from tests.served_language import TEMPLATE, language_model, write_folder
 from tests.test_serve import call
 from tools import fuzz_server
 
@@ -204,7 +204,11 @@ def test_embeddings(models):
         (CHAT, {"top_logprobs": 2}, "top_logprobs", "only for logprobs"),
         (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs", "[0, 20]"),
         (CHAT, {"tools": [{"type": "function"}]}, "tools", "not supported"),
-        (CHAT, {"response_format": {"type": "json_object"}}, "response_format", "not supported"),
+        (CHAT, {"response_format": {"type": "json_object"}}, "response_format", "a model that has tokens which end a text"),
+        (CHAT, {"response_format": {"type": "xml"}}, "response_format", "a type among text, json_schema"),
+        (CHAT, {"response_format": 3}, "response_format", "a type among text, json_schema"),
+        (CHAT, {"response_format": {"type": "json_schema"}}, "response_format.json_schema", "a schema, an object"),
+        (CHAT, {"response_format": {"type": "regex"}}, "response_format", "expected a str, got None"),
         (CHAT, {"nonsense": 1}, "nonsense", "Unrecognized request argument"),
         (CHAT, {"seed": 2**70}, "seed", "an integer in"),
         (TEXT, {"prompt": None}, "prompt", "a string, a list of tokens"),

@@ -241,10 +241,10 @@ class Batch:
         described[at, programs.TOKEN] = [row.tokens[row.fed] if row.fed < len(row.tokens) else -1 for row in rows]
         described[at, programs.PLACE] = [row.fed for row in rows]
         described[at, programs.DRAW] = [row.fed + 1 - row.prompt for row in rows]
-        settings = self._settings if any([row.request.options.drawn for row in rows]) else None
-        tops = any([row.request.options.logprobs for row in rows])
+        settings = self._settings if any(row.request.options.drawn for row in rows) else None
+        tops = any(row.request.options.logprobs for row in rows)
         pending = _Pending([(row, row.slot, row.fed) for row in rows], described, settings, tops)
-        if any([row.matcher is not None for row in rows]):
+        if any(row.matcher is not None for row in rows):
             pending.logits = self.programs.forward(described)
         else:
             self._sent(pending, self.programs.step(described, settings, tops, times))
@@ -255,7 +255,7 @@ class Batch:
 
     def _sent(self, pending: _Pending, arrays: tuple) -> None:
         """Have what will be read of a step on its way to the host."""
-        wanted = any([row.request.options.logprobs is not None for row, _, _ in pending.rows])
+        wanted = any(row.request.options.logprobs is not None for row, _, _ in pending.rows)
         pending.arrays = arrays if wanted else arrays[:1]
         for array in pending.arrays:
             send(array)
