@@ -204,7 +204,12 @@ def test_embeddings(models):
         (CHAT, {"top_logprobs": 2}, "top_logprobs", "only for logprobs"),
         (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs", "[0, 20]"),
         (CHAT, {"tools": [{"type": "function"}]}, "tools", "not supported"),
-        (CHAT, {"response_format": {"type": "json_object"}}, "response_format", "a model that has tokens which end a text"),
+        (
+            CHAT,
+            {"response_format": {"type": "json_object"}},
+            "response_format",
+            "a model that has tokens which end a text",
+        ),
         (CHAT, {"response_format": {"type": "xml"}}, "response_format", "a type among text, json_schema"),
         (CHAT, {"response_format": 3}, "response_format", "a type among text, json_schema"),
         (CHAT, {"response_format": {"type": "json_schema"}}, "response_format.json_schema", "a schema, an object"),

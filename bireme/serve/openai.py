@@ -237,7 +237,9 @@ async def _compiled(engine: Engine, grammar: Grammar) -> None:
     except ValueError as e:
         raise form.refused(e) from None
     except ImportError:
-        raise Wrong("response_format: the server lacks llguidance", "response_format", "unsupported_parameter") from None
+        raise Wrong(
+            "response_format: the server lacks llguidance", "response_format", "unsupported_parameter"
+        ) from None
 
 
 def _echoed(engine: Engine, prompt: list[int]) -> str:
