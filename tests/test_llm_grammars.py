@@ -12,7 +12,8 @@ from bireme.llm import Engine, Grammar, SamplingOptions, grammars
 from bireme.serve import LanguageModels
 from bireme.serve.language import Spoken
 from tests import language_models as models
-from tests.test_serve_language import CHAT, HELLO, TEMPLATE, TEXT, ask, pieces
+from tests.served_language import TEMPLATE
+from tests.test_serve_language import CHAT, HELLO, TEXT, ask, pieces
 
 for package in ("llguidance", "starlette", "prometheus_client"):
     pytest.importorskip(package, reason=f"{package} is not installed")

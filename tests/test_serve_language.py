@@ -12,7 +12,7 @@ import bireme
 from bireme import llm
 from bireme.serve import LanguageModels, Repository, application
 from bireme.serve.language import events, is_language_model
-from tests.served_language import TEMPLATE, language_model, write_folder
+from tests.served_language import language_model, write_folder
 from tests.test_serve import call
 from tools import fuzz_server
 

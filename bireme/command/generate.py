@@ -12,7 +12,7 @@ from bireme.device import set_device
 from bireme.llm import Engine, Grammar, LanguageModel, SamplingOptions, load
 from bireme.llm.grammars import LONGEST
 
-_HIDDEN = {i: "\ufffd" for i in (*range(9), *range(11, 32), *range(127, 160))}  # what could steer a terminal
+_HIDDEN = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")  # what could steer a terminal
 SAMPLING = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
 EXAMPLES = """  bireme generate models/llama --prompt "Once upon a time" --max-tokens 100
   bireme generate models/llama --chat --prompt "Name three rivers." --temperature 0.7 --top-p 0.9 --seed 1
