@@ -12,7 +12,7 @@ import pytest
 
 import bireme
 from bireme.distributed import entry_attr, fleet, world
-from bireme.distributed.ps import client, messages, rules, table_files
+from bireme.distributed.ps import client, lookup, messages, rules, table_files
 from bireme.distributed.ps.client import Client
 from bireme.distributed.ps.id_index import IdIndex
 from bireme.distributed.ps.lookup import TABLES, Found
@@ -342,6 +342,119 @@ def test_two_workers_converge(servers, mode, monkeypatch):
     rows = servers.clients[0].pull("r", np.arange(20, dtype=np.uint64), 2, False)
     _, (bias,) = servers.clients[0].call(world_home("bias"), "PullDense", {"names": ["bias"]})
     assert np.abs(rows + bias - target - 3).max() < 0.2
+
+
+@pytest.fixture
+def worker():
+    """Fleet as the only worker of two servers, asynchronous."""
+    running = Servers(2, 1)
+    kept = dict(TABLES)
+    TABLES.clear()
+    made = fleet.Fleet()
+    role = fleet.UserDefinedRoleMaker(current_id=0, worker_num=1, server_endpoints=running.addresses)
+    made.init(role)
+    yield made
+    if lookup.Current.worker is not None:
+        made.stop_worker()
+    running.stop()
+    TABLES.update(kept)
+
+
+def test_a_program_is_trained_saved_and_run(worker, tmp_path, capsys):
+    bireme.enable_static()
+    try:
+        with bireme.static.program_guard(bireme.static.Program(), bireme.static.Program()):
+            program_of(worker, str(tmp_path), capsys)
+    finally:
+        bireme.disable_static()
+
+
+def program_of(worker, folder, capsys):
+    ids, y = bireme.static.data("ids", [None, 1], "int64"), bireme.static.data("y", [None, 1])
+    _show, _click = bireme.static.data("show", [None, 1]), bireme.static.data("click", [None, 1])
+    entry = bireme.distributed.ShowClickEntry("show", "click")
+    rows = bireme.static.nn.sparse_embedding(ids, [50, 4], padding_idx=0, entry=entry)
+    assert rows.shape == [-1, 4]
+    out = bireme.static.nn.fc(rows, 1)
+    loss = ((out - y) ** 2).mean()
+    worker.distributed_optimizer(bireme.optimizer.Adagrad(0.5)).minimize(loss)
+    exe = bireme.static.Executor()
+    with pytest.raises(RuntimeError, match=r"fleet\.init_worker"):
+        worker.save_persistables(exe, folder)
+    exe.run(bireme.static.default_startup_program())
+    worker.init_worker()
+    count = np.arange(9).reshape(-1, 1)
+    feed = {"ids": count, "y": np.ones((9, 1), np.float32), "show": np.full((9, 1), 20.0, np.float32)}
+    feed["click"] = np.zeros((9, 1), np.float32)
+    losses = [float(exe.run(feed=feed, fetch_list=[loss])[0]) for _ in range(30)]
+    assert losses[-1] < 0.2 * losses[0]
+    lookup.Current.worker.flush()
+    lookup.Current.worker.refresh()  # the values that are saved
+
+    infer = fleet.utils.DistributedInfer()
+    test = infer.get_dist_infer_program()
+    found, scores = exe.run(test, feed={"ids": np.array([[1], [0], [99]])}, fetch_list=[rows.name, out.name])
+    assert (found[0] != 0).any() and (found[1:] == 0).all(), "padding, and an id that nobody has trained"
+    assert worker.save_cache_table(0, 0) == 8
+    worker.print_table_stat(0, 0, 0)
+    assert capsys.readouterr().out.startswith("table 0, sparse_embedding_0.w_0: 8 rows, ")
+
+    worker.save_inference_model(exe, os.path.join(folder, "model"), ["ids"], [out])
+    program, names, targets = bireme.static.load_inference_model(os.path.join(folder, "model", "model"), exe)
+    again = exe.run(program, feed={names[0]: np.array([[1], [0], [99]])}, fetch_list=targets)[0]
+    np.testing.assert_allclose(again, scores, rtol=1e-6)
+    worker.save_dense_params(exe, folder, None, None)
+    assert len(bireme.load(os.path.join(folder, "dense.pdparams"))) == 2
+
+    worker.save_one_table(0, os.path.join(folder, "one"), 0)
+    worker.shrink(1000.0)
+    assert worker.save_cache_table(0, 0) == 0
+    worker.load_one_table(0, os.path.join(folder, "one"), 0)
+    worker.shrink()
+    worker.set_date(0, 40)
+    assert worker.save_cache_table(0, 0) == 8, "all of them were shown often"
+    worker.load_model(os.path.join(folder, "model"), 0)
+    kept = exe.run(test, feed={"ids": np.array([[1], [0], [99]])}, fetch_list=[rows.name])[0]
+    assert (kept == found).all()
+    for call in (
+        lambda: worker.save_persistables(exe, folder, mode=3), lambda: worker.save_one_table(7, folder, 0),
+        lambda: worker.load_model(os.path.join(folder, "nosuch"), 0),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError, match="expected"):
+            call()
+    with pytest.raises(ArgumentError, match="as before, with width 4, "):
+        bireme.static.nn.sparse_embedding(ids, [50, 5], entry=entry, param_attr="sparse_embedding_0.w_0")
+
+
+def test_dynamic_code_is_trained(worker):
+    layer = bireme.nn.Linear(4, 1)
+    optimizer = worker.distributed_optimizer(bireme.optimizer.SGD(0.2, parameters=layer.parameters()))
+    worker.init_worker()
+    ids = bireme.to_tensor([[5, 6], [7, 5]])
+    table = bireme.ParamAttr("dynamic")
+
+    def loss_of():
+        rows = bireme.static.nn.sparse_embedding(ids, [10, 4], param_attr=table)
+        assert rows.shape == [2, 2, 4]
+        return ((layer(rows.sum(axis=1)) - 1) ** 2).mean()
+
+    losses = []
+    for _ in range(25):
+        loss = loss_of()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        lookup.Current.worker.flush()
+        losses.append(float(loss))
+    assert losses[-1] < 0.05 * losses[0]
+    loss_of().backward()
+    optimizer.clear_grad()
+    assert lookup.Current.worker.take_kept() == []
+    with pytest.raises(ArgumentError, match="the name of the table in dynamic mode"):
+        bireme.static.nn.sparse_embedding(ids, [10, 4])
+    for wrong in ({"input": bireme.ones([2])}, {"table_class": "x"}, {"dtype": "float64"}, {"size": [3]}, {"entry": 1}):
+        with pytest.raises(ValueError, match=r"sparse_embedding\(.*\): expected"):
+            bireme.static.nn.sparse_embedding(**{"input": ids, "size": [10, 4], "param_attr": table, **wrong})
 
 
 # ---------------------------------------------------------------- processes

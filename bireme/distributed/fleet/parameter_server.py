@@ -288,10 +288,11 @@ class ParameterServerCalls:
         if not self._role()._is_first_worker():
             return
         lookup.worker("fleet.save_inference_model()").refresh()
-        program = building.programs.main if main_program is None else main_program
+        program = lookup.for_inference(building.programs.main if main_program is None else main_program)
         feeds = [program.global_block().var(name) for name in feeded_var_names]
+        targets = [program.global_block().var(x.name) for x in target_vars]
         prefix = os.path.join(os.fspath(dirname), "model")
-        inference_models.save_inference_model(prefix, feeds, list(target_vars), executor, program=program)
+        inference_models.save_inference_model(prefix, feeds, targets, executor, program=program)
 
     def save_dense_params(
         self, executor: Any, dirname: str, scope: Any, program: Any, var_names: Sequence[str] | None = None

@@ -8,6 +8,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.program.calls import recordable
+from bireme.core.program.program import Program
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.ps.id_index import as_ids
@@ -108,6 +109,16 @@ def sparse_lookup(
     else:
         FOUND[call] = found
     return out
+
+
+def for_inference(program: Program) -> Program:
+    """A copy of a program without gradients and updates, in which ids without a row read zeros, and nothing is counted."""
+    made = program.clone(for_test=True)
+    for operation in made.operations:
+        if operation.call is sparse_lookup:
+            kept = {k: v for k, v in operation.kwargs.items() if k not in ("show", "click")}
+            operation.kwargs = {**kept, "is_test": True, "call": None}
+    return made
 
 
 def _example(ids: Tensor, table: str, width: int, **rest: Any) -> Tensor:

@@ -76,7 +76,12 @@ class SumRule(Rule):
 
 
 RULES: dict[str, type[Rule]] = {"sgd": Rule, "adagrad": AdagradRule, "adam": AdamRule, "sum": SumRule}
-NUMBERS: dict[str, set[str]] = {"sgd": set(), "sum": set(), "adagrad": {"epsilon", "initial"}, "adam": {"epsilon", "beta1", "beta2"}}
+NUMBERS: dict[str, set[str]] = {
+    "sgd": set(),
+    "sum": set(),
+    "adagrad": {"epsilon", "initial"},
+    "adam": {"epsilon", "beta1", "beta2"},
+}
 
 
 def made(config: Any) -> Rule:

@@ -120,6 +120,9 @@ class LocalFS(FS):
 
         Args:
             fs_path: Its name.
+
+        Returns:
+            True if there is.
         """
         return os.path.isfile(fs_path)
 
@@ -128,6 +131,9 @@ class LocalFS(FS):
 
         Args:
             fs_path: Its name.
+
+        Returns:
+            True if there is.
         """
         return os.path.isdir(fs_path)
 
@@ -136,6 +142,9 @@ class LocalFS(FS):
 
         Args:
             fs_path: Its name.
+
+        Returns:
+            True if there is.
         """
         return os.path.exists(fs_path)
 
@@ -285,6 +294,9 @@ class HDFSClient(FS):
 
         Args:
             fs_path: Its name.
+
+        Returns:
+            True if there is.
         """
         return self._test("-e", fs_path)
 
@@ -293,6 +305,9 @@ class HDFSClient(FS):
 
         Args:
             fs_path: Its name.
+
+        Returns:
+            True if there is.
         """
         return self._test("-d", fs_path)
 
@@ -301,6 +316,9 @@ class HDFSClient(FS):
 
         Args:
             fs_path: Its name.
+
+        Returns:
+            True if there is.
         """
         return self.is_exist(fs_path) and not self.is_dir(fs_path)
 

@@ -59,8 +59,5 @@ class DistributedInfer(Guarded):
             A ``Program``.
         """
         if self._made is None:
-            self._made = self.origin_main_program.clone(for_test=True)
-            for operation in self._made.operations:
-                if operation.call is lookup.sparse_lookup:
-                    operation.kwargs = {**operation.kwargs, "is_test": True}
+            self._made = lookup.for_inference(self.origin_main_program)
         return self._made
