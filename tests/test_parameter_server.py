@@ -245,9 +245,10 @@ def test_servers_answer_and_refuse_by_name(servers, monkeypatch):
             call()
         assert len(str(error.value).splitlines()) <= 2
     assert np.allclose(one.pull("t", ids, 4, True), rows - 0.5), "what was refused changed nothing"
-    one.timeout = 0.5
-    with pytest.raises(TimeoutError, match="meeting 1: expected 2 workers within 0 s, got ranks 0 alone"):
+    one.timeout = 2.0
+    with pytest.raises(TimeoutError, match=r"meeting 1: expected 2 workers within [\d.]+ s, got ranks 0 alone"):
         one.gather(b"")
+    one.timeout = 0.5
     servers.all[1].stop()
     with pytest.raises(ProcessLostError, match=rf"Pull at server 1 on {servers.addresses[1]}: expected an answer"):
         one.pull("t", ids, 4, True)

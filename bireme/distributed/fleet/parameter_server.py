@@ -289,8 +289,8 @@ class ParameterServerCalls:
             return
         lookup.worker("fleet.save_inference_model()").refresh()
         program = lookup.for_inference(building.programs.main if main_program is None else main_program)
-        feeds = [program.global_block().var(name) for name in feeded_var_names]
-        targets = [program.global_block().var(x.name) for x in target_vars]
+        feeds: list[Any] = [program.global_block().var(name) for name in feeded_var_names]
+        targets: list[Any] = [program.global_block().var(x.name) for x in target_vars]
         prefix = os.path.join(os.fspath(dirname), "model")
         inference_models.save_inference_model(prefix, feeds, targets, executor, program=program)
 

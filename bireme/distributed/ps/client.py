@@ -127,12 +127,12 @@ class Client:
         """Send gradients to the servers of their rows and parameters; the new values of the dense parameters `wanted`,
         which are given with their servers. In step with other workers each server gets a message, however short.
         """
-        for name, given in sparse.items() if not together else ():
-            most = max(PART // (4 * given[1].shape[1] + 16), 1)
-            while given[0].size > most:  # what is more than a message is sent before
-                first, given = [tuple([a[part] for a in given]) for part in (slice(most), slice(most, None))]  # type: ignore[misc]
-                self._push({name: first}, {}, lr, False, add, {})
-                sparse = {**sparse, name: given}
+        for name, (ids, grads, seen) in sparse.items() if not together else ():
+            most = max(PART // (4 * grads.shape[1] + 16), 1)
+            while ids.size > most:  # what is more than a message is sent before
+                self._push({name: (ids[:most], grads[:most], seen[:most])}, {}, lr, False, add, {})
+                ids, grads, seen = ids[most:], grads[most:], seen[most:]
+                sparse = {**sparse, name: (ids, grads, seen)}
         return self._push(sparse, dense, lr, together, add, wanted or {})
 
     def _push(self, sparse: Any, dense: Any, lr: float, together: bool, add: bool, wanted: dict) -> dict[str, Any]:
@@ -146,12 +146,12 @@ class Client:
                 mine = np.flatnonzero(at == s)
                 if mine.size or together:
                     tables[s][name] = [ids[mine], grads[mine], seen[mine]]
-        calls = []
+        calls: list[tuple[int, str, dict[str, Any], list[np.ndarray]]] = []
         for s in range(count):
             own = {name: grad for name, (home, grad) in dense.items() if home == s}
             asked = [name for name, home in wanted.items() if home == s]
             if together or tables[s] or own or asked:
-                head = {
+                head: dict[str, Any] = {
                     "worker": self.rank, "session": self._session, "number": number, "together": together, "add": add,
                     "lr": lr, "tables": list(tables[s]), "dense": list(own), "wanted": asked,
                 }  # fmt: skip

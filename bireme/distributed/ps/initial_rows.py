@@ -37,7 +37,7 @@ def initial_rows(config: dict[str, Any], ids: np.ndarray, width: int) -> np.ndar
 
 def checked(config: Any) -> dict[str, Any]:
     """A description of initial rows, if it is one."""
-    kind = config.get("kind") if isinstance(config, dict) else None
+    kind = str(config.get("kind")) if isinstance(config, dict) else ""
     fits = kind in NUMBERS and set(config) == NUMBERS[kind] | {"kind", "seed"} and type(config["seed"]) is int
     if not fits or not all(type(config[name]) is float for name in NUMBERS[kind]):
         raise errors.bad("table(initial)", f"one of {', '.join(NUMBERS)} with its numbers", described=str(config)[:200])

@@ -20,7 +20,7 @@ from bireme.distributed.ps.shard import Shard
 
 SERVICE = "bireme.ParameterServer"
 TIMEOUT = "BIREME_PS_TIMEOUT"  # seconds that a call may take, 120 where it is not set
-PATIENCE = 0.95  # of a call's time, after which a server says who is missing, rather than nobody
+SPARE = 5.0  # seconds of a call's time, half of it at most, that a server keeps to say who is missing
 ROUNDS = 64  # of meetings that are remembered
 
 
@@ -82,7 +82,7 @@ class Meetings:
             if not self._changed.wait_for(lambda: meeting.done, patience):
                 there = ", ".join(map(str, sorted(meeting.brought)))
                 raise errors.failure(
-                    f"{key}: expected {count} workers within {patience:.0f} s, got ranks {there} alone",
+                    f"{key}: expected {count} workers within {patience:.1f} s, got ranks {there} alone",
                     kind=TimeoutError, pos=None,
                 )  # fmt: skip
             return meeting.result
@@ -146,7 +146,8 @@ class Server:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, f"{told}: expected the secret of the job")
             try:
                 head, arrays = decode(data)
-                patience = PATIENCE * max(context.time_remaining() or timeout(), 0.0)
+                left = max(context.time_remaining() or timeout(), 0.0)
+                patience = max(left - SPARE, left / 2)
                 made = operation(head, arrays, min(patience, 86_400.0))
                 return encode(*made)
             except TimeoutError as e:

@@ -155,7 +155,7 @@ class Shard:
         for table in tables:
             table.lock.acquire()
         try:
-            parts = [
+            parts: list[table_files.Part] = [
                 ({"kind": "sparse", "config": table.config}, list(arrays))
                 for table in tables
                 for arrays in table.parts()

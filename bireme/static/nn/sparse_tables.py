@@ -16,7 +16,7 @@ from bireme.core.program.variable import Variable
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.entry_attr import EntryAttr, ShowClickEntry
 from bireme.distributed.ps import initial_rows, lookup
-from bireme.param_attr import ParamAttr
+from bireme.nn.parameter import attr_of
 
 CLASSES = {"CommonSparseTable": False, "MemorySparseTable": False, "SSDSparseTable": True}
 _numbers = itertools.count()
@@ -78,7 +78,7 @@ def sparse_embedding(
         raise errors.bad(f"{where}(size)", "a list of two positive integers", size)
     if entry is not None and not isinstance(entry, EntryAttr):
         raise errors.bad(f"{where}(entry)", "an entry policy", entry, kind=errors.ArgumentTypeError)
-    attr = ParamAttr._to_attr(param_attr)
+    attr = attr_of(param_attr, f"{where}(param_attr)")
     builder = building.current()
     name = attr.name if attr else None
     if name is None:
