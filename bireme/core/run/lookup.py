@@ -34,7 +34,7 @@ from bireme.core.xla_exec import pieces, split_step, xla
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
-MAX_WAITING = 48
+MAX_WAITING, MAX_FRESH = 48, 8  # interpreted programs that are kept: of graphs that came back, and of those met last
 
 
 class Executable:
@@ -163,7 +163,9 @@ _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
 _new: OrderedDict[int, Entry] = OrderedDict()  # those that may not have come back yet, the oldest first
 _families: OrderedDict[tuple, Family] = OrderedDict()
-_waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
+# those that have an interpreted program, the oldest first: graphs that came back, and those that were met once
+_waiting: deque[Entry] = deque()
+_fresh: deque[Entry] = deque()
 _lock = threading.RLock()
 BY_XLA = ("xla", "xla_pieces", "xla_per_op")  # executors whose calls take three lists, see `executor`
 _pinned: dict[int, weakref.ref] = {}
@@ -448,6 +450,8 @@ def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
         entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
     if not entry.beside or entry.compiled:
         return True
+    if entry.met < entry.beside.least:
+        return False
     if entry.beside.begun:
         entry.beside.go_on()
     elif entry.met >= entry.beside.when.begin:
@@ -499,19 +503,20 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
             len(graph.leaf_sigs),
             "interpreter",
         )
-        if entry.met > 1 and not keep:
+        if not keep:
             _keep_interpreted(entry, program)
     entry.note.interpreted += 1
     return _keep(entry.exact, keep, program) if keep else program
 
 
 def _keep_interpreted(entry: Entry, program: Executable) -> None:
-    """What came back may come again, but thousands of small objects each are not kept for every shape there ever was."""
+    """What was met may come again, but thousands of small objects each are not kept for every shape there ever was."""
+    kept, most = (_fresh, MAX_FRESH) if entry.met == 1 else (_waiting, MAX_WAITING)
     with _lock:
         entry.interpreted = program
-        _waiting.append(entry)
-        if len(_waiting) > MAX_WAITING:
-            _waiting.popleft().interpreted = None
+        kept.append(entry)
+        if len(kept) > most:
+            kept.popleft().interpreted = None
 
 
 def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Executable:
@@ -670,4 +675,5 @@ def clear() -> None:
         _families.clear()
         padding.clear()
         _waiting.clear()
+        _fresh.clear()
         _new.clear()
