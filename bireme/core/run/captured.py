@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Value
 from bireme.core.run import lookup
 from bireme.core.xla_exec import xla
+from bireme.core.xla_exec.lowering import Loop
 
 
 class Captured:
@@ -52,15 +53,29 @@ class Captured:
             results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
 
-    def compiled(self, donate: Sequence[int] = (), *, between: Any = contextlib.nullcontext) -> Callable[[list], list]:
+    def compiled(
+        self,
+        donate: Sequence[int] = (),
+        *,
+        between: Any = contextlib.nullcontext,
+        times: int = 1,
+        carried: Mapping[int, int] | None = None,
+    ) -> Callable[[list], list]:
         """A compiled program of it, found on disk or made now: it takes an array per input, from any thread. Arrays of
         the inputs that are donated are gone after a call. `between` is entered while it is lowered.
+
+        With `times` one call runs it so often: an output that is `carried` becomes its input for the next time, and is
+        given as it is at the end; of the others all are given, along a new first axis.
         """
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         leaves, vectors = self._placed(), self.graph.pack(self._numbers)
         fill = [(leaf, i) for i, leaf in enumerate(self.inputs) if leaf is not None]
         given_away = tuple(sorted(leaf for i in donate if (leaf := self.inputs[i]) is not None))
-        call = xla.repeated(self.graph, live, vectors, given_away, between=between) if live else None
+        loop = None
+        if times > 1:
+            pairs = [(live.index(self._outputs[o]), self.inputs[i]) for o, i in (carried or {}).items()]
+            loop = Loop(times, tuple(pairs))
+        call = xla.repeated(self.graph, live, vectors, given_away, between=between, loop=loop) if live else None
 
         def run(arrays: list) -> list:
             given = list(leaves)
