@@ -73,7 +73,8 @@ class Captured:
         given_away = tuple(sorted(leaf for i in donate if (leaf := self.inputs[i]) is not None))
         loop = None
         if times > 1:
-            pairs = [(live.index(self._outputs[o]), self.inputs[i]) for o, i in (carried or {}).items()]
+            leaves_of = {i: leaf for leaf, i in fill}
+            pairs = [(live.index(self._outputs[o]), leaves_of[i]) for o, i in (carried or {}).items()]
             loop = Loop(times, tuple(pairs))
         call = xla.repeated(self.graph, live, vectors, given_away, between=between, loop=loop) if live else None
 
