@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from bireme import distributed as dist
-from bireme.core.processes import connection
+from bireme.core.processes import watch
 from bireme.distributed import world
 from bireme.distributed.launch import job, main
 
@@ -106,10 +106,10 @@ def test_processes_that_were_started_by_other_means(start, program):
 def test_deadlocks():
     """A process waits forever if one of those it waits for does so in another call."""
     calls = {0: ["a", "", [0, 1]], 1: ["b", "", [1, 2]], 2: ["c", "", [0, 2]]}
-    assert connection.deadlocked(calls) == [0, 1, 2]
-    assert connection.deadlocked({**calls, 2: ["b", "", [1, 2]]}) == []  # 1 and 2 meet, then 1 may come to 0
-    assert connection.deadlocked({0: calls[0], 1: calls[1]}) == []  # 2 may still come
-    assert connection.deadlocked({}) == []
+    assert watch.deadlocked(calls) == [0, 1, 2]
+    assert watch.deadlocked({**calls, 2: ["b", "", [1, 2]]}) == []  # 1 and 2 meet, then 1 may come to 0
+    assert watch.deadlocked({0: calls[0], 1: calls[1]}) == []  # 2 may still come
+    assert watch.deadlocked({}) == []
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.processes import connection
+from bireme.core.processes.server import Server
 
 SECRET = "BIREME_JOB_SECRET"  # what the processes of a job know and nobody else, from whoever started them
 
@@ -62,7 +63,7 @@ def connect() -> None:
                 described="none",
                 hint="start the processes by python -m bireme.distributed.launch",
             )
-        served = connection.serve(address, size()) if rank() == 0 else None
+        served = Server(address, size()) if rank() == 0 else None
     connection.connect(rank(), size(), address, host(address), served)
 
 

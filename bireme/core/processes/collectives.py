@@ -16,7 +16,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib import _jax
 
 from bireme.core.base import errors, shutdown
-from bireme.core.processes.connection import Connection, Wait, first_line
+from bireme.core.processes.connection import Connection, first_line
+from bireme.core.processes.watch import Wait
 from bireme.core.xla_exec import xla
 
 TEXT, SMALL = 224, 1024  # bytes for the text of a call, and for data that travels with it
@@ -137,8 +138,7 @@ class Channel:
         """Run one program in all processes of the channel: an array from each, an array to each."""
         connection = self._connected()
         wait = Wait(f"{self.id}/{self._calls}/{kind}", f"{call.text} at {call.line}", self.ranks, self.timeout)
-        with connection.lock:
-            connection.waits = wait
+        with connection.lock, connection.waiting(wait):
             try:
                 if not self._open:
                     # gloo gives processes half a minute to meet for the first time; here they have the group's time
@@ -147,8 +147,6 @@ class Channel:
                 return shutdown.within(xla.in_x64, self._called, kind, array, root)
             except (jax.errors.JaxRuntimeError, ValueError) as e:  # which of the two gloo's errors become varies
                 raise connection.lost(wait) from e
-            finally:
-                connection.waits = None
 
     def _called(self, kind: str, array: np.ndarray, root: int) -> np.ndarray:
         key = kind, array.dtype, array.shape, root

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from bireme.core.base import errors
-from bireme.core.processes import connection
+from bireme.core.processes import connection, watch
 from bireme.distributed import world
+from bireme.distributed.launch import stopped
+from bireme.distributed.launch.stopped import Stopped
 
 RESTART = 101  # the exit code by which a program asks to be started again, as in Paddle
 POLL = 0.05  # seconds between two looks at the processes
@@ -91,6 +93,9 @@ class Job:
         self.first = sum(len(node) - 1 for node in shared[: nodes.node])
         os.makedirs(self.log_dir, exist_ok=True)
         self._shown: BinaryIO | None = None
+        self._ways: dict[int, str] = {}  # how processes have failed that were ended here
+        self._kept, self._open = os.pipe()  # its end at the processes closes with this one, however it ends
+        self._stopped = Stopped(POLL)
         self._folder = tempfile.TemporaryDirectory(prefix="bireme-launch-")
         self._connected = os.path.join(self._folder.name, "connected")
         self.processes = [
@@ -108,6 +113,7 @@ class Job:
         environment.update(PADDLE_LOG_DIR=self.log_dir, PADDLE_DISTRI_BACKEND="gloo")
         environment.update({"BIREME_COORDINATOR": self.coordinator, connection.CONNECTED: self._connected})
         environment[world.SECRET] = self._secret
+        environment[watch.STARTER] = f"{os.getpid()}:{self._kept}"
         with open(self.log_of(local), "ab" if self.try_ else "wb") as log:
             return subprocess.Popen(
                 command,
@@ -115,6 +121,7 @@ class Job:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
+                pass_fds=[self._kept],
             )
 
     def log_of(self, local: int) -> str:
@@ -126,7 +133,7 @@ class Job:
             time.sleep(POLL)
             self._show()
             codes = [process.poll() for process in self.processes]
-            failed = [local for local, code in enumerate(codes) if code]
+            failed = self._end_stopped() or [local for local, code in enumerate(codes) if code]
             if failed:
                 return self._fail(failed)
             elsewhere = self.nodes.failure(self.try_)
@@ -136,23 +143,51 @@ class Job:
             if all(code == 0 for code in codes):
                 return 0
 
+    def _end_stopped(self) -> list[int]:
+        """End processes that have been stopped for too long; their indices. Who waits for them hears of it first."""
+        found = self._stopped.look(process.pid for process in self.processes if process.returncode is None)
+        failed = [local for local, process in enumerate(self.processes) if process.pid in found]
+        for local in failed:
+            self._ways[local] = f"stopped by a signal for {stopped.PATIENCE:.0f} s"
+            self._speak_for(local)
+            self.processes[local].kill()
+            self.processes[local].wait()
+        return failed
+
+    def _speak_for(self, local: int) -> None:
+        if os.path.exists(self._connected):
+            connection.speak_for(self.coordinator, self.first + local, self._how(local))
+
+    def _how(self, local: int) -> str:
+        """How a process has failed."""
+        code = self.processes[local].returncode or 0
+        return self._ways.get(local) or (f"ended by signal {-code}" if code < 0 else f"exit code {code}")
+
     def _fail(self, failed: list[int]) -> int:
         """Tell which process has failed, after those that wait for it had time to say so."""
-        for local in failed if os.path.exists(self._connected) else ():
-            connection.speak_for(self.coordinator, self.first + local, _how(self.processes[local].returncode))
+        for local in failed:
+            self._speak_for(local)
         until = time.monotonic() + GRACE
         while any(process.poll() is None for process in self.processes) and time.monotonic() < until:
             time.sleep(POLL)
+        self._print_stacks()
         self._show()
         # where several have ended at once, one that a signal has ended did not end because of another
         local = min(failed, key=lambda i: (self.processes[i].returncode > 0, self._was_lost(i), i))
         code = self.processes[local].returncode
-        told = f"rank {self.first + local} on {socket.gethostname()} has failed: {_how(code)}"
+        told = f"rank {self.first + local} on {socket.gethostname()} has failed: {self._how(local)}"
         self.nodes.failed(self.try_, told)
         last = "".join(f"  {line}\n" for line in self._last_lines(local))
         sys.stderr.write(f"launch: {told}; the last lines of {self.log_of(local)}:\n{last}")
         sys.stderr.flush()
         return 128 - code if code < 0 else code
+
+    def _print_stacks(self) -> None:
+        """Let processes that still run write where they are into their logs."""
+        running = [process for process in self.processes if process.poll() is None]
+        for process in running if os.path.exists(self._connected) else ():  # all know the signal by then
+            process.send_signal(watch.STACKS)
+            time.sleep(POLL)
 
     def _was_lost(self, local: int) -> bool:
         """Whether a process has ended because of another."""
@@ -186,15 +221,13 @@ class Job:
         self._show()
         if self._shown is not None:
             self._shown.close()
+        os.close(self._kept)
+        os.close(self._open)
         self._folder.cleanup()
 
 
 def _tries(count: int) -> dict[str, str]:
     return {"PADDLE_RESTART_COUNT": str(count)} if count else {}
-
-
-def _how(code: int) -> str:
-    return f"ended by signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def run(command: Sequence[str], count: int, nodes: Nodes, log_dir: str, restarts: int, any_failure: bool) -> int:
