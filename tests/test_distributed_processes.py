@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,7 +19,7 @@ import pytest
 from bireme import distributed as dist
 from bireme.core.processes import watch
 from bireme.distributed import world
-from bireme.distributed.launch import job, main
+from bireme.distributed.launch import job, main, members
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOST = os.uname().nodename
@@ -190,10 +191,48 @@ def test_two_machines(handlers, monkeypatch, tmp_path, text, codes):
         assert len({places for places, _ in found}) == 1 and len(found[0][0].split(",")) == 3
 
 
+@pytest.mark.parametrize("change", ["lost", "new"])
+def test_machines_come_and_go(handlers, monkeypatch, tmp_path, change):
+    """A job of one to two machines starts again with those that are there; that is no failure."""
+    monkeypatch.setattr(job, "GRACE", 0.2)
+    monkeypatch.setattr(members, "RETRY", 0.02)
+    master = f"127.0.0.1:{world.free_ports(1)[0]}"
+    last = 1 if change == "lost" else 2  # machines with which the program comes to its end
+    program = command(
+        f"size = int(os.environ['PADDLE_TRAINERS_NUM']); print(size, flush=True); size == {last} or time.sleep(60)"
+    )
+    joined, started = {}, threading.Event()
+
+    def launcher(node):
+        if node == 1 and change == "new":
+            assert started.wait(30)
+        machines = members.Members(master, node == 0, 1, 2, 0.0 if change == "new" else 60.0, job.own_host)
+        joined[node] = machines
+        return job.run(program, 1, machines, str(tmp_path / str(node)), 0, False)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(launcher, node) for node in range(2)]
+        log = tmp_path / "0" / "workerlog.0"
+        while not log.exists() or not log.read_text():
+            started.wait(0.02)
+        started.set()
+        if change == "lost":
+            joined[0]._list.patience = 0.0  # nobody else is expected
+            joined[1].close()
+            with pytest.raises(SystemExit):
+                found[1].result(60)
+        else:
+            assert found[1].result(60) == 0
+        assert found[0].result(60) == 0
+    assert log.read_text().split() == [str(3 - last), str(last)]
+
+
 def test_the_command_line_of_the_launcher(capfd):
     for arguments, message in (
         (["--nproc_per_node", "0", __file__], "expected a number from 1 after --nproc_per_node, got 0"),
         (["--nnodes", "2", __file__], "expected --master HOST:PORT and --rank below 2 with --nnodes 2"),
+        (["--nnodes", "3:2", __file__], "expected --nnodes LO:HI with 1 <= LO <= HI, got 3:2"),
+        (["--nnodes", "1:2", __file__], "expected --master HOST:PORT and --rank below 2 with --nnodes 1:2"),
         (["--elastic_level", "x", __file__], "expected -1, 0, 1 or 2 after --elastic_level, got x"),
     ):
         with pytest.raises(SystemExit):

@@ -160,7 +160,9 @@ def _wrong(event: str, folder: str, jobs: list[subprocess.Popen], sentence: str,
         return "is not told"
     if (event != "slow") != all(job.returncode for job in jobs):
         return "has a wrong exit code"
-    if event == "timeout" and not all("most recent call first" in "\n".join(_log(folder, rank)) for rank in range(COUNT)):
+    if event == "timeout" and not all(
+        "most recent call first" in "\n".join(_log(folder, rank)) for rank in range(COUNT)
+    ):
         return "shows no stacks"
     if event in ("save", "disk"):
         found = dist.load_merged_state_dict(f"{folder}/saved")["w"].numpy()

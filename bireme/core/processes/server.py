@@ -22,7 +22,9 @@ class Server:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout is not None, "it is a pipe"
         if self._process.stdout.readline() != READY:
-            raise errors.failure(f"init_parallel_env(): expected {address} to be free for the service of the job, got none")
+            raise errors.failure(
+                f"init_parallel_env(): expected {address} to be free for the service of the job, got none"
+            )
 
 
 def main(arguments: Sequence[str]) -> None:

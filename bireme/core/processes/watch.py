@@ -109,7 +109,9 @@ class Watcher:
 
     def _watch(self) -> None:
         while not self._left.wait(LOOK):
-            with contextlib.suppress(jax.errors.JaxRuntimeError):  # the service does not answer: the next look shows more
+            with contextlib.suppress(
+                jax.errors.JaxRuntimeError
+            ):  # the service does not answer: the next look shows more
                 self._look()
 
     def _line(self) -> str:
@@ -155,7 +157,9 @@ class Watcher:
     def _late(self, wait: Wait, missing: list[int]) -> str:
         """Say now and then whom a call waits for; the reason to end it once its time is over."""
         waited = time.monotonic() - wait.since
-        who = "; ".join(f"{self.connection.name(r)}, which is at {self._signs.lines[r] or 'its start'}" for r in missing)
+        who = "; ".join(
+            f"{self.connection.name(r)}, which is at {self._signs.lines[r] or 'its start'}" for r in missing
+        )
         if waited > wait.timeout:
             return f"after {wait.timeout:.0f} s {who or 'some process'} did not come"
         if missing and waited > wait.notice:

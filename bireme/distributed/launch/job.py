@@ -18,11 +18,13 @@ from bireme.core.base import errors
 from bireme.core.processes import connection, watch
 from bireme.distributed import world
 from bireme.distributed.launch import stopped
+from bireme.distributed.launch.members import Members
 from bireme.distributed.launch.stopped import Stopped
 
 RESTART = 101  # the exit code by which a program asks to be started again, as in Paddle
 POLL = 0.05  # seconds between two looks at the processes
 GRACE = 10.0  # seconds that the others get to say what they waited for, when one has failed
+SAVING = 30.0  # seconds that processes get to save, when they are asked to end
 LAST_LINES = 20
 
 
@@ -30,18 +32,27 @@ class Nodes:
     """The launchers of all machines, which agree on the addresses of their processes. One machine has none to ask."""
 
     def __init__(self, master: str | None, node: int, count: int):
-        self.node, self.count = node, count
+        self.node, self.count, self._tries = node, count, -1
         self._served: Any = None
         self._service: connection.Service | None = None
         self.host = "127.0.0.1"
         if count > 1:
             assert master is not None, "checked with the command line"
-            self.host = _own_host(master)
+            self.host = own_host(master)
             self._served = connection.serve(master, count) if node == 0 else None
             self._service = connection.Service(master, node, timeout=600)
             self._service.join()
 
-    def share(self, key: str, mine: Any) -> list[Any]:
+    def begin(self) -> tuple[int, int]:
+        """The number of the next try, and how many have failed."""
+        self._tries += 1
+        return self._tries, self._tries
+
+    def have_changed(self) -> bool:
+        """Whether machines were lost or are new: the number of these is fixed."""
+        return False
+
+    def share(self, key: str, mine: Any) -> list[Any] | None:
         """What all launchers give, in their order."""
         if self._service is None:
             return [mine]
@@ -71,7 +82,7 @@ class Nodes:
             self._service.leave()
 
 
-def _own_host(master: str) -> str:
+def own_host(master: str) -> str:
     """The address of this machine on the way to the master."""
     host = master.rpartition(":")[0]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -79,14 +90,18 @@ def _own_host(master: str) -> str:
         return probe.getsockname()[0]
 
 
+class Regroup(Exception):
+    """A machine was lost before its processes have started."""
+
+
 class Job:
     """All processes of one try."""
 
-    def __init__(self, command: Sequence[str], count: int, nodes: Nodes, log_dir: str, try_: int = 0):
+    def __init__(self, command: Sequence[str], count: int, nodes: Nodes | Members, log_dir: str, try_: int = 0):
         self.try_, self.nodes, self.log_dir = try_, nodes, os.path.abspath(log_dir)
         ports = [f"{nodes.host}:{port}" for port in world.free_ports(count + 1, nodes.host)]
-        shared = nodes.share(f"endpoints {try_}", ports)
-        self._secret = nodes.share(f"secret {try_}", secrets.token_hex(32))[0]
+        shared = self._agreed("endpoints", ports)
+        self._secret = self._agreed("secret", secrets.token_hex(32))[0]
         endpoints = [endpoint for node in shared for endpoint in node[1:]]
         self.coordinator = shared[0][0]
         self._served = connection.serve(self.coordinator, len(endpoints)) if nodes.node == 0 else None
@@ -102,6 +117,12 @@ class Job:
             self._start(command, local, endpoints, count, {"PADDLE_MASTER": self.coordinator, **_tries(try_)})
             for local in range(count)
         ]
+
+    def _agreed(self, what: str, mine: Any) -> list[Any]:
+        found = self.nodes.share(f"{what} {self.try_}", mine)
+        if found is None:
+            raise Regroup
+        return found
 
     def _start(
         self, command: Sequence[str], local: int, endpoints: list[str], count: int, more: dict[str, str]
@@ -208,9 +229,9 @@ class Job:
             sys.stdout.write(text)
             sys.stdout.flush()
 
-    def stop(self) -> None:
+    def stop(self, patience: float = 5.0) -> None:
         """End the processes that still run: asked first, then made to."""
-        for ask, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+        for ask, patience in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):
             running = [process for process in self.processes if process.poll() is None]
             for process in running:
                 process.send_signal(ask)
@@ -230,22 +251,41 @@ def _tries(count: int) -> dict[str, str]:
     return {"PADDLE_RESTART_COUNT": str(count)} if count else {}
 
 
-def run(command: Sequence[str], count: int, nodes: Nodes, log_dir: str, restarts: int, any_failure: bool) -> int:
-    """Run a job, again after a failure as often as is allowed: the exit code."""
-    code = try_ = 0
+def run(
+    command: Sequence[str], count: int, nodes: Nodes | Members, log_dir: str, restarts: int, any_failure: bool
+) -> int:
+    """Run a job, again after a failure as often as is allowed, and whenever machines come or go: the exit code."""
     for ask in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ask, _asked_to_end)
     while True:
-        job = Job(command, count, nodes, log_dir, try_)
+        try_, failures = nodes.begin()
+        if failures:
+            sys.stderr.write(f"launch: restart {failures} of {restarts}\n")
+        elif try_:
+            sys.stderr.write(f"launch: goes on with {nodes.count} machines\n")
         try:
-            code = job.watch()
-        finally:
-            job.stop()
-        if not code or try_ == restarts or not (any_failure or code == RESTART):
+            code = _tried(Job(command, count, nodes, log_dir, try_))
+        except Regroup:
+            continue
+        if code and nodes.have_changed():
+            continue
+        if not code or failures == restarts or not (any_failure or code == RESTART):
             nodes.finish()
             return code
-        try_ += 1
-        sys.stderr.write(f"launch: restart {try_} of {restarts}\n")
+
+
+def _tried(job: Job) -> int:
+    patience = 5.0
+    try:
+        code = job.watch()
+        # those who are asked to end because another machine has come may save first
+        patience = SAVING if job.nodes.have_changed() else patience
+        return code
+    except SystemExit:  # this launcher is asked to end: so are its processes
+        patience = SAVING
+        raise
+    finally:
+        job.stop(patience)
 
 
 def _asked_to_end(number: int, frame: Any) -> None:
