@@ -19,7 +19,7 @@ import pytest
 from bireme import distributed as dist
 from bireme.core.processes import watch
 from bireme.distributed import world
-from bireme.distributed.launch import job, main, members
+from bireme.distributed.launch import job, main, members, stopped
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOST = os.uname().nodename
@@ -56,11 +56,24 @@ def test_loss_curves_do_not_depend_on_the_number_of_processes(start, tmp_path):
             np.testing.assert_allclose(found[count][name], found[1][name], rtol=0, atol=1e-5)
 
 
+def test_fit_that_is_preempted_resumes_with_another_number_of_processes(start, tmp_path):
+    expected = programs.fitted(str(tmp_path / "whole"))
+    with pytest.raises(RuntimeError, match="SystemExit: 101"):
+        start(programs.fitted, str(tmp_path / "parts"), 8)
+    assert [path.name for path in (tmp_path / "parts").iterdir() if "00000008" in path.name]
+    for one, other in zip(programs.fitted(str(tmp_path / "parts")), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("how", "lines"),
     [
         ("kill", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
                   "rank 1 on {host} is gone (ended by signal 9)"]),
+        ("stop", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
+                  "rank 1 on {host} is gone (stopped by a signal for 1 s)"]),
+        ("slow", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
+                  "has waited 1 s for rank 1 on {host}, which is at {file}"]),
         ("raise", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
                    "rank 1 on {host} is gone (ValueError: of rank 1)"]),
         ("return", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
@@ -71,7 +84,8 @@ def test_loss_curves_do_not_depend_on_the_number_of_processes(start, tmp_path):
                      f"rank {1 - r} on {{host}} waits in recv(float32[1], src={r}) at {{file}}" for r in range(2)]),
     ],
 )  # fmt: skip
-def test_who_waits_in_vain_says_for_whom(start, tmp_path, how, lines):
+def test_who_waits_in_vain_says_for_whom(start, monkeypatch, tmp_path, how, lines):
+    monkeypatch.setattr(stopped, "PATIENCE", 1.0)
     path = tmp_path / "errors"
     path.touch()
     begin = time.monotonic()

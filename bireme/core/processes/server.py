@@ -18,7 +18,9 @@ class Server:
     """The service, as the process that started it holds it; it ends after this object, when all have told their ends."""
 
     def __init__(self, address: str, nodes: int):
-        command = [sys.executable, "-m", "bireme.core.processes.server", address, str(nodes)]
+        # by -c: the package has imported this module by the time that -m would run it
+        program = "import sys; from bireme.core.processes import server; server.main(sys.argv[1:])"
+        command = [sys.executable, "-c", program, address, str(nodes)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout is not None, "it is a pipe"
         if self._process.stdout.readline() != READY:
@@ -36,7 +38,3 @@ def main(arguments: Sequence[str]) -> None:
     sys.stdin.buffer.read()
     connection.speak_for(address, 0, "without a word", others=nodes)
     del served
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -231,11 +231,11 @@ class Job:
 
     def stop(self, patience: float = 5.0) -> None:
         """End the processes that still run: asked first, then made to."""
-        for ask, patience in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):
+        for ask, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):
             running = [process for process in self.processes if process.poll() is None]
             for process in running:
                 process.send_signal(ask)
-            until = time.monotonic() + patience
+            until = time.monotonic() + seconds
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(max(until - time.monotonic(), 0))
