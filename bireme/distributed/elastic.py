@@ -93,7 +93,8 @@ class Preemption:
     """
 
     def __init__(self) -> None:
-        self._got, self._before = False, None
+        self._got = False
+        self._before: Any = None
 
     def __enter__(self) -> Preemption:
         """Begin to listen. Python allows it in the main thread alone."""
