@@ -287,6 +287,17 @@ def _receive(me, x):
     dist.recv(x, 1 - me)
 
 
+def by_hand_killed(rank, address, path):
+    """Without a launcher the first process is killed, and the service outlives it."""
+    os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)
+    os.environ.update(PADDLE_TRAINER_ID=str(rank), PADDLE_TRAINERS_NUM="2", PADDLE_MASTER=address)
+    dist.init_parallel_env()
+    dist.all_reduce(x := tensor([1]))
+    if rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x)
+
+
 def by_hand(rank, address):
     """Without a launcher the first process runs the service, and is the last to go."""
     os.environ.update(PADDLE_TRAINER_ID=str(rank), PADDLE_TRAINERS_NUM="2", PADDLE_MASTER=address)

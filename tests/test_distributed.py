@@ -738,7 +738,7 @@ def test_launch_and_spawn(script):
 def test_joining_what_was_spawned():
     class Process:
         def __init__(self, exitcode):
-            self.exitcode, (self.sentinel, self.other) = exitcode, os.pipe()
+            self.exitcode, self.pid, (self.sentinel, self.other) = exitcode, None, os.pipe()
             if exitcode is not None:
                 os.close(self.other)  # as the end of a process does
 

@@ -6,6 +6,7 @@ The processes are forked from one that has imported the package, so that one mor
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -116,6 +117,47 @@ def test_processes_that_were_started_by_other_means(start, program):
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_the_service_outlives_the_first_process(start, tmp_path):
+    """Without a launcher that one started it; when it is killed, the other names it."""
+    path, context = tmp_path / "errors", multiprocessing.get_context("forkserver")
+    path.touch()
+    address = f"127.0.0.1:{world.free_ports(1)[0]}"
+    processes = [context.Process(target=programs.by_hand_killed, args=(r, address, str(path))) for r in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [-signal.SIGKILL, 1]
+    gone = (
+        rf"all_reduce\(float32\[1\], SUM\) at .* in rank 1 on {HOST}, .*: rank 0 on {HOST} is gone \(without a word\)"
+    )
+    assert re.search(gone, path.read_text())
+
+
+def test_a_process_whose_launcher_is_gone_says_so_and_ends(monkeypatch, capfd):
+    """The launcher's end of a pipe closes with it."""
+
+    class Connection:
+        rank = 1
+        name = "rank {} on node1".format
+        tell = told = staticmethod(lambda *given: {})
+
+    kept, held = os.pipe()
+    ended = threading.Event()
+    monkeypatch.setattr(watch, "_starter", lambda: kept)
+    monkeypatch.setattr(os, "_exit", lambda code: ended.set())
+    watcher = watch.Watcher(Connection())
+    watcher.waits = watch.Wait("key", "all_reduce() at train.py:3", [0, 1], 10.0)
+    os.close(held)
+    assert ended.wait(10)
+    os.close(kept)
+    watcher.leave(10)
+    told = (
+        "all_reduce() at train.py:3 in rank 1 on node1, among ranks [0, 1]: the process that started this one is gone\n"
+    )
+    assert told in capfd.readouterr().err
 
 
 def test_deadlocks():

@@ -98,17 +98,13 @@ class Service:
         self.client.shutdown()
 
 
-def speak_for(address: str, rank: int, how: str, others: int = 0) -> None:
-    """Tell the others of a job, in which all have connected, how a process has ended that could not tell it itself; wait
-    a little until so many have ended.
-    """
+def speak_for(address: str, rank: int, how: str) -> None:
+    """Tell the others of a job, in which all have connected, how a process has ended that could not tell it itself."""
     service = Service(address, rank, timeout=10)
     with contextlib.suppress(jax.errors.JaxRuntimeError):  # if the others have ended too, nobody has to know
         service.join()
         if rank not in service.told("ended/"):
             service.ended(rank, how)
-        if others:
-            service.outlast(others, GRACE)
         service.leave()
 
 
