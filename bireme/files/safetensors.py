@@ -29,6 +29,7 @@ _TYPES: dict[str, Any] = {
     "F64": np.float64, "C64": np.complex64,
 }  # fmt: skip
 _CODES = {np.dtype(t): code for code, t in _TYPES.items()}
+DTYPES = tuple(_CODES)
 
 
 # ---------------------------------------------------------------- writing
