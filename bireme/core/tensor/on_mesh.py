@@ -94,7 +94,7 @@ def refill(t: Tensor, fill: Callable[[tuple[int, ...], np.ndarray], None]) -> No
         if offset not in made:
             made[offset] = np.zeros(sizes, v.sig.dtype.np)
             if 0 not in kept:
-                fill(offset, made[offset][tuple([slice(n) for n in kept])])
+                fill(offset, made[offset][(..., *[slice(n) for n in kept])])  # a view also where there are no axes
         owned.append((d, made[offset]))
     store(t, Value(v.sig, mesh.assemble(whole, to, owned, v.sig.dtype.np), v.device))
 
