@@ -173,9 +173,10 @@ def _piece(name: str, shape: tuple[int, ...], told: Any) -> Piece:
         start, stop = _ints(name, told["flat"], 2)
         flat = start, stop
     found = Piece(told["file"], told["key"], _ints(name, told["offset"]), _ints(name, told["shape"]), flat)
+    checked_piece(name, shape, found)
     if not found.file.endswith(array_files.ENDING):
         raise FileFormatError(f"{name[:100]!r} in a file of another format, {found.file[:200]!r}")
-    return checked_piece(name, shape, found)
+    return found
 
 
 def _ints(name: str, values: Any, count: int | None = None) -> tuple[int, ...]:
