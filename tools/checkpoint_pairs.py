@@ -264,17 +264,22 @@ def run(folder: str, pairs: list[tuple[str, str]]) -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(["bireme"])
     for table, save, load in ((DIVISIONS, save_all, load_all), (MODELS, save_models, load_models)):
         own = [pair for pair in pairs if pair[0] in table]
-        for place, work in ((0, save), (1, load)):
-            for count in sorted({table[pair[place]][0] for pair in own}):  # type: ignore[index]
-                mine = [pair for pair in own if table[pair[place]][0] == count]  # type: ignore[index]
-                given = list(dict.fromkeys(pair[0] for pair in mine)) if place == 0 else mine
-                dist.spawn(_with_devices, (work, folder, given), nprocs=count, start_method="forkserver")
+        numbers_of = {name: row[0] for name, row in table.items()}
+        saves, loads = ({numbers_of[pair[place]] for pair in own} for place in (0, 1))
+        least = min(saves & loads, default=0)  # these save when all others have, and load at once
+        turns = [(n, True, n == least) for n in sorted(saves, key=lambda n: n == least)]
+        for count, saving, loading in [*turns, *[(n, False, True) for n in sorted(loads - {least})]]:
+            first = list(dict.fromkeys(pair[0] for pair in own if numbers_of[pair[0]] == count)) if saving else []
+            second = [pair for pair in own if numbers_of[pair[1]] == count] if loading else []
+            dist.spawn(_turn, (save, load, folder, first, second), nprocs=count, start_method="forkserver")
 
 
-def _with_devices(work: Callable[[str, list], None], folder: str, given: list) -> None:
+def _turn(save: Callable, load: Callable, folder: str, first: list[str], second: list[tuple[str, str]]) -> None:
+    """What all processes of one number do."""
     if os.environ["PADDLE_TRAINERS_NUM"] == "1":
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {EIGHT}"  # no backend is there yet
-    work(folder, given)
+    save(folder, first)
+    load(folder, second)
 
 
 def main() -> int:

@@ -94,7 +94,8 @@ def refill(t: Tensor, fill: Callable[[tuple[int, ...], np.ndarray], None]) -> No
         if offset not in made:
             made[offset] = np.zeros(sizes, v.sig.dtype.np)
             if 0 not in kept:
-                fill(offset, made[offset][(..., *[slice(n) for n in kept])])  # a view also where there are no axes
+                inside: Any = (..., *[slice(n) for n in kept])  # a view also where there are no axes
+                fill(offset, made[offset][inside])
         owned.append((d, made[offset]))
     store(t, Value(v.sig, mesh.assemble(whole, to, owned, v.sig.dtype.np), v.device))
 
@@ -103,5 +104,5 @@ def _places(v: Value, to: Layout) -> Iterator[tuple[Any, tuple[int, ...], tuple[
     """Of each device of this process: where its part of a value begins, and its sizes without padding."""
     whole, real = to.padded(v.sig.shape), v.sig.shape
     for d, index in to.sharding.addressable_devices_indices_map(whole).items():
-        spans = [span.indices(n)[:2] for span, n in zip(index, whole)]
+        spans = [span.indices(n)[:2] for span, n in zip(index or (), whole)]
         yield d, tuple([a for a, _ in spans]), tuple([max(0, min(b, n) - a) for (a, b), n in zip(spans, real)])
