@@ -42,7 +42,7 @@ def saver(folder: str, noted: str) -> None:
     """Save version after version, every third one in the place of the one before, until it is killed."""
     if os.environ.get("PADDLE_TRAINERS_NUM", "1") != "1":
         dist.init_parallel_env()
-    model = Numbers()
+    model: Any = Numbers()
     saved = checkpoint.Checkpoint(folder, model, keep=3)
     step = saved.resume() or 0
     while True:

@@ -186,6 +186,7 @@ def fleet_model(level: str | None = None, pipeline: bool = False, **degrees: int
     fleet.init(is_collective=True, strategy=strategy)
     bireme.seed(5)
     x, y = bireme.rand([4, 6]), bireme.rand([4, 5])
+    model: Any
     if pipeline:
         layers = [LayerDesc(nn.Linear, 6, 10), nn.ReLU(), LayerDesc(nn.Linear, 10, 7), LayerDesc(nn.Linear, 7, 5)]
         model = PipelineLayer(layers, num_stages=degrees.get("pp", 1), loss_fn=nn.MSELoss())
