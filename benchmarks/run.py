@@ -49,6 +49,7 @@ BENCHMARKS = (
     "loader",
     "processes",
     "parameter_server",
+    "checkpoints",
     "recompute",
     "quantization",
     "sparse",
