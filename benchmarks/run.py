@@ -49,6 +49,7 @@ BENCHMARKS = (
     "loader",
     "processes",
     "checkpoints",
+    "parameter_server",
     "recompute",
     "quantization",
     "sparse",
