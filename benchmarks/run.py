@@ -50,6 +50,7 @@ BENCHMARKS = (
     "processes",
     "recompute",
     "quantization",
+    "c_export",
     "sparse",
     "inference",
     "serving",

@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     c = parser.add_argument_group("C")
     c.add_argument("--name", help="beginning of the names in C (default: that of the file)")
     c.add_argument("--beside", action="store_true", help="weights in a file of their own")
-    c.add_argument("--int8", action="store_true", help="filters of convolutions as integers of 8 bits")
+    c.add_argument("--int8", action="store_true", help="weights as integers of 8 bits; a quantized model has them so")
     web = parser.add_argument_group("web")
     web.add_argument(
         "--ocr", action="store_true", help="MODEL is a folder with PP-OCR's networks: a page that reads text"

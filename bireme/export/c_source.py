@@ -14,8 +14,9 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.export import place as places
 from bireme.export import rows as _rows  # noqa: F401 - registers them
-from bireme.export.graph import Graph, Value, graph_of
+from bireme.export.graph import Graph, Value
 from bireme.export.memory import home, placed
+from bireme.export.reading import graph_of
 from bireme.files.atomic import replacing
 from bireme.inference.saved import model_of, sketches
 from bireme.jit import TranslatedLayer
@@ -72,7 +73,8 @@ def to_c(
         shapes: Shapes of inputs whose sizes are open, by name. Default: None.
         name: Beginning of the names in C. Default: None, the file's name.
         beside: Write the weights into a file of their own, which ``NAME_weights`` is given in memory. Default: False.
-        int8: Keep filters of convolutions as integers of 8 bits with a scale for each, a quarter of their size. Default: False.
+        int8: Keep filters, matrices and tables as integers of 8 bits with a scale for each filter, column or row, a quarter of
+            their size; those of a quantized model are kept so, and multiplied as integers, without it. Default: False.
         input_spec: Inputs of a ``Layer``. Default: None, those of a saved model.
 
     Returns:
@@ -264,7 +266,8 @@ def _identifiers(names: list[str]) -> list[str]:
         made = re.sub(r"\W", "_", name, flags=re.ASCII)
         made = made if made[:1].isalpha() else f"t{made}"
         while made in found or re.fullmatch(
-            r"[vcir]\d+|memory|scratch|weights|times|file|held|argc|argv|sum|best|[giloqw]|int|float|double|long", made
+            r"[vcir]\d+|memory|scratch|weights|times|file|held|argc|argv|sum|best|step|[giloqw]|int|float|double|long",
+            made,
         ):
             made += "_"
         found.append(made)
