@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from bireme.version import full_version
 
 VERBS = {
-    "export": "write a saved model for other places: C without dependencies, ONNX, a page for browsers",
+    "export": "write a saved model for other places: C without dependencies, ONNX, IREE, a page for browsers",
     "info": "show what a saved model takes, gives and consists of",
     "ocr": "read text in images and PDFs",
     "prune": "write a saved model with fewer channels, and tell what that changes",

@@ -13,6 +13,7 @@ from bireme.core.base import errors
 from bireme.core.base.extras import extra
 from bireme.export.graph import Call, Graph, Integers, Scan, Value
 from bireme.export.joining import joined, with_integers
+from bireme.export.models import fixed_specs
 from bireme.onnx.packages import onnx as onnx_package
 from bireme.static import InputSpec
 
@@ -22,11 +23,7 @@ SIZES = ("Shape", "Size")  # calls that look at the sizes of an operand alone
 def graph_of(layer: Any, sizes: dict[str, tuple[int, ...]], specs: list[InputSpec]) -> Graph:
     """The graph of a layer at these sizes of its inputs."""
     onnx, runtime = onnx_package(), extra("onnxruntime", "onnx", "to export C")
-    fixed = [InputSpec(sizes.get(str(spec.name), spec.shape), spec.dtype, spec.name) for spec in specs]
-    for spec in fixed:
-        if any(n is None or n < 0 for n in spec.shape):
-            message = f"input {spec.name} has the shape {list(spec.shape)}, and C needs every size"
-            raise errors.failure(message, hint=f"say --shape {spec.name}=1,3,224,224, or shapes=", kind=ValueError)
+    fixed = fixed_specs(specs, sizes, "C")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         onnx_files.export(layer, path, fixed)
