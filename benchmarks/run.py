@@ -50,6 +50,7 @@ BENCHMARKS = (
     "processes",
     "recompute",
     "quantization",
+    "quantized_models",
     "c_export",
     "sparse",
     "inference",

@@ -84,7 +84,7 @@ def batches_of(data: list[np.ndarray], size: int) -> list[list[np.ndarray]]:
 def report(arguments: argparse.Namespace, data: list[np.ndarray], labels: np.ndarray | None) -> dict[str, Any]:
     """Sizes of both models; on the samples how far outputs are apart, accuracies, and times in turns."""
     paths = {"before": program_of(arguments.model), "after": program_of(arguments.out)}
-    told: dict[str, Any] = {"bytes": {which: _bytes(path) for which, path in paths.items()}}
+    told: dict[str, Any] = {"bytes": {which: size_of(path) for which, path in paths.items()}}
     if not data:
         return told
     predictors = {which: create_predictor(Config(path)) for which, path in paths.items()}
@@ -112,7 +112,7 @@ def report(arguments: argparse.Namespace, data: list[np.ndarray], labels: np.nda
     return told
 
 
-def _bytes(path: str) -> int:
+def size_of(path: str) -> int:
     """Size of all files of a model."""
     given = Path(path)
     if given.is_dir():

@@ -16,6 +16,9 @@ from bireme.slim.pruning import FPGMFilterPruner, L1NormFilterPruner, pruned_mod
 
 CRITERIA = {"l1": L1NormFilterPruner, "fpgm": FPGMFilterPruner}
 
+EXAMPLES = """  bireme prune models/mnist --ratio 0.3 --data samples.npz -o models/mnist_small
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""

@@ -22,6 +22,9 @@ OBSERVERS: dict[str, Callable[[], Any]] = {
     "kl": observers.KLObserver,
 }
 
+EXAMPLES = """  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
