@@ -31,7 +31,7 @@ class UnstructuredPruner:
         >>> pruner.step()
         >>> pruner.update_params()
         >>> round(bireme.slim.dygraph.UnstructuredPruner.total_sparse(net), 2)
-        0.18
+        0.09
     """
 
     def __init__(
