@@ -52,6 +52,8 @@ BENCHMARKS = (
     "parameter_server",
     "recompute",
     "quantization",
+    "quantized_models",
+    "c_export",
     "sparse",
     "inference",
     "serving",

@@ -43,6 +43,8 @@ SCRIPTS = {
         "--what products files --rounds 1 --tiny",
         r"\[1, 64\] by \[64, 64\] +[\d.]+ (.*\n)*digits +[\d.]+ ",
     ),
+    "quantized_models": ("--epochs 1 --rounds 1 --only digits --batch 4", r"digits +int8 +bireme +[\d.]+ "),
+    "c_export": ("--rounds 1 --seconds 0.01 --tiny", r"digits, int8 +[\d.]+ "),
     "inference": ("--rounds 1 --seconds 0.01 --peers bireme --models /nowhere", r"a small network +[\d.]+ "),
     "serving": ("--seconds 0.2 --clients 2 --width 16 --servers batched", r"2 clients, batched +[\d,]+ "),
     "language_models": ("--tiny --rounds 1 --only batching", r"continuous +[\d.]+ "),
