@@ -70,7 +70,7 @@ class Batch:
 
     def __init__(self, made: Programs, pages: Pages, lock: threading.Condition, chunk: int, steps: int):
         self.waiting: deque[Row] = deque()
-        self.slots: list[Row | None] = [None] * made.rows
+        self.slots: list[Row | None] = [None] * made.slots
         self.pages, self.programs = pages, made
         self.counted = dict.fromkeys(COUNTED, 0)
         self.cancelling = False  # whether somebody has given up
