@@ -701,7 +701,11 @@ class Captured:
         given_away = tuple(sorted(leaf for i in donate if (leaf := self.inputs[i]) is not None))
         loop = None
         if times > 1:
-            pairs = [(live.index(self._outputs[o]), self.inputs[i]) for o, i in (carried or {}).items()]
+            pairs = []
+            for o, i in (carried or {}).items():
+                leaf = self.inputs[i]
+                assert leaf is not None, "what is carried is read"
+                pairs.append((live.index(self._outputs[o]), leaf))
             loop = Loop(times, tuple(pairs))
         call = xla.repeated(self.graph, live, vectors, given_away, between=between, loop=loop) if live else None
 
