@@ -192,7 +192,17 @@ def measured(chosen: Sequence[Way], steps: int, executor: str | None = None) -> 
     with tempfile.TemporaryDirectory() as folder:
         path, told = f"{folder}/losses.json", [way.told for way in chosen]
         if chosen[0].count == 8:
-            command = [sys.executable, "-m", "tools.parallel_table", "--inside", path, "--steps", str(steps), "--only", *told]
+            command = [
+                sys.executable,
+                "-m",
+                "tools.parallel_table",
+                "--inside",
+                path,
+                "--steps",
+                str(steps),
+                "--only",
+                *told,
+            ]
             done = subprocess.run(command, env={**os.environ, **EIGHT}, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -224,7 +234,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             losses, seconds = measured([way], args.steps)[way.told]
         except RuntimeError as e:
             worst = float("inf")
-            print(line.format(way.what, way.model, way.count, "failed", ""), str(e).strip().splitlines()[-1], flush=True)
+            print(
+                line.format(way.what, way.model, way.count, "failed", ""), str(e).strip().splitlines()[-1], flush=True
+            )
             continue
         far = difference(losses, alone(way, args.steps))
         worst = max(worst, far)

@@ -113,9 +113,7 @@ def mixture(division: Division) -> nn.Layer:
     gate: Any = {"type": "naive", "top_k": 2}
     if division.gate == "switch":
         kept = (0.3 * count * (1 if model is None else model.nranks),) * 2
-        gate = moe.SwitchGate(
-            WIDTH, EXPERTS // count, count, switch_eps=0.0, capacity=kept, group=division.experts
-        )
+        gate = moe.SwitchGate(WIDTH, EXPERTS // count, count, switch_eps=0.0, capacity=kept, group=division.experts)
     return moe.MoELayer(WIDTH, experts, gate, moe_group=division.experts, mp_group=model)
 
 
@@ -263,7 +261,7 @@ class Case:
         return f"blocks.{int(index) - (0 if self.name == 'ResNet' else 1)}.{rest}"
 
     def loss(self, division: Division) -> Callable:
-        divided = division.linear != "plain" and self.name != "ResNet"
+        divided = division.linear != "plain" and division.tied and self.name != "ResNet"
         return parallel_cross_entropy if divided else cross_entropy
 
     def batches(self, steps: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

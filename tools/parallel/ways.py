@@ -118,6 +118,16 @@ def sharded(name: str, steps: int, level: str, data: int = 1, how: dict | None =
     loss_of, losses = case.loss(division), []
     for x, y in case.batches(steps):
         losses.append(step(loss_of(model(part_of(x, index, count)), part_of(y, index, count)), optimizer))
+    # experts are divided already, and each process keeps the states of its own
+    whole = sum(int(np.prod(t.shape)) for t in model.state_dict().values())
+    states = sum(s.size for s in optimizer.state_dict().values() if isinstance(s, bireme.Tensor) and s.size > 1)
+    assert division.experts is not None or states < 2 * whole * 0.8, (
+        f"{states} numbers of states of {whole} parameters are not divided"
+    )
+    held = sum(p.size for p in model.parameters())
+    assert division.experts is not None or level != "p_g_os" or held < whole * 0.8, (
+        f"{held} of {whole} numbers are not divided"
+    )
     return averaged(losses)
 
 
@@ -141,6 +151,8 @@ def pipeline(
         if dist.get_rank() == 0:
             loss.item()
         losses.append(loss)
+    last = [part_of(a, index, count) for a in (x, y)]
+    assert np.isfinite(model.eval_batch(last, compute_loss=True).item())
     return averaged(losses)
 
 

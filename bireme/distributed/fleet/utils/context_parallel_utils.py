@@ -199,7 +199,9 @@ def alltoall_attention(
     for name, x in (("query", query), ("key", key)):
         if x.shape[2] % among.nranks:
             expected = f"heads that {among.nranks} processes divide"
-            raise errors.bad(f"alltoall_attention({name})", expected, described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"alltoall_attention({name})", expected, described=f"shape {x.shape}", kind=errors.ShapeError
+            )
     turned = [_Turn.apply(x, among, 2, 1) for x in (query, key, value)]
     return _Turn.apply(attention(*turned), among, 1, 2)
 

@@ -16,9 +16,9 @@ from bireme.nn.layer import Layer
 from bireme.ops import to_tensor
 
 __all__ = [
-    "broadcast_dp_parameters", "broadcast_input_data", "broadcast_moe_sharding_parameters",
-    "broadcast_mp_parameters", "broadcast_parameters", "broadcast_sep_parameters", "broadcast_sharding_parameters", "fused_allreduce_gradients", "fused_allreduce_gradients_with_group",
-    "obtain_optimizer_parameters_list", "unwrap_optimizer",
+    "broadcast_dp_parameters", "broadcast_input_data", "broadcast_moe_sharding_parameters", "broadcast_mp_parameters",
+    "broadcast_parameters", "broadcast_sep_parameters", "broadcast_sharding_parameters", "fused_allreduce_gradients",
+    "fused_allreduce_gradients_with_group", "obtain_optimizer_parameters_list", "unwrap_optimizer",
 ]  # fmt: skip
 
 
