@@ -93,13 +93,18 @@ class Parts:
         for p, shape, g in zip(self.parameters, self.shapes, grads):
             if p.stop_gradient:
                 continue
-            rows = np.zeros(self._size(shape) * count, p.dtype.np)
+            size = self._size(shape)
+            rows = np.zeros((count, size + 1), p.dtype.np)  # the last number says whether there is a gradient
             if g is not None:
-                rows[: g.size] = call.read(g).reshape(-1) / count
-            found = np.sum(self.group.channel.exchange(call, rows.reshape(count, -1)), axis=0, dtype=rows.dtype)
+                flat = np.zeros(size * count, p.dtype.np)
+                flat[: g.size] = call.read(g).reshape(-1) / count
+                rows[:, :-1], rows[:, -1] = flat.reshape(count, -1), 1
+            found = np.sum(self.group.channel.exchange(call, rows), axis=0, dtype=rows.dtype)
             if self.beside is not None:
                 found = self.beside.channel.all_reduce(call, found, "AVG")
-            new = to_tensor(found)
+            if not found[-1]:  # what nobody has used stays without a gradient
+                continue
+            new = to_tensor(found[:-1])
             with no_grad():
                 p.grad = new if p.grad is None else p.grad + new
 
@@ -163,6 +168,8 @@ class _Divided:
         self.forward: Callable = layer.forward
 
     def buffers(self) -> list[Tensor]:
+        if getattr(self.layer, "sublayers_by_data", False):
+            return self.layer.buffers()
         return [b for b in self.layer._buffers.values() if b is not None]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -176,7 +183,9 @@ class GroupShardedStage3(Layer):
     """A model whose parameters, gradients and optimizer states are divided among a group.
 
     Between their uses, parameters are vectors: this process' part of their numbers. Layers that have parameters of their
-    own get them whole for a call. A layer whose parameters others use as well belongs into ``exclude_layer``.
+    own get them whole for a call. A layer whose parameters others use as well belongs into ``exclude_layer``. All processes
+    have to call the same layers: one that calls different ones by its data, as a mixture of experts does, says so by an
+    attribute ``sublayers_by_data``, and has the parameters of all of them whole.
 
     Args:
         layer: The model.
@@ -231,7 +240,9 @@ class GroupShardedStage3(Layer):
         for one in layer.sublayers(include_self=True):
             if exclude_layer and (type(one).__name__ in exclude_layer or id(one) in exclude_layer):
                 continue
-            own = [p for p in shared([p for p in one._parameters.values() if p is not None]) if id(p) not in cut]
+            together = getattr(one, "sublayers_by_data", False)
+            found = one.parameters() if together else [p for p in one._parameters.values() if p is not None]
+            own = [p for p in shared(found) if id(p) not in cut]
             large = [p for p in own if p.size * p.dtype.np.itemsize > segment_size]
             if large:
                 cut |= {id(p) for p in large}

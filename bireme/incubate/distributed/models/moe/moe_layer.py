@@ -62,6 +62,8 @@ class MoELayer(Layer):
         [2, 5, 4]
     """
 
+    sublayers_by_data = True  # which experts a process calls depends on its tokens
+
     def __init__(
         self,
         d_model: int,
@@ -82,9 +84,9 @@ class MoELayer(Layer):
         self.gate = self._gate({} if gate is None else gate)
         self.top_k = self.gate.top_k
         if self.world_size > 1:
-            for expert in experts:
-                for p in expert.parameters():
-                    p.expert, p.no_sync, p.moe_group = True, True, moe_group
+            owned: list[Any] = [p for expert in experts for p in expert.parameters()]
+            for p in owned:
+                p.expert, p.no_sync, p.moe_group = True, True, moe_group
         if mp_group is not None and mp_group.nranks > 1:
             for p in self.gate.parameters():  # each process has gradients of its part of the tokens
                 p.register_hook(lambda g: reduced("gradient of a gate", g, mp_group))
@@ -131,7 +133,7 @@ class MoELayer(Layer):
         weights, index = self.gate(x)
         pos, local, here = count_by_gate(index, self.num_expert, self.world_size, group=self.group)
         assert pos is not None
-        rows = index_select(x, pos // self.top_k, 0)
+        rows: Any = index_select(x, pos // self.top_k, 0)
         counts = here.numpy().reshape(self.world_size, self.num_expert).sum(0).tolist()
         if self.world_size > 1:
             rows = global_scatter(rows, local, here, self.group)

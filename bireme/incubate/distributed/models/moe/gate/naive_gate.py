@@ -30,11 +30,11 @@ class NaiveGate(BaseGate):
     def __init__(self, d_model: int, num_expert: int, world_size: int, topk: int = 2) -> None:
         super().__init__(num_expert, world_size)
         self.gate = Linear(d_model, self.tot_expert)
-        for p in (self.gate.weight, self.gate.bias):
+        for p in self.gate.parameters():
             p.name = f"gate_{p.name}"
         self.top_k = topk
 
-    def forward(self, inp: Tensor, return_all_scores: bool = False) -> Any:  # type: ignore[override]  # Paddle's
+    def forward(self, inp: Tensor, return_all_scores: bool = False) -> Any:
         """Choose experts.
 
         Args:
