@@ -47,7 +47,7 @@ def mp_rank():
 def details():
     started(mp=2)
     checks = [tensor_layers, sequence_layers, random_states, merged_gradients, overflow, small_collectives]
-    checks += [sent_tokens, experts_of_one, attention_over_parts, own_parameters, data_beside_shards]
+    checks += [sent_tokens, experts_of_one, attention_over_parts, own_parameters, data_beside_shards, bad_axes]
     for check in checks:
         check()
 
@@ -191,6 +191,18 @@ def experts_of_one():
     y.sum().backward()
     weight = layer.experts[0].weight
     assert (weight.grad is None) == (me == 1) and weight.expert and weight.no_sync
+
+
+def bad_axes():
+    for degrees, said in (
+        ({"ep": 3}, r"expected 2 processes along pipe, moe_sharding and expert, got .*expert 3"),
+        ({"ep": 2, "sharding": 2, "cp": 4}, r"expected contexts that divide the sharding axis, got .*context 4"),
+        ({"cp": 4}, r"expected degrees with the product 2, the number of processes, got .*cp 4"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            started(**degrees)
+    with pytest.raises(ValueError, match="expected a cp_degree above 1, got 1"):
+        fleet.get_hybrid_communicate_group().get_context_parallel_group()
 
 
 def attention_over_parts():
