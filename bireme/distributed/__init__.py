@@ -3,6 +3,7 @@
 from bireme.distributed import checkpoint as checkpoint
 from bireme.distributed import elastic as elastic
 from bireme.distributed import fleet
+from bireme.distributed import models as models
 from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
 from bireme.distributed import utils as utils
