@@ -12,7 +12,13 @@ from bireme.distributed.auto_parallel.intermediate.pipeline_parallel import AXIS
 from bireme.distributed.auto_parallel.intermediate.tensor_parallel import PlanBase
 from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, get_mesh
-from bireme.distributed.auto_parallel.sharding import ShardingStage1, ShardingStage2, ShardingStage3, shard_optimizer
+from bireme.distributed.auto_parallel.sharding import (
+    ShardingStage1,
+    ShardingStage2,
+    ShardingStage3,
+    gather_at_use,
+    shard_optimizer,
+)
 from bireme.distributed.auto_parallel.tensors import adopt, shard_tensor
 from bireme.nn.layer import Layer
 
@@ -136,3 +142,7 @@ def _data_parallel(
     model.register_forward_pre_hook(lambda layer, inputs: tuple(map(divided, inputs)))
     if level and optimizer is not None:
         shard_optimizer(optimizer, LEVELS[level]("dp"))
+    if level == 3:
+        for layer in model.sublayers(include_self=True):
+            if layer.parameters(include_sublayers=False):
+                gather_at_use(layer, "dp")
