@@ -48,6 +48,7 @@ BENCHMARKS = (
     "jobs",
     "loader",
     "processes",
+    "plans",
     "recompute",
     "quantization",
     "sparse",

@@ -52,6 +52,7 @@ class Rehearsal:
     """Programs that were compiled for virtual devices, in the order in which they would have run."""
 
     programs: ClassVar[list[Any]] = []
+    moved: ClassVar[list[int]] = []  # bytes of tensors that went from one mesh to another
 
 
 def rehearsed(graph: Graph, program: Any) -> tuple[Any, ...]:

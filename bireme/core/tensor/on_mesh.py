@@ -12,6 +12,7 @@ from bireme.core.base import mesh
 from bireme.core.base.mesh import Layout, layout_of
 from bireme.core.graph.graph import Sig, Value, sig_of
 from bireme.core.record import flush
+from bireme.core.run.mesh_run import Rehearsal
 from bireme.core.tensor.tensor import Tensor, read, wrap
 
 
@@ -24,6 +25,8 @@ def put(t: Tensor, layout: Layout) -> Value:
     """The numbers of a tensor that this process has whole, on the devices of a layout."""
     v = read(t)
     if layout.devices.virtual:
+        if v.device.several:
+            Rehearsal.moved.append(v.sig.nbytes)
         made = Value(v.sig, layout.abstract(v.sig.shape, v.sig.dtype.np), layout.devices)
         made.bounds = (0, 0) if v.sig.dtype.kind == "i" else None  # in range, as those of real batches are
         return made

@@ -105,9 +105,7 @@ class Choice:
                 plans |= {name: SequenceParallelEnable() for name, role in model.roles.items() if role == "norm"}
         if self.ep > 1:
             if self.ep != self.dp:
-                raise errors.bad(
-                    "parallelize(config)", f"ep equal to dp, {self.dp}", self.ep, kind=NotImplementedError
-                )
+                raise errors.bad("parallelize(config)", f"ep equal to dp, {self.dp}", self.ep, kind=NotImplementedError)
             plans |= {name: _Experts() for name, role in model.roles.items() if role == "experts"}
         found: dict[str, Any] = {"dp_config": {"sharding_level": self.zero}}
         if plans:

@@ -53,7 +53,9 @@ def rounds(size: int) -> int:
 
 def collectives_of(model: Description, choice: Choice, hardware: Hardware, precision: Precision) -> list[Collective]:
     """The collectives of a step, in the stage with most of them."""
-    found = [_of_stage(parts, k, model, choice, hardware, precision) for k, parts in enumerate(stages(model, choice.pp))]
+    found = [
+        _of_stage(parts, k, model, choice, hardware, precision) for k, parts in enumerate(stages(model, choice.pp))
+    ]
     return max(found, key=lambda some: sum(c.seconds for c in some))
 
 
@@ -72,7 +74,17 @@ def _of_stage(
         count, payload = sum(p.dispatched for p in parts), sum(p.dispatched_bytes for p in parts)
         passes = 2 + choice.recompute
         if count:
-            found.append(_made("ep", "all-to-all", "tokens", passes * count * times, passes * payload * grow * times, choice.ep, link))
+            found.append(
+                _made(
+                    "ep",
+                    "all-to-all",
+                    "tokens",
+                    passes * count * times,
+                    passes * payload * grow * times,
+                    choice.ep,
+                    link,
+                )
+            )
     if choice.pp > 1:
         link = hardware.link(choice.pp, dp * tp)
         borders = [stage[-1].border for stage in stages(model, choice.pp)[:-1]]
@@ -112,7 +124,9 @@ def _tensor_parallel(
         _made("tp", "all-reduce", "activations", forward * again * times, size * again, tp, link),
         _made("tp", "all-reduce", "gradients of activations", backward * times, back, tp, link),
         _made("tp", "all-reduce", "gradients of norms", times, norms * times, tp, link),
-        _made("tp", "all-gather", "activations", (gathered + tables) * times, gathered * width + rest * times, tp, link),
+        _made(
+            "tp", "all-gather", "activations", (gathered + tables) * times, gathered * width + rest * times, tp, link
+        ),
     ]
 
 
@@ -128,7 +142,11 @@ def _data_parallel(
     tensors = sum(p.tensors + p.divided_tensors + p.expert_tensors for p in parts)
     reduced = (total - sum(p.looked_up_parameters for p in parts)) * size
     # gradients are added up first where several micro-batches make a step, but rows of tables are gathered for each
-    found = [_made("dp", "all-gather", "rows of gradients of tables", 2 * looked * times, rows * times, dp, link)] if looked else []
+    found = (
+        [_made("dp", "all-gather", "rows of gradients of tables", 2 * looked * times, rows * times, dp, link)]
+        if looked
+        else []
+    )
     kind = "reduce-scatter" if hardware.reduce_scatter and choice.zero >= 1 else "all-reduce"
     steps = times if choice.zero >= 2 and hardware.reduce_scatter else 1
     found.append(_made("dp", kind, "gradients", steps, reduced * steps, dp, link))

@@ -55,12 +55,6 @@ class Part:
     dispatched: int = 0  # exchanges with experts in the forward pass, and their bytes
     dispatched_bytes: float = 0.0
 
-    def plus(self, other: Part) -> Part:
-        """Both as one part, which ends where the other does."""
-        kept = {"name": self.name, "working": max(self.working, other.working), "border": other.border}
-        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return Part(**{k: kept[k] if k in kept else v + getattr(other, k) for k, v in found.items()})
-
 
 @dataclasses.dataclass(slots=True)
 class Description:

@@ -92,9 +92,7 @@ def activations(part: Part, model: Description, choice: Choice, hardware: Hardwa
 
 def memory_of(model: Description, choice: Choice, hardware: Hardware, precision: Precision) -> Memory:
     """What a device needs, in the stage that needs most."""
-    found = [
-        _stage(parts, k, model, choice, hardware, precision) for k, parts in enumerate(stages(model, choice.pp))
-    ]
+    found = [_stage(parts, k, model, choice, hardware, precision) for k, parts in enumerate(stages(model, choice.pp))]
     return max(found, key=lambda m: m.total)
 
 
@@ -104,9 +102,7 @@ def _stage(
     dp = choice.dp
     scale = choice.micro_batch / model.batch * precision.activation / model.itemsize
     looked_up = sum(p.looked_up_parameters for p in parts) if dp > 1 else 0
-    found = Memory(
-        _shared(parts, choice, 3) * precision.parameter, _shared(parts, choice, 1) * precision.states
-    )
+    found = Memory(_shared(parts, choice, 3) * precision.parameter, _shared(parts, choice, 1) * precision.states)
     held = [activations(p, model, choice, hardware, precision) for p in parts]
     inside = [held[i] if p.name and choice.recompute else 0.0 for i, p in enumerate(parts)]
     if choice.recompute:

@@ -265,5 +265,6 @@ def _lost(chosen: search.Candidate, all_of: list[search.Candidate], hardware: Ha
         if key not in best and c is not chosen:
             best[key] = c
     return [
-        (repr(c.choice), c.memory.total, c.time.total, search.reason(c, chosen, room)) for c in list(best.values())[:SHOWN]
+        (repr(c.choice), c.memory.total, c.time.total, search.reason(c, chosen, room))
+        for c in list(best.values())[:SHOWN]
     ]

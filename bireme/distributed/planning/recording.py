@@ -24,7 +24,16 @@ __all__ = ["abstract", "describe"]
 
 LOSS_REDUCES, LOSS_NUMBERS = 2, 5  # all-reduces of a cross entropy of divided logits, and numbers of a row in them
 VIEWS = {"reshape", "transpose", "lay_out", "unsqueeze", "squeeze", "flatten"}  # results that are their operand
-PLAIN = {"add", "subtract", "multiply", "matmul", "mean", "sum", "cast", "scale"}  # gradients without more than operands
+PLAIN = {
+    "add",
+    "subtract",
+    "multiply",
+    "matmul",
+    "mean",
+    "sum",
+    "cast",
+    "scale",
+}  # gradients without more than operands
 NORMS = ("layer_norm", "rms_norm", "batch_norm", "group_norm", "embedding")
 Loss = Callable[..., Tensor]
 
@@ -218,7 +227,9 @@ class Recorded:
                 # the narrow side of experts is what travels, to them and back
                 back = node.sigs[0].nbytes > node.outs[0].nbytes
                 part.dispatched += back or node.args[0] not in sent
-                part.dispatched_bytes += node.outs[0].nbytes if back else node.sigs[0].nbytes * (node.args[0] not in sent)
+                part.dispatched_bytes += (
+                    node.outs[0].nbytes if back else node.sigs[0].nbytes * (node.args[0] not in sent)
+                )
                 sent.add(node.args[0])
         self._backward_of_columns(parts, place, role)
         self._saved(parts, place, divided)
@@ -255,7 +266,7 @@ class Recorded:
     def _sizes(self, role: dict[int, str], divided: set[int]) -> set[int]:
         found = set()
         for i, node in enumerate(self.graph.nodes[: self.forward]):
-            if i in role and role[i]:
+            if role.get(i):
                 found.add(node.sigs[1].shape[1 if role[i] == "column" else 0])
             elif node.bound.op.name == "reshape" and node.args[0] in divided:
                 last, shape = node.sigs[0].shape[-1], node.outs[0].shape
@@ -289,7 +300,9 @@ class Recorded:
                 parts[place[i]].divided_saved += size if r in divided else 0
         self._kept(parts, place, divided, read)
         for k, part in enumerate(parts[:-1]):
-            later = {r for i, n in enumerate(nodes[: self.forward]) if place[i] > k for r in n.args if r.__class__ is int}
+            later = {
+                r for i, n in enumerate(nodes[: self.forward]) if place[i] > k for r in n.args if r.__class__ is int
+            }
             crossing = [r for r in later if r >= 0 and place[maker[r]] <= k]
             sizes = [nodes[maker[r]].outs[r - nodes[maker[r]].first] for r in crossing]
             part.border = sum(s.nbytes for s in sizes if s.dtype.kind == "f" and s.ndim and s.shape[0] == self.batch)
@@ -298,7 +311,9 @@ class Recorded:
         """What compilers keep though no gradient reads it by name: a gradient that computes again what the forward pass
         has computed is given that, one array of the size of its operand; of attention, its weights twice.
         """
-        named = {node.bound.base.op.name for node in self.graph.nodes[self.forward :] if isinstance(node.bound, GradBound)}
+        named = {
+            node.bound.base.op.name for node in self.graph.nodes[self.forward :] if isinstance(node.bound, GradBound)
+        }
         for i, node in enumerate(self.graph.nodes[: self.forward]):
             op, part = node.bound.op.name, parts[place[i]]
             if op not in named or op in VIEWS or op in PLAIN or op.startswith("embedding"):
@@ -319,7 +334,10 @@ class Recorded:
     def _parameters(self, parts: list[Part], place: list[int], products: dict[int, str], role: dict[int, str]) -> None:
         shards = {products[i]: kind for i, kind in role.items() if kind}
         used = {
-            self.names[r] for n in self.graph.nodes[self.forward :] for r in n.args if r.__class__ is int and r in self.names
+            self.names[r]
+            for n in self.graph.nodes[self.forward :]
+            for r in n.args
+            if r.__class__ is int and r in self.names
         }
         first: dict[str, int] = {}
         for i, node in enumerate(self.graph.nodes[: self.forward]):

@@ -9,11 +9,11 @@ import time
 from collections import Counter
 from typing import Any
 
+from bireme.core.base import device as devices
+from bireme.core.graph.graph import Unmade, sig_of
 from bireme.core.record import flush
 from bireme.core.run.mesh_run import Rehearsal
 from bireme.core.tensor.tensor import Tensor, wrap
-from bireme.core.base import device as devices
-from bireme.core.graph.graph import Unmade, sig_of
 from bireme.distributed.auto_parallel.intermediate.chosen import Chosen
 from bireme.distributed.auto_parallel.intermediate.parallelize import parallelize
 from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
@@ -41,7 +41,8 @@ class Rehearsed:
     Args:
         memory: Bytes that a device needs: arguments, temporary values, and results that are not written over arguments.
         arguments: Bytes of the arguments among them: parameters, states and the batch.
-        collectives: Collectives of a step by kind, those of a few numbers apart as ``"small"``.
+        collectives: Collectives of a step by kind, those of a few numbers apart as ``"small"``, and what goes from one
+            stage to another as ``"send"``, in all stages together.
         payload: Bytes of their results in one device, by kind.
         seconds: What compiling took.
         programs: Number of programs of a step.
@@ -86,7 +87,8 @@ def rehearse(
     with on_virtual_devices(mesh.size):
         parallelize(own, steps, mesh, chosen)
         flush.flush()
-        first = len(Rehearsal.programs)
+        Rehearsal.programs.clear()
+        Rehearsal.moved.clear()
         shapes = [((batch or shape[0], *shape[1:]), dtype) for shape, dtype in shapes_of(sample)]
         inputs = [_input(*x, _stage(mesh, loss is not None and i == len(shapes) - 1)) for i, x in enumerate(shapes)]
         total = run(own, inputs, loss)
@@ -94,17 +96,24 @@ def rehearse(
         steps.step()
         steps.clear_grad()
         flush.flush()
-        programs = [p.source for p in Rehearsal.programs[first:]]
-        del Rehearsal.programs[:]
+        programs, moved = [p.source for p in Rehearsal.programs], list(Rehearsal.moved)
+        Rehearsal.programs.clear()
     sizes = [p.memory_analysis() for p in programs]
     counts, payload = Counter[str](), Counter[str]()
     for program in programs:
         for kind, nbytes in collectives(program.as_text()):
             counts[kind if nbytes > _TINY else "small"] += 1
             payload[kind if nbytes > _TINY else "small"] += nbytes
+    if moved:  # between stages
+        counts["send"], payload["send"] = len(moved), sum(moved)
     most = max(sizes, key=_total)
     return Rehearsed(
-        _total(most), most.argument_size_in_bytes, dict(counts), dict(payload), time.perf_counter() - start, len(programs)
+        _total(most),
+        most.argument_size_in_bytes,
+        dict(counts),
+        dict(payload),
+        time.perf_counter() - start,
+        len(programs),
     )
 
 

@@ -62,16 +62,23 @@ def _facts(plan: Any) -> list[tuple[str, str]]:
     memory, time, hardware = plan.memory, plan.time, plan.hardware
     examples, tokens, share = rates(plan)
     speed = f"{tokens:,.0f} tokens/s" if model.tokens > 1 else f"{examples:,.0f} examples/s"
-    kinds = [f"{name} {_gigabytes(getattr(memory, name))}" for name in ("parameters", "states", "gradients", "activations")]
+    kinds = [
+        f"{name} {_gigabytes(getattr(memory, name))}" for name in ("parameters", "states", "gradients", "activations")
+    ]
     spent = [f"{name} {_seconds(getattr(time, name))}" for name in ("compute", "exposed", "waiting", "update")]
     found += [
         ("devices", f"{choice.devices} x {hardware.name}, {plan.precision.dtype}"),
-        ("memory", f"{_gigabytes(memory.total)} of {_gigabytes(hardware.memory * hardware.usable)}: {', '.join(kinds)}"),
+        (
+            "memory",
+            f"{_gigabytes(memory.total)} of {_gigabytes(hardware.memory * hardware.usable)}: {', '.join(kinds)}",
+        ),
         ("step", f"{_seconds(time.total)}: {', '.join(spent)}; hidden {_seconds(time.hidden)}"),
         ("speed", f"{speed} a device, {share:.1%} of its rate"),
     ]
     if plan.compiled is not None:
-        found.append(("compiled", f"{_gigabytes(plan.compiled['memory'])} a device on CPU, in {plan.compiled['seconds']:.1f} s"))
+        found.append(
+            ("compiled", f"{_gigabytes(plan.compiled['memory'])} a device on CPU, in {plan.compiled['seconds']:.1f} s")
+        )
     return found
 
 
@@ -105,7 +112,9 @@ def svg(plan: Any) -> str:
                 rank = (stage * choice.dp + d) * choice.tp + t
                 colour = f"hsl({stage * 360 // choice.pp} 55% {80 - 30 * t // choice.tp}%)"
                 found.append(f'<rect x="{x}" y="{top}" width="{size}" height="{size}" rx="3" fill="{colour}"/>')
-                found.append(f'<text x="{x + size / 2}" y="{top + 15}" font-size="9" text-anchor="middle">{rank}</text>')
+                found.append(
+                    f'<text x="{x + size / 2}" y="{top + 15}" font-size="9" text-anchor="middle">{rank}</text>'
+                )
                 shown += 1
         y += (min(choice.dp, max(1, MOST // choice.tp)) - 1) // 8 * (size + 6) + size + 10
     if plan.time is not None:
@@ -140,6 +149,7 @@ def _bar(y: float, name: str, parts: list[tuple[str, float]], full: float, told:
 
 def html(plan: Any) -> str:
     """A page of its own: the picture and all tables."""
+
     def rows(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
         cells = [[f"<td>{escaping.escape(cell)}</td>" for cell in line] for line in lines]
         head = "".join(f"<th>{escaping.escape(c)}</th>" for c in columns)

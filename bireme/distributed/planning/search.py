@@ -47,7 +47,9 @@ def choices(
             dp = devices // tp // pp
             if batch % dp or dp not in wanted("dp", [dp]):
                 continue
-            sequences = [False, True] if tp > 1 and model.lengths and not any(n % tp for n in model.lengths) else [False]
+            sequences = (
+                [False, True] if tp > 1 and model.lengths and not any(n % tp for n in model.lengths) else [False]
+            )
             experts = [n for n in divisors(dp) if n == 1 or (model.experts and not model.experts % n)]
             for sp in wanted("sp", sequences):
                 for ep in wanted("ep", experts):
