@@ -54,10 +54,12 @@ def this_machine(devices: int | None = None) -> Hardware:
     link = Link(1e12, 1e-9)
     if count > 1:
         column, row = _on(mesh, [size, count], Shard(1)), _on(mesh, [count, size], Shard(0))
-        least, most = [
-            max(_timed(lambda x=x: _times(lambda y: (y @ column) @ row, x)) - overhead, 1e-6) / CHAIN
-            for x in (_on(mesh, [small, size]), _on(mesh, [large, size]))
-        ]
+
+        def reduced(rows: int) -> float:
+            x = _on(mesh, [rows, size])
+            return max(_timed(lambda: _times(lambda y: (y @ column) @ row, x)) - overhead, 1e-6) / CHAIN
+
+        least, most = reduced(small), reduced(large)
         per_byte = max(most - least, 1e-9) / (4.0 * size * (large - small))
         link = Link(2 * (count - 1) / count / per_byte, least / (2 * rounds(count)))
     memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) / count

@@ -82,9 +82,9 @@ class _Experts(Layer):
         super().__init__()
         self.size = size
         self.router = Linear(size.width, size.experts, bias_attr=False)
-        self.gate = self.create_parameter([size.experts, size.width, size.inner])
-        self.up = self.create_parameter([size.experts, size.width, size.inner])
-        self.down = self.create_parameter([size.experts, size.inner, size.width])
+        self.gate: Any = self.create_parameter([size.experts, size.width, size.inner])
+        self.up: Any = self.create_parameter([size.experts, size.width, size.inner])
+        self.down: Any = self.create_parameter([size.experts, size.inner, size.width])
 
     def forward(self, x: Any) -> Any:
         batch, length, width = x.shape
