@@ -278,7 +278,7 @@ def test_wrong_engines_are_refused(random_network):
 
 def test_an_engine_that_ends_tells_its_requests(random_network, monkeypatch):
     made = Engine(random_network, max_batch=1, max_length=32)
-    monkeypatch.setattr(made, "_turn", lambda: None)
+    monkeypatch.setattr(made._batch, "turn", lambda: None)
     request = made.submit([1])
     made.close()
     assert request.result(timeout=10).finish_reason == "cancelled"
@@ -289,7 +289,7 @@ def test_an_engine_that_ends_tells_its_requests(random_network, monkeypatch):
         raise MemoryError("no room")
 
     broken = Engine(random_network, max_batch=1, max_length=32)
-    monkeypatch.setattr(broken, "_turn", fail)
+    monkeypatch.setattr(broken._batch, "turn", fail)
     monkeypatch.setattr(threading, "excepthook", lambda given: None)
     with pytest.raises(RuntimeError, match="the engine failed with no room"):
         broken.submit([1]).result(timeout=10)
@@ -319,3 +319,25 @@ def test_rows_come_out_the_same_wherever_they_stand():
         run = graph.finish([t._value for t in made]).compiled()
     rows = np.asarray(run([np.tile(rng.standard_normal(192).astype(np.float32), (5, 1))])[0])
     assert (rows == rows[0]).all()
+
+
+def test_several_steps_of_one_program_choose_the_same_tokens(prompts):
+    """Texts that end at a limit, at a stop token, with penalties and draws; as few programs are launched as can be."""
+    made = network(end=(7, 11, 19), windows=())
+    given = [
+        SamplingOptions(max_tokens=n, temperature=t, seed=n, repetition_penalty=p, logprobs=0)
+        for n, t, p in ((33, 1.2, 1.3), (21, 0, 1), (5, 0.7, 1))
+    ]
+    found, calls = {}, {}
+    for steps in (1, 8):
+        with Engine(made, max_batch=3, max_length=96, steps=steps) as running:
+            calls[steps], own = [], running._programs.step
+            running._programs.step = lambda *a, own=own, told=calls[steps]: [told.append(a[3]), own(*a)][1]
+            found[steps] = running.generate(prompts[1:4], given)
+            assert running.statistics()["pages_used"] == 0
+            assert running.statistics()["tokens"] == sum(len(r.tokens) for r in found[steps])
+    assert {r.finish_reason for r in found[1]} == {"stop", "length"}
+    for one, several in zip(found[1], found[8], strict=True):
+        assert one.tokens == several.tokens and one.finish_reason == several.finish_reason
+        np.testing.assert_allclose(one.logprobs, several.logprobs, atol=1e-5)
+    assert set(calls[1]) == {1} and 8 in calls[8] and len(calls[8]) < len(calls[1]) / 2

@@ -73,6 +73,7 @@ TABLE = [
         Tier.PER_OP,
     ),
     ("without the interpreter, arrays on the host", LINE, FIRST, HOST._replace(interpret=False), Tier.COMPILE),
+    ("a kernel of the device's own", LINE._replace(device_only=True), FIRST, HOST, Tier.COMPILE),
     ("deterministic", LINE, FIRST, Settings(on_cpu=True, deterministic=True), Tier.COMPILE),
     ("a forked child", STEP, met(5), Settings(on_cpu=True, forked=True), Tier.INTERPRET),
     ("no programs allowed", STEP, AGAIN, Settings(on_cpu=True, limit=0), Tier.INTERPRET),

@@ -1,6 +1,6 @@
 """The command `bireme`: one verb for each thing that is done with a saved model from a shell.
 
-A verb is a module of this package with `HELP`, `add` (its arguments) and `run` (what it does, the exit status); it is
+A verb is a module of this package with `EXAMPLES`, `add` (its arguments) and `run` (what it does, the exit status); it is
 imported when it is asked for.
 """
 
@@ -15,6 +15,7 @@ from bireme.version import full_version
 
 VERBS = {
     "export": "write a saved model for other places: C without dependencies, ONNX, a page for browsers",
+    "generate": "write the text that a language model goes on with",
     "info": "show what a saved model takes, gives and consists of",
     "ocr": "read text in images and PDFs",
     "quantize": "write a saved model with integers for weights, and tell what that changes",
@@ -22,6 +23,7 @@ VERBS = {
 }
 _EPILOG = """examples:
   bireme export model/inference.pdmodel --to c -o net.c --shape x=1,3,224,224
+  bireme generate models/llama --chat --prompt "Name three rivers."
   bireme info model/inference.pdmodel
   bireme ocr letter.png scan.pdf --json
   bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
@@ -47,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given[:1] == [name]:  # others are not imported
             module = importlib.import_module(f"bireme.command.{name}")
             module.add(own)
+            own.epilog, own.formatter_class = f"examples:\n{module.EXAMPLES}", argparse.RawDescriptionHelpFormatter
     chosen = parser.parse_args(given)
     if module is None:
         return 2

@@ -13,6 +13,11 @@ from bireme.inference.saved import model_of
 from bireme.jit import TranslatedLayer
 from bireme.static import InputSpec
 
+EXAMPLES = """  bireme export models/net --to onnx -o net.onnx
+  bireme export model/inference.pdmodel --to c -o net.c --shape x=1,3,224,224
+  bireme export models/classifier --to web -o site --shape x=1,3,224,224 --labels names.txt
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""

@@ -11,6 +11,11 @@ from typing import Any
 from bireme.core.program.program_model import Model
 from bireme.inference.saved import model_of, sketches
 
+EXAMPLES = """  bireme info models/net
+  bireme info model/inference.pdmodel --program
+  bireme info net.onnx --json
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""

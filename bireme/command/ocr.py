@@ -15,6 +15,11 @@ from bireme.ocr import Page, Reader
 from bireme.ocr.options import SETTINGS
 from bireme.serve.documents import reading_application
 
+EXAMPLES = """  bireme ocr letter.png
+  bireme ocr *.png scan.pdf --json --pictures out > pages.jsonl
+  bireme ocr --serve 8000
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""

@@ -36,6 +36,9 @@ OBSERVERS: dict[str, Callable[[], Any]] = {
 }
 ROUNDS = 7
 
+EXAMPLES = """  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""

@@ -18,6 +18,12 @@ from bireme.serve.language import is_language_model
 DEFAULT = Limits()
 OPTIONS = ("host", "port", "grpc_port", "certificate", "key", "connections", "stopping")
 
+EXAMPLES = """  bireme serve mnist=models/mnist
+  bireme serve digits=models/digits talker=models/llama --grpc-port 8001 --warm
+  BIREME_TOKEN=secret bireme serve mnist=models/mnist --host 0.0.0.0 --certificate cert.pem --key key.pem
+  curl localhost:8000/v2/models/mnist
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""

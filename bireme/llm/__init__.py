@@ -2,6 +2,7 @@
 
 from bireme.llm.configuration import Configuration
 from bireme.llm.engine import Engine
+from bireme.llm.grammars import Grammar
 from bireme.llm.model import LanguageModel, load
 from bireme.llm.network import Network
 from bireme.llm.options import SamplingOptions
@@ -14,6 +15,7 @@ __all__ = [
     "Configuration",
     "Engine",
     "Event",
+    "Grammar",
     "LanguageModel",
     "Network",
     "Request",

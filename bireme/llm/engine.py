@@ -1,17 +1,14 @@
-"""The engine: requests join and leave a batch at every step, in a thread of its own.
+"""The engine: takes requests from any thread, and runs a batch of them in a thread of its own.
 
-Each step is dispatched before the last one's tokens are read, so that the host's work and the device's overlap. What a
-request gets depends on its own tokens, options and seed alone: every token's keys and values are made by the same program,
-those of a prompt chunk by chunk, those of the text by the decode step, also when they are made again.
+What a request gets depends on its own tokens, options and seed alone: every token's keys and values are made by the same
+program, those of a prompt chunk by chunk, those of the text by the decode step, also when they are made again.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -20,52 +17,20 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.llm import programs
+from bireme.llm.batch import Batch, Row
+from bireme.llm.grammars import Grammar, Grammars, Matcher
 from bireme.llm.model import LanguageModel
 from bireme.llm.network import Network
 from bireme.llm.options import SamplingOptions
-from bireme.llm.pages import Chunk, Pages, chunks, keys
-from bireme.llm.programs import Programs, read
+from bireme.llm.pages import Pages
+from bireme.llm.programs import Programs
 from bireme.llm.requests import Event, Request, Result
 from bireme.llm.tokenizer import Stops, Stream, Tokenizer
 from bireme.ops.fused.pages import BLOCK
-from bireme.ops.random.tokens import IN_PROMPT
 
 CHUNK_ON_CPU, CHUNK = 64, 256  # tokens of a prompt that one program takes
-LEAST = 16
-BETWEEN = 512  # tokens of prompts that are taken between two steps, about
-NEUTRAL = (0, 1, 0, 1, 0, 0)  # settings of a row that takes the most likely token
-MOST_ROWS, LONGEST = 4096, 2**22
-
-
-@dataclass(eq=False)
-class _Row:
-    """A request in the batch."""
-
-    request: Request
-    tokens: list[int]  # of the prompt and of the text, as far as they were read
-    limit: int  # how many there can be
-    seed: int
-    stream: Stream | None
-    stops: Stops
-    order: int  # of arrival
-    ends: frozenset[int] = frozenset()
-    pages: list[int] = field(default_factory=list)
-    left: deque[tuple[Chunk, list[bytes]]] = field(default_factory=deque)  # chunks to be taken, keys of their pages
-    fed: int = 0  # tokens whose keys and values are there, or on the way
-    slot: int = -1
-
-    @property
-    def prompt(self) -> int:
-        return len(self.request.prompt)
-
-
-@dataclass
-class _Pending:
-    """A step whose tokens were not read yet."""
-
-    rows: list[tuple[_Row, int, int]]  # with slot and place
-    arrays: tuple
+STEPS_ON_CPU, STEPS = 1, 8  # decode steps that one program runs, see decisions/060
+MOST_ROWS, LONGEST, MOST_STEPS = 4096, 2**22, 64
 
 
 class Engine:
@@ -84,6 +49,8 @@ class Engine:
             cache is allocated for ``max_batch`` texts of ``max_length``. Default: 16.
         cache_bytes: Size of the cache. Default: None, enough for ``max_batch`` texts of ``max_length``.
         dtype: Data type of the cache. Default: None, that of the model.
+        steps: Decode steps that one program runs while no request waits: tokens then come so many at a time, and the host
+            has as many times longer for its work. Default: None, 1 on a CPU and 8 elsewhere.
         seed: Where seeds of requests that name none begin. Default: 0.
 
     Raises:
@@ -107,6 +74,7 @@ class Engine:
         page_size: int | None = 16,
         cache_bytes: int | None = None,
         dtype: Any = None,
+        steps: int | None = None,
         seed: int = 0,
     ):
         network = model.network if isinstance(model, LanguageModel) else model
@@ -123,21 +91,18 @@ class Engine:
             raise errors.bad("Engine(dtype)", "a floating-point dtype", dtype)
         self.page_size = self._page(page_size)
         self._pages = Pages(self._count(cache_bytes, kind))
-        self._chunk = CHUNK_ON_CPU if devices.current().is_cpu else CHUNK
+        self._device = devices.current()
+        on_cpu = self._device.is_cpu
+        many = _integer("steps", (STEPS_ON_CPU if on_cpu else STEPS) if steps is None else steps, MOST_STEPS)
         network.eval()
         self._programs = Programs(network, self.max_batch, self.max_length, self._pages.count, self.page_size, kind)
-        self._device = devices.current()
         self._seed, self._number = _integer("seed", seed, 2**63, 0), 0
         self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
-        self._waiting: deque[_Row] = deque()
-        self._slots: list[_Row | None] = [None] * self.max_batch
-        self._pending: _Pending | None = None
-        self._settings = np.tile(np.asarray(NEUTRAL, np.float32), (self.max_batch, 1))
-        self._counted = dict.fromkeys(
-            ("requests", "finished", "prompt_tokens", "tokens", "steps", "prefix_hits", "preemptions"), 0
-        )
+        self._batch = Batch(self._programs, self._pages, self._lock, CHUNK_ON_CPU if on_cpu else CHUNK, many)
+        self._grammars: Grammars | None = None
+        self._grammar_lock = threading.Lock()
 
     def _page(self, page_size: int | None) -> int:
         if page_size is None:
@@ -172,7 +137,8 @@ class Engine:
             The request, whose ``tokens()`` or ``result()`` wait for what comes.
 
         Raises:
-            ValueError: If the prompt is empty, too long, or has tokens that the model does not know.
+            ValueError: If the prompt is empty, too long, or has tokens that the model does not know; or if the grammar is
+                none, or too much.
             RuntimeError: If the engine is closed.
         """
         options = SamplingOptions() if options is None else options
@@ -185,9 +151,9 @@ class Engine:
             row.order = self._number
             self._number += 1
             row.seed = (self._seed + row.order) % 2**64 if options.seed is None else options.seed
-            self._counted["requests"] += 1
-            self._counted["prompt_tokens"] += row.prompt
-            self._waiting.append(row)
+            self._batch.counted["requests"] += 1
+            self._batch.counted["prompt_tokens"] += row.prompt
+            self._batch.waiting.append(row)
             self._start()
             self._lock.notify_all()
         return row.request
@@ -213,16 +179,42 @@ class Engine:
             raise errors.bad(where, f"a prompt that the cache of {self._pages.count} pages holds", described=got)
         return tuple(int(token) for token in prompt)
 
-    def _row(self, prompt: tuple[int, ...], options: SamplingOptions) -> _Row:
+    def compile_grammar(self, grammar: Grammar) -> None:
+        """Compile a grammar, which is then there for requests; otherwise the first request with it waits for that.
+
+        Args:
+            grammar: The grammar.
+
+        Raises:
+            ValueError: If it is wrong, or takes too much.
+            ImportError: If llguidance is not installed.
+        """
+        self._matcher(grammar)
+
+    def _matcher(self, grammar: Grammar | None) -> Matcher | None:
+        if grammar is None:
+            return None
+        if self.tokenizer is None:
+            raise errors.bad("SamplingOptions(grammar)", "none, since there is no tokenizer", grammar.kind)
+        with self._grammar_lock:
+            if self._grammars is None:
+                self._grammars = Grammars(self.tokenizer, self.config.vocabulary, self.config.end)
+        return self._grammars.matcher(grammar)
+
+    def _row(self, prompt: tuple[int, ...], options: SamplingOptions) -> Row:
         request = Request(prompt, options, self._wake)
         # the last token of a text is chosen, and never fed
         limit = min(len(prompt) + options.max_tokens, self.max_length, self._pages.count * self.page_size + 1)
         stream = None if self.tokenizer is None else Stream(self.tokenizer)
-        ends = frozenset(options.stop_ids) | (frozenset() if options.ignore_eos else frozenset(self.config.end))
-        return _Row(request, list(prompt), limit, 0, stream, Stops(options.stop), 0, ends)
+        matcher = self._matcher(options.grammar)
+        own = frozenset() if options.ignore_eos and matcher is None else frozenset(self.config.end)
+        return Row(
+            request, list(prompt), limit, stream, Stops(options.stop), frozenset(options.stop_ids) | own, matcher
+        )
 
     def _wake(self) -> None:
         with self._lock:
+            self._batch.cancelling = True
             self._lock.notify_all()
 
     def generate(
@@ -262,14 +254,13 @@ class Engine:
             ``prefix_hits`` (tokens of prompts that were found in the cache), ``preemptions`` and ``programs``.
         """
         with self._lock:
-            running = sum(row is not None for row in self._slots)
             return {
-                "running": running,
-                "waiting": len(self._waiting),
+                "running": sum(row is not None for row in self._batch.slots),
+                "waiting": len(self._batch.waiting),
                 "pages_used": self._pages.count - self._pages.free,
                 "pages_free": self._pages.free,
                 "programs": self._programs.compiled,
-                **self._counted,
+                **self._batch.counted,
             }
 
     # ------------------------------------------------------------ the thread
@@ -312,11 +303,11 @@ class Engine:
         try:
             while True:
                 with self._lock:
-                    while not (self._closing or self._waiting or self._pending or any(self._slots)):
+                    while not (self._closing or self._batch.busy):
                         self._lock.wait()
                     if self._closing:
                         return
-                self._turn()
+                self._batch.turn()
         finally:
             self._end(sys.exception())
 
@@ -324,9 +315,7 @@ class Engine:
         """Tell all that are left that there is no more."""
         with self._lock:
             self._closing = True
-            rows = [row for row in (*self._slots, *self._waiting) if row is not None]
-            self._slots, self._pending = [None] * self.max_batch, None
-            self._waiting.clear()
+            rows = self._batch.empty()
         for row in rows:
             if error is None:
                 row.request.tell(Event(None, finish_reason="cancelled"))
@@ -334,210 +323,6 @@ class Engine:
                 failed = errors.failure(f"Engine: the engine failed with {error}", kind=RuntimeError)
                 failed.__cause__ = error
                 row.request.fail(failed)
-
-    def _turn(self) -> None:
-        """Whatever is to be done once: who was cancelled leaves, who waits joins, prompts go on, and a step."""
-        self._drop_cancelled()
-        self._admit()
-        self._fill()
-        step = self._dispatch()
-        before, self._pending = self._pending, step
-        if before is not None:
-            self._finish(before)
-
-    def _drop_cancelled(self) -> None:
-        with self._lock:
-            gone = [row for row in self._waiting if row.request.cancelled]
-            for row in gone:
-                self._waiting.remove(row)
-        gone += [row for row in self._slots if row is not None and row.request.cancelled]
-        for row in gone:
-            self._close(row, "cancelled", self._flush(row)[0])
-
-    # ------------------------------------------------------------ joining
-
-    def _admit(self) -> None:
-        """Rows that wait join while there is a slot, and pages for their prompt."""
-        while True:
-            with self._lock:
-                if not self._waiting or all(self._slots):
-                    return
-                row = self._waiting[0]
-            parts = chunks(row.prompt - 1, self._chunk, min(LEAST, self._chunk))
-            named = list(zip(parts, keys(row.request.prompt, parts, self.page_size), strict=True))
-            held: list[int] = []
-            skipped = 0
-            for chunk, names in named:
-                found = self._pages.find(names) if len(names) * self.page_size == chunk.count else None
-                if found is None:
-                    break
-                held += found
-                skipped += 1
-            row.pages, row.fed = held, len(held) * self.page_size
-            if not self._grow(row, row.prompt):
-                self._let_go(row)
-                return
-            row.left = deque(named[skipped:])
-            with self._lock:
-                self._waiting.popleft()
-                row.slot = self._slots.index(None)
-                self._slots[row.slot] = row
-                self._counted["prefix_hits"] += row.fed
-            row.request.cached = max(row.request.cached, row.fed)
-            self._describe(row)
-
-    def _grow(self, row: _Row, tokens: int) -> bool:
-        """Pages for so many tokens; whether there were enough."""
-        missing = -(-tokens // self.page_size) - len(row.pages)
-        if missing > self._pages.free:
-            return False
-        for _ in range(missing):
-            page = self._pages.take()
-            assert page is not None
-            row.pages.append(page)
-        return True
-
-    def _let_go(self, row: _Row) -> None:
-        for page in row.pages:
-            self._pages.give(page)
-        row.pages, row.fed = [], 0
-
-    def _describe(self, row: _Row) -> None:
-        """Settings of a row, and counts of the tokens in its prompt."""
-        o = row.request.options
-        penalties = o.repetition_penalty, o.presence_penalty, o.frequency_penalty
-        self._set(row.slot, (o.temperature, o.top_p, o.min_p, *penalties))
-        if o.penalized:
-            counts = np.zeros(self.config.vocabulary, np.int32)
-            counts[list(row.request.prompt)] = IN_PROMPT
-            self._programs.count(row.slot, counts)
-
-    def _set(self, slot: int, settings: tuple[float, ...]) -> None:
-        self._settings = self._settings.copy()  # a step that is on its way may still read the other
-        self._settings[slot] = settings
-
-    # ------------------------------------------------------------ prompts
-
-    def _fill(self) -> None:
-        """Chunks of prompts, the oldest first; some, where texts wait for their next token."""
-        rows = sorted((row for row in self._slots if row is not None and row.left), key=lambda row: row.order)
-        budget = BETWEEN if any(row is not None and not row.left for row in self._slots) else None
-        for row in rows:
-            while row.left and (budget is None or budget > 0):
-                chunk, names = row.left.popleft()
-                described = np.zeros(chunk.size + 2 + self._programs.width, np.int32)
-                described[: chunk.count] = row.tokens[chunk.start : chunk.start + chunk.count]
-                described[chunk.size : chunk.size + 2] = chunk.start, chunk.count
-                described[chunk.size + 2 : chunk.size + 2 + len(row.pages)] = row.pages
-                self._programs.fill(chunk.size, described)
-                row.fed = chunk.start + chunk.count
-                for page, key in zip(row.pages[chunk.start // self.page_size :], names):
-                    self._pages.publish(page, key)
-                budget = None if budget is None else budget - chunk.size
-
-    # ------------------------------------------------------------ steps
-
-    def _ready(self) -> list[_Row]:
-        """Rows that have a token to be fed."""
-        return [row for row in self._slots if row is not None and not row.left and row.fed < row.limit - 1]
-
-    def _dispatch(self) -> _Pending | None:
-        rows = self._ready()
-        if any(len(row.pages) * self.page_size <= row.fed for row in rows):
-            self._make_room()
-            rows = self._ready()
-        if not rows:
-            return None
-        width = self._programs.width_of(max(len(row.pages) for row in rows))
-        described = np.zeros((self.max_batch, programs.TABLE + width), np.int32)
-        described[:, programs.PLACE] = -1
-        for row in rows:
-            at, o = described[row.slot], row.request.options
-            at[programs.TOKEN] = row.tokens[row.fed] if row.fed < len(row.tokens) else -1
-            at[programs.PLACE] = row.fed
-            at[programs.SEED : programs.SEED + 2] = np.asarray([row.seed], np.uint64).view(np.int32)
-            at[programs.DRAW] = row.fed + 1 - row.prompt
-            at[programs.TOP_K], at[programs.COUNTS] = o.top_k, 1
-            at[programs.TABLE : programs.TABLE + len(row.pages)] = row.pages
-        drawn = any(row.request.options.drawn for row in rows)
-        tops = any(row.request.options.logprobs for row in rows)
-        arrays = self._programs.step(described, self._settings if drawn else None, bool(tops))
-        pending = _Pending([(row, row.slot, row.fed) for row in rows], arrays)
-        for row in rows:
-            row.fed += 1
-        self._counted["steps"] += 1
-        return pending
-
-    def _make_room(self) -> None:
-        """A page for every row that needs one: rows that came last leave the batch, to begin again later."""
-        if self._pending is not None:  # what was read may have ended rows
-            before, self._pending = self._pending, None
-            self._finish(before)
-        for row in sorted(self._ready(), key=lambda row: row.order):
-            while row.slot >= 0 and not self._grow(row, row.fed + 1):
-                last = max((r for r in self._slots if r is not None), key=lambda r: r.order)
-                with self._lock:
-                    self._slots[last.slot] = None
-                    last.slot = -1
-                    self._waiting.appendleft(last)
-                    self._counted["preemptions"] += 1
-                last.left.clear()
-                self._let_go(last)
-
-    def _finish(self, pending: _Pending) -> None:
-        """Read the tokens of a step and tell them."""
-        tokens, logprobs, *found = [read(array) for array in pending.arrays]
-        self._counted["tokens"] += len(pending.rows)
-        for row, slot, place in pending.rows:
-            if row.slot != slot or place + 1 < len(row.tokens):  # gone meanwhile, or known from before
-                self._counted["tokens"] -= 1
-                continue
-            token, wanted = int(tokens[slot]), row.request.options.logprobs
-            alternatives: tuple[tuple[int, float], ...] = ()
-            if wanted:
-                pairs = zip(found[0][slot, :wanted].tolist(), found[1][slot, :wanted].tolist(), strict=True)
-                alternatives = tuple(pairs)
-            self._tell(row, token, None if wanted is None else float(logprobs[slot]), alternatives)
-
-    def _tell(self, row: _Row, token: int, logprob: float | None, alternatives: tuple[tuple[int, float], ...]) -> None:
-        row.tokens.append(token)
-        reason, text = None, ""
-        if token in row.ends:
-            reason = "stop"
-        elif row.stream is not None:
-            text = row.stops.push(row.stream.push(token))
-        if reason is None and row.stops.found:
-            reason = "stop"
-        elif reason is not None or len(row.tokens) >= row.limit:
-            rest, stopped = self._flush(row)
-            text, reason = text + rest, reason or ("stop" if stopped else "length")
-        if reason is None:
-            row.request.tell(Event(token, text, logprob, alternatives))
-        else:
-            self._close(row, reason, text, token, logprob, alternatives)
-
-    def _flush(self, row: _Row) -> tuple[str, bool]:
-        """Text that was held back, and whether a stop string came with it."""
-        text = "" if row.stream is None else row.stops.push(row.stream.end())
-        return (text if row.stops.found else text + row.stops.end()), row.stops.found
-
-    def _close(
-        self,
-        row: _Row,
-        reason: str,
-        text: str,
-        token: int | None = None,
-        logprob: float | None = None,
-        alternatives: tuple[tuple[int, float], ...] = (),
-    ) -> None:
-        with self._lock:
-            if row.slot >= 0:
-                self._slots[row.slot] = None
-                self._set(row.slot, NEUTRAL)
-            row.slot = -1
-            self._counted["finished"] += 1
-        self._let_go(row)
-        row.request.tell(Event(token, text, logprob, alternatives, reason))
 
 
 def _integer(name: str, given: Any, most: int, least: int = 1) -> int:

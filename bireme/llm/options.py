@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.llm.grammars import Grammar
 
 MOST_LOGPROBS = 20  # alternatives that a step can tell of
 MOST_STOPS = 64
@@ -41,6 +42,7 @@ class SamplingOptions:
         ignore_eos: Whether the model's own end tokens are tokens like others. Default: False.
         logprobs: How many alternatives each event tells of, at most 20; None tells no logarithm of a probability.
             Default: None.
+        grammar: What the text has to be. Default: None, anything.
 
     Raises:
         ValueError: If a number is out of its range.
@@ -64,6 +66,7 @@ class SamplingOptions:
     stop_ids: Sequence[int] = ()
     ignore_eos: bool = False
     logprobs: int | None = None
+    grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         self._integer("max_tokens", 1, 2**31 - 1)
@@ -78,6 +81,8 @@ class SamplingOptions:
             self._integer("seed", 0, 2**64 - 1)
         if self.logprobs is not None:
             self._integer("logprobs", 0, MOST_LOGPROBS)
+        if self.grammar is not None and not isinstance(self.grammar, Grammar):
+            raise errors.bad(_at("grammar"), "a Grammar", self.grammar, kind=errors.ArgumentTypeError)
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
         if not isinstance(stop, (list, tuple)) or not all(isinstance(s, str) for s in stop):
             raise errors.bad(_at("stop"), "a string or a list of strings", self.stop, kind=errors.ArgumentTypeError)

@@ -1,12 +1,13 @@
-"""The programs that an engine runs: a decode step for all rows, a chunk of one prompt, and the arrays they hand on.
+"""The programs that an engine runs: decode steps for all rows, a chunk of one prompt, and the arrays they hand on.
 
 A row of the decode step is described by integers: the token, or -1 for the one that the last step chose; its place, or -1
-where the row is empty; seed, number of the draw, top-k, whether it counts; and the pages of its text.
+where the row is empty; seed, number of the draw, top-k, whether it counts; how many tokens it has at most; and the pages of
+its text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,16 +37,24 @@ from bireme.ops import (
     zeros,
 )
 
-TOKEN, PLACE, SEED, DRAW, TOP_K, COUNTS, TABLE = 0, 1, 2, 4, 5, 6, 7  # columns of what describes rows
+# columns of what describes rows
+TOKEN, PLACE, SEED, DRAW, TOP_K, COUNTS, UNTIL, TABLE = 0, 1, 2, 4, 5, 6, 7, 8
 NARROWEST = 8  # pages of a table, where tables are as wide as the longest text
+# On an accelerator a step has so many rows at least, some of them empty: for one alone the compiler multiplies without the units
+# made for it (a LLaMA of 1.2 billion weights on an H200: 1.54 ms a step, 1.25 with eight).
+FEWEST_ROWS = 8
+
+Inputs = list[tuple[tuple, Any]]
 
 
 class Programs:
     """Compiled programs over the arrays of a cache, which are handed from one to the next."""
 
     def __init__(self, network: Network, rows: int, length: int, pages: int, page: int, dtype: Any):
-        self.network, self.rows, self.length, self.page = network, rows, length, page
+        self.network, self.length, self.page = network, length, page
         self.device = devices.current()
+        self.slots = rows  # for texts
+        self.rows = rows if self.device.is_cpu else max(rows, FEWEST_ROWS)
         self.width = -(-length // page)  # of a table
         config = network.config
         shape = [pages, 2 * config.shared_heads, page, config.head_width]
@@ -64,13 +73,21 @@ class Programs:
         with no_grad():
             return zeros(shape, dtype).__jax_array__()
 
-    def _program(self, key: tuple, inputs: list[tuple[tuple, Any]], body: Callable, donate: list[int]) -> Callable:
+    def _program(
+        self,
+        key: tuple,
+        inputs: Callable[[], Inputs],
+        body: Callable,
+        donate: list[int],
+        times: int = 1,
+        carried: Mapping[int, int] | None = None,
+    ) -> Callable:
         """A program, from the cache or captured now: `body` takes tensors and gives a list of tensors."""
         if key not in self._compiled:
             with suspended(), no_grad(), capture() as captured:
-                given = [wrap(captured.input(tuple(shape), dtype)) for shape, dtype in inputs]
+                given = [wrap(captured.input(tuple(shape), dtype)) for shape, dtype in inputs()]
                 made: Captured = captured.finish([t._value for t in body(*given)])
-            self._compiled[key] = made.compiled(donate)
+            self._compiled[key] = made.compiled(donate, times=times, carried=carried)
         return self._compiled[key]
 
     def _attend(self, pools: list[Tensor], tables: Tensor, places: Tensor) -> Callable:
@@ -83,7 +100,7 @@ class Programs:
 
         return attend
 
-    def _pool_inputs(self) -> list[tuple[tuple, Any]]:
+    def _pool_inputs(self) -> Inputs:
         return [(tuple(pool.shape), self._dtype) for pool in self._pools]
 
     # ------------------------------------------------------------ prompts
@@ -101,9 +118,10 @@ class Programs:
             self.network.hidden(tokens.unsqueeze(0), maximum(places, full_like(places, 0)), attend, self.length)
             return pools
 
-        inputs = [*self._pool_inputs(), (described.shape, dtypes.int32)]
-        program = self._program(("fill", size), inputs, body, list(range(layers)))
-        self._pools = program([*self._pools, described])
+        def inputs() -> Inputs:
+            return [*self._pool_inputs(), (described.shape, dtypes.int32)]
+
+        self._pools = self._program(("fill", size), inputs, body, list(range(layers)))([*self._pools, described])
 
     # ------------------------------------------------------------ steps
 
@@ -116,45 +134,111 @@ class Programs:
             width *= 2
         return min(width, self.width)
 
-    def step(self, described: np.ndarray, settings: np.ndarray | None, tops: bool) -> tuple:
-        """A decode step; with settings tokens are drawn, else the most likely ones are taken. Arrays of the tokens, of
-        the logarithms of their probabilities and, if asked for, of the most likely ones and theirs.
+    def step(self, described: np.ndarray, settings: np.ndarray | None, tops: bool, times: int = 1) -> tuple:
+        """Decode steps of one program; with settings tokens are drawn, else the most likely ones are taken. Arrays of the
+        tokens, of the logarithms of their probabilities and, if asked for, of the most likely ones and theirs; of several
+        steps along a first axis.
         """
-        layers, config = len(self._pools), self.network.config
-        drawn = settings is not None
+        layers, drawn = len(self._pools), settings is not None
 
         def body(*given: Tensor) -> list[Tensor]:
             pools, last, rows = list(given[:layers]), given[layers], given[layers + 1]
-            token, places = rows[:, TOKEN], rows[:, PLACE : PLACE + 1]
-            token = where(token < 0, last, token).unsqueeze(1)
-            attend = self._attend(pools, rows[:, TABLE:], places)
-            x = self.network.hidden(token, maximum(places, full_like(places, 0)), attend, self.length)
-            logits = self.network.logits(x[:, 0])
-            made: list[Tensor] = []
-            if drawn:
-                counts, settings_of = given[layers + 2 :]
-                chosen, logprob, counts = drawn_token(logits, counts, settings_of, rows[:, SEED:TABLE])
-                made = [counts]
-            else:
-                chosen, logprob = likeliest_token(logits)
-            found = list(likeliest_tokens(logits, min(MOST_LOGPROBS, config.vocabulary))) if tops else []
-            return [*pools, *made, chosen, logprob, *found]
+            logits = self._logits(pools, last, rows)
+            found = self._chosen(logits, rows, given[layers + 2 :], None, tops)
+            # an output is carried or told of: the last token of a row is another value than what was chosen
+            carried = [_next(rows), where(rows[:, PLACE] < 0, last, found[drawn])] if times > 1 else []
+            return [*pools, *found[:drawn], *carried, *found[drawn:]]
 
-        inputs = [*self._pool_inputs(), ((self.rows,), dtypes.int32), (described.shape, dtypes.int32)]
-        given = [*self._pools, self._last, described]
-        donate = list(range(layers))
-        if drawn:
-            self._make_counts()
-            inputs += [((self.rows, config.vocabulary), dtypes.int32), ((self.rows, 6), dtypes.float32)]
-            given += [self._counts, settings]
-            donate.append(layers + 2)
-        made = self._program(("step", described.shape[1], drawn, tops), inputs, body, donate)(given)
+        def inputs() -> Inputs:
+            found: Inputs = [*self._pool_inputs(), ((self.rows,), dtypes.int32), (described.shape, dtypes.int32)]
+            return found + (self._draw_inputs() if drawn else [])
+
+        given = [*self._pools, self._last, described, *self._draws(settings)]
+        donate = [*range(layers), *([layers + 2] if drawn else [])]
+        carried = None
+        if times > 1:
+            carried = {i: i for i in range(layers)} | ({layers: layers + 2} if drawn else {})
+            carried |= {layers + drawn: layers + 1, layers + drawn + 1: layers}
+        key = ("step", described.shape[1], drawn, tops, times)
+        made = self._program(key, inputs, body, donate, times, carried)(given)
         self._pools = made[:layers]
         if drawn:
             self._counts = made[layers]
-        found = made[layers + drawn :]
-        self._last = found[0]
-        return tuple(found)
+        if times > 1:
+            self._last = made[layers + drawn + 1]
+            return tuple(made[layers + drawn + 2 :])
+        self._last = made[layers + drawn]
+        return tuple(made[layers + drawn :])
+
+    def forward(self, described: np.ndarray) -> Any:
+        """The first half of a step, for `choose`: the array of logits. What may be chosen is found out meanwhile."""
+        layers = len(self._pools)
+
+        def body(*given: Tensor) -> list[Tensor]:
+            pools, last, rows = list(given[:layers]), given[layers], given[layers + 1]
+            logits = self._logits(pools, last, rows)
+            return [*pools, logits]
+
+        def inputs() -> Inputs:
+            return [*self._pool_inputs(), ((self.rows,), dtypes.int32), (described.shape, dtypes.int32)]
+
+        key = "forward", described.shape[1]
+        *self._pools, logits = self._program(key, inputs, body, list(range(layers)))(
+            [*self._pools, self._last, described]
+        )
+        return logits
+
+    def choose(
+        self, logits: Any, described: np.ndarray, settings: np.ndarray | None, tops: bool, allowed: np.ndarray
+    ) -> tuple:
+        """The second half of a step: as `step`, but of tokens whose bits are set in `allowed` alone."""
+        drawn = settings is not None
+
+        def body(found: Tensor, rows: Tensor, bits: Tensor, *given: Tensor) -> list[Tensor]:
+            return self._chosen(found, rows, given, bits, tops)
+
+        def inputs() -> Inputs:
+            kind = dtypes.of(logits.dtype, "logits")
+            found: Inputs = [(logits.shape, kind), (described.shape, dtypes.int32), (allowed.shape, dtypes.int32)]
+            return found + (self._draw_inputs() if drawn else [])
+
+        key = ("choose", described.shape[1], drawn, tops)
+        program = self._program(key, inputs, body, [3] if drawn else [])
+        made = program([logits, described, allowed, *self._draws(settings)])
+        if drawn:
+            self._counts = made[0]
+        self._last = made[drawn]
+        return tuple(made[drawn:])
+
+    def _logits(self, pools: list[Tensor], last: Tensor, rows: Tensor) -> Tensor:
+        token, places = rows[:, TOKEN], rows[:, PLACE : PLACE + 1]
+        token = where(token < 0, last, token).unsqueeze(1)
+        attend = self._attend(pools, rows[:, TABLE:], places)
+        x = self.network.hidden(token, maximum(places, full_like(places, 0)), attend, self.length)
+        return self.network.logits(x[:, 0])
+
+    def _chosen(
+        self, logits: Tensor, rows: Tensor, draws: tuple[Tensor, ...], allowed: Tensor | None, tops: bool
+    ) -> list[Tensor]:
+        """Counts if there are any, tokens, logarithms of probabilities, and those of the most likely tokens."""
+        made: list[Tensor] = []
+        if draws:
+            counts, settings = draws
+            chosen, logprob, counts = drawn_token(logits, counts, settings, rows[:, SEED:UNTIL], allowed)
+            made = [counts]
+        else:
+            chosen, logprob = likeliest_token(logits, allowed)
+        found = list(likeliest_tokens(logits, min(MOST_LOGPROBS, self.network.config.vocabulary))) if tops else []
+        return [*made, chosen, logprob, *found]
+
+    def _draw_inputs(self) -> Inputs:
+        return [((self.rows, self.network.config.vocabulary), dtypes.int32), ((self.rows, 6), dtypes.float32)]
+
+    def _draws(self, settings: np.ndarray | None) -> list:
+        if settings is None:
+            return []
+        self._make_counts()
+        return [self._counts, settings]
 
     def _make_counts(self) -> None:
         if self._counts is None:
@@ -168,11 +252,26 @@ class Programs:
         def body(held: Tensor, counts_of: Tensor, place: Tensor) -> list[Tensor]:
             return [put_row(held, counts_of, place)]
 
-        inputs = [((self.rows, tokens), dtypes.int32), ((tokens,), dtypes.int32), ((1,), dtypes.int32)]
+        def inputs() -> Inputs:
+            return [((self.rows, tokens), dtypes.int32), ((tokens,), dtypes.int32), ((1,), dtypes.int32)]
+
         program = self._program(("count",), inputs, body, [0])
         self._counts = program([self._counts, counts, np.asarray([row], np.int32)])[0]
+
+
+def _next(rows: Tensor) -> Tensor:
+    """What describes the rows of the next step: the token that was chosen, one place on; a row that is full is empty."""
+    place = rows[:, PLACE] + 1
+    place = where((rows[:, PLACE] < 0) | (place >= rows[:, UNTIL]), full_like(place, -1), place)
+    parts = [full_like(place, -1), place, rows[:, SEED], rows[:, SEED + 1], rows[:, DRAW] + 1]
+    return concat([*[part.unsqueeze(1) for part in parts], rows[:, TOP_K:]], 1)
 
 
 def read(array: Any) -> np.ndarray:
     """An array on the host, when it is there."""
     return shutdown.within(np.asarray, array)
+
+
+def send(array: Any) -> None:
+    """Have an array brought to the host as soon as it is there, so that reading it waits for nothing else."""
+    array.copy_to_host_async()

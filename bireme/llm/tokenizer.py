@@ -54,6 +54,11 @@ class Tokenizer:
         self._made.no_truncation()
         self._made.no_padding()
 
+    @property
+    def text(self) -> str:
+        """The contents of its tokenizer.json."""
+        return self._made.to_str()
+
     def __len__(self) -> int:
         """Number of tokens, added ones included."""
         return self._made.get_vocab_size()

@@ -94,19 +94,42 @@ async def aside(size: int, function: Callable[..., Any], *arguments: Any) -> Any
 
 
 async def while_connected(request: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    """The result of what is done for a client; if it goes away meanwhile, that is cancelled."""
-    task = asyncio.ensure_future(work)
+    """The result of what is done for a client; if it goes away meanwhile, that is cancelled. Most work is done before
+    anybody looks after the client, and takes no task of its own.
+    """
+    own, watching = asyncio.current_task(), _Watching()
+    assert own is not None
+
+    def went(task: asyncio.Future[None]) -> None:
+        if not task.cancelled() and not watching.over:
+            watching.gone = True
+            own.cancel()
+
+    def look() -> None:
+        watching.task = asyncio.ensure_future(_gone(request))
+        watching.task.add_done_callback(went)
+
+    timer = asyncio.get_running_loop().call_later(PATIENCE, look)
     try:
-        await asyncio.wait({task}, timeout=PATIENCE)  # most are done by then
-        if not task.done():
-            gone = asyncio.ensure_future(_gone(request))
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-            gone.cancel()
-            if not task.done():
-                raise Refused(GONE, "the client went away")
-        return task.result()
+        return await work
+    except asyncio.CancelledError:
+        if not watching.gone:
+            raise
+        own.uncancel()
+        raise Refused(GONE, "the client went away") from None
     finally:
-        task.cancel()
+        watching.over = True
+        timer.cancel()
+        if watching.task is not None:
+            watching.task.cancel()
+
+
+class _Watching:
+    """What is known of a client whose answer takes long."""
+
+    def __init__(self) -> None:
+        self.over = self.gone = False
+        self.task: asyncio.Future[None] | None = None
 
 
 async def _gone(request: Any) -> None:
@@ -139,19 +162,19 @@ class _Server:
         return endpoint
 
     def _refused(self, request: Any, e: Refused) -> Any:
-        openai = request.url.path.startswith("/v1/")
+        openai = request.scope["path"].startswith("/v1/")
         return self._json(openai_form.error(e) if openai else {"error": str(e)}, e.status)
 
     def _told(self, request: Any, status: int, start: float) -> None:
         model, seconds = request.path_params.get("model", ""), time.perf_counter() - start
         self._repository.on_request(model, status, seconds)
-        client = request.client.host if request.client else ""
-        tell(request.method, request.url.path, status, seconds, client)
+        client = request.scope.get("client")
+        tell(request.method, request.scope["path"], status, seconds, client[0] if client else "")
 
     async def no_route(self, request: Any, error: Any) -> Any:
         """What Starlette refuses: paths and methods that there are not."""
         self._told(request, error.status_code, time.perf_counter())
-        message = f"{request.method} {request.url.path[:200]}: {error.detail}"
+        message = f"{request.method} {request.scope['path'][:200]}: {error.detail}"
         return self._refused(request, Refused(error.status_code, message))
 
     async def broken(self, request: Any, error: Any) -> Any:
@@ -160,7 +183,7 @@ class _Server:
         return self._refused(request, Refused(BROKEN, "the server failed; its log says why"))
 
     def _authorize(self, request: Any) -> None:
-        if self._token is None or request.url.path in OPEN:
+        if self._token is None or request.scope["path"] in OPEN:
             return
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):

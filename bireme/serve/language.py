@@ -18,7 +18,7 @@ from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.llm import Engine, Event, LanguageModel, Request, SamplingOptions, load
 from bireme.ops import to_tensor
-from bireme.serve.refusals import BROKEN, BUSY, UNKNOWN, Refused
+from bireme.serve.refusals import BAD, BROKEN, BUSY, UNKNOWN, Refused
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,127}")
 WARM = ((0.0, None), (1.0, None), (0.0, 1), (1.0, 1))
@@ -179,6 +179,8 @@ async def events(requests: Sequence[Request]) -> AsyncIterator[tuple[int, Event]
             for i, request in list(left.items()):
                 try:
                     came = request.ready()
+                except ValueError as e:  # a grammar that took too much
+                    raise Refused(BAD, str(e).splitlines()[0]) from None
                 except RuntimeError as e:
                     raise Refused(BROKEN, (str(e).splitlines() or ["the engine failed"])[0]) from None
                 for event in came:

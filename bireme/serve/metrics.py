@@ -73,6 +73,7 @@ class Metrics:
         self._held = prometheus.Gauge(
             "bireme_request_bytes", "Bytes of requests that are being answered", registry=registry
         )
+        self._found: dict[tuple[str, int], tuple[Any, Any]] = {}
         repository.on_run, repository.on_request = self._ran, self._request
         self._names = {served.name for served in repository.all()}
         if language is not None:
@@ -83,8 +84,12 @@ class Metrics:
     def _request(self, model: str, status: int, seconds: float) -> None:
         """Count a request; names that no model has are counted together."""
         name = model if model in self._names else ""
-        self._requests.labels(name, str(status)).inc()
-        self._seconds.labels(name).observe(seconds)
+        counters = self._found.get((name, status))
+        if counters is None:  # to find them by their labels takes longer than to count
+            counters = self._requests.labels(name, str(status)), self._seconds.labels(name)
+            self._found[name, status] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def _ran(self, served: Served, rows: int, seconds: float) -> None:
         self._rows.labels(served.name).observe(rows)

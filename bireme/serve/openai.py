@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bireme.core.base.extras import extra
-from bireme.llm import Engine, Event, LanguageModel, Request
+from bireme.llm import Engine, Event, Grammar, LanguageModel, Request
 from bireme.serve import openai_form as form
 from bireme.serve.language import LanguageModels, Spoken, events
 from bireme.serve.openai_form import Asked, Wrong
@@ -181,6 +181,8 @@ class OpenAI:
         ask = form.asked(told, kind == "chat.completion", room)
         if engine.statistics()["waiting"] + len(prompts) * ask.choices > self._models.queue:
             raise Refused(BUSY, f"{engine.statistics()['waiting']} requests wait already")
+        if ask.options.grammar is not None:
+            await _compiled(engine, ask.options.grammar)
         submitted: list[Request] = []
         try:
             for prompt in prompts:
@@ -226,6 +228,18 @@ class OpenAI:
 
     def _json(self, told: Any) -> Any:
         return self._responses.Response(json.dumps(told), media_type="application/json")
+
+
+async def _compiled(engine: Engine, grammar: Grammar) -> None:
+    """A grammar compiled in a thread, so that other clients do not wait."""
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, engine.compile_grammar, grammar)
+    except ValueError as e:
+        raise form.refused(e) from None
+    except ImportError:
+        raise Wrong(
+            "response_format: the server lacks llguidance", "response_format", "unsupported_parameter"
+        ) from None
 
 
 def _echoed(engine: Engine, prompt: list[int]) -> str:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bireme.llm import Event, SamplingOptions, Tokenizer
+from bireme.llm import Event, Grammar, SamplingOptions, Tokenizer
 from bireme.serve.refusals import BAD, Refused
 
 MOST_CHOICES, MOST_PROMPTS, MOST_MESSAGES = 128, 2048, 4096
@@ -19,6 +19,7 @@ SPREAD = 0x9E3779B97F4A7C15  # between the seeds of choices, odd
 _SAMPLING = {
     "model", "max_tokens", "temperature", "top_p", "n", "stream", "stream_options", "stop", "presence_penalty",
     "frequency_penalty", "seed", "logprobs", "top_k", "min_p", "repetition_penalty", "ignore_eos", "stop_token_ids",
+    "response_format",
 }  # fmt: skip
 _IGNORED = {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
 _CHAT = _SAMPLING | {"messages", "max_completion_tokens", "top_logprobs"}
@@ -26,7 +27,7 @@ _TEXT = _SAMPLING | {"prompt", "echo"}
 # parameters that may be there with these values, which mean nothing
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "logit_bias": (None, {}), "suffix": (None, ""), "best_of": (None, 1), "tools": (None, []), "tool_choice": (None, "none", "auto"),
-    "response_format": (None, {"type": "text"}), "modalities": (None, ["text"]), "parallel_tool_calls": (None, True, False),
+    "modalities": (None, ["text"]), "parallel_tool_calls": (None, True, False),
     "functions": (None, []), "function_call": (None, "none", "auto"), "reasoning_effort": (None,), "verbosity": (None,),
 }  # fmt: skip
 
@@ -83,6 +84,7 @@ def asked(told: dict[str, Any], chat: bool, room: int) -> Asked:
     options["temperature"] = given.get("temperature", 1.0)
     options["max_tokens"] = _most(given, chat, room)
     options["stop_ids"] = given.get("stop_token_ids", [])
+    options["grammar"] = _grammar(given.get("response_format", {"type": "text"}))
     if "ignore_eos" in options:
         options["ignore_eos"] = _flag(given, "ignore_eos")
     if "seed" in given:
@@ -106,6 +108,35 @@ def asked(told: dict[str, Any], chat: bool, room: int) -> Asked:
     if echo and made.logprobs is not None:
         raise Wrong("echo together with logprobs is not supported", "echo", "unsupported_parameter")
     return Asked(made, n, stream, settings.get("include_usage") is True, echo)
+
+
+# what each kind of response_format is as a grammar, and where it stands
+_FORMATS = {"json_object": ("json", ""), "regex": ("regex", "pattern"), "grammar": ("lark", "grammar")}
+
+
+def _grammar(told: Any) -> Grammar | None:
+    """What the text has to be: JSON, JSON of a schema, and besides OpenAI's a regular expression or a grammar."""
+    name = "response_format"
+    kind = told.get("type") if isinstance(told, dict) else None
+    if kind == "text":
+        return None
+    try:
+        if kind == "json_schema":
+            about = told.get("json_schema")
+            if not isinstance(about, dict) or not isinstance(about.get("schema"), dict):
+                raise Wrong(f"{name}: expected a json_schema with a schema, an object", f"{name}.json_schema")
+            return Grammar("json_schema", about["schema"])
+        if not isinstance(kind, str) or kind not in _FORMATS:
+            raise Wrong(f"{name}: expected a type among text, json_schema, {', '.join(_FORMATS)}", name)
+        ours, place = _FORMATS[kind]
+        return Grammar(ours, told.get(place) if place else "")
+    except (ValueError, TypeError) as e:
+        raise refused(e) from None
+
+
+def refused(error: Exception) -> Wrong:
+    """What is wrong with a grammar, in the words of a client."""
+    return Wrong(f"response_format: {str(error).splitlines()[0].partition(': ')[2][:300]}", "response_format")
 
 
 def _most(given: dict[str, Any], chat: bool, room: int) -> int:

@@ -263,7 +263,8 @@ def _operator(kernel: Kernel, kernels: dict[tuple[str, int], Kernel], module: st
     body.__name__ = body.__qualname__ = kernel.name
     body.__module__, body.__doc__ = module, f"The operator ``{kernel.name}`` of the extension ``{module}``, in C++."
     body.__signature__ = infer.__signature__ = _signature(written)  # type: ignore[attr-defined]  # functions may have it
-    made = Op(body, {"differentiable": grad is not None})
+    # a kernel for GPUs may be the only one
+    made = Op(body, {"differentiable": grad is not None, "device_only": kernel.library.on_gpu})
     made.on("cpu")(functools.partial(on, "cpu"))
     made.infer(infer)
     if grad is not None:

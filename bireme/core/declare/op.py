@@ -482,10 +482,10 @@ class Op:
 # the gradient alone). How its errors are told: `hands` (inner operators' arguments, and which of its own each of them is).
 # CONTRIBUTING.md has the others.
 _OPTIONS = frozenset((
-    "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "name_arg",
-    "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view",
-    "passes", "scales", "linear", "bilinear", "carries", "of_the_past", "selects", "rows_apart", "constants", "differentiable", "numpy",
-    "by_numpy", "plain", "amp", "each", "hands",
+    "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs",
+    "name_arg", "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast",
+    "retype", "view", "passes", "scales", "linear", "bilinear", "carries", "of_the_past", "selects", "rows_apart",
+    "device_only", "constants", "differentiable", "numpy", "by_numpy", "plain", "amp", "each", "hands",
 ))  # fmt: skip
 
 

@@ -112,6 +112,11 @@ class Bound:
         """Whether the rows of a batch must come out the same wherever in it they stand, in the whole program."""
         return self.op.options.get("rows_apart", False)
 
+    @property
+    def device_only(self) -> bool:
+        """Whether it runs on the device that it was called for, even where the host would be sooner done."""
+        return self.op.options.get("device_only", False)
+
     def arguments(self, arrays: Any) -> dict[str, Any]:
         """Flat operands and attributes as the body's keyword arguments."""
         named, i = dict(zip(self.op.attr_names, self.attrs)), 0
@@ -307,6 +312,10 @@ class GradBound:
 
     def __repr__(self) -> str:
         return f"{self.base}.grad{list(self.needs)}"
+
+    @property
+    def device_only(self) -> bool:
+        return self.base.device_only
 
     @property
     def uses_blas(self) -> bool:

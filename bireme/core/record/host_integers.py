@@ -68,6 +68,8 @@ def _way_to(v: Value, seg: Any) -> list | None:
         if not wanted.isdisjoint(own):
             if any(s.dtype.kind not in "ib" or s.nbytes > MAX_BYTES for s in node.outs):
                 return None
+            if node.bound.device_only and not seg.device.is_cpu:
+                return None
             for r in node.args:
                 if r.__class__ is not int:
                     continue

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ from bireme.core.numpy_exec import interpreter
 from bireme.core.run import beside, explain, loss_reads, mesh_run, padding, prefetch, progress, tiers
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import pieces, split_step, xla
+from bireme.core.xla_exec.lowering import Loop
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
@@ -686,15 +687,29 @@ class Captured:
             results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
 
-    def compiled(self, donate: Sequence[int] = (), *, between: Any = contextlib.nullcontext) -> Callable[[list], list]:
+    def compiled(
+        self,
+        donate: Sequence[int] = (),
+        *,
+        between: Any = contextlib.nullcontext,
+        times: int = 1,
+        carried: Mapping[int, int] | None = None,
+    ) -> Callable[[list], list]:
         """A compiled program of it, found on disk or made now: it takes an array per input, from any thread. Arrays of
         the inputs that are donated are gone after a call. `between` is entered while it is lowered.
+
+        With `times` one call runs it so often: an output that is `carried` becomes its input for the next time, and is
+        given as it is at the end; of the others all are given, along a new first axis.
         """
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         leaves, vectors = self._placed(), self.graph.pack(self._numbers)
         fill = [(leaf, i) for i, leaf in enumerate(self.inputs) if leaf is not None]
         given_away = tuple(sorted(leaf for i in donate if (leaf := self.inputs[i]) is not None))
-        call = xla.repeated(self.graph, live, vectors, given_away, between=between) if live else None
+        loop = None
+        if times > 1:
+            pairs = [(live.index(self._outputs[o]), self.inputs[i]) for o, i in (carried or {}).items()]
+            loop = Loop(times, tuple(pairs))
+        call = xla.repeated(self.graph, live, vectors, given_away, between=between, loop=loop) if live else None
 
         def run(arrays: list) -> list:
             given = list(leaves)

@@ -77,6 +77,7 @@ class Size(NamedTuple):
     results: int
     arrays: int  # that go in and come out
     leaves: int
+    device_only: bool = False  # some call has to run on its device, see `Bound.device_only`
 
     @property
     def compile_work(self) -> float:
@@ -124,7 +125,9 @@ def size_of(graph: Graph, live: int) -> Size:
     """The size of a graph of which so many results are wanted."""
     simple = sum([n.bound.is_ufunc for n in graph.nodes])
     leaves = len(graph.leaf_sigs)
-    return Size(graph.work, graph.work_by_numpy, len(graph.nodes), simple, len(graph.value_sigs), live + leaves, leaves)
+    only = not graph.device.is_cpu and any(n.bound.device_only for n in graph.nodes)
+    results = len(graph.value_sigs)
+    return Size(graph.work, graph.work_by_numpy, len(graph.nodes), simple, results, live + leaves, leaves, only)
 
 
 class Beside(NamedTuple):
@@ -211,7 +214,7 @@ def without_look_up(size: Size, met: int, shapes: int, compiled: bool, settings:
     """The rules that need no look at programs: what is interpreted in any case."""
     if settings.forked:
         return Choice(Tier.INTERPRET, "a forked child has no device")
-    if settings.from_host and settings.interpret and not settings.deterministic:
+    if settings.from_host and settings.interpret and not settings.deterministic and not size.device_only:
         if met * size.work < HOST_PATIENCE or size.work < CHEAP_WORK:
             return Choice(Tier.INTERPRET, "little work on what lies on the host", lasting=size.work < CHEAP_WORK)
     if not _may_interpret(size, shapes, compiled, settings):
@@ -228,7 +231,7 @@ def without_look_up(size: Size, met: int, shapes: int, compiled: bool, settings:
 
 def _may_interpret(size: Size, shapes: int, compiled: bool, settings: Settings) -> bool:
     """Whether NumPy may run it: on CPU, and on the host of an accelerator what is small where shapes keep changing."""
-    if not settings.interpret or settings.deterministic:
+    if not settings.interpret or settings.deterministic or size.device_only:
         return False
     return settings.on_cpu or (shapes > ACCELERATOR_SHAPES and size.work < HOST_WORK and not compiled)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from jax import lax
 
 from bireme.core.graph.graph import Graph, Number
 from bireme.core.xla_exec.barrier import once
@@ -14,6 +16,37 @@ def function(graph: Graph, live: tuple[int, ...], platform: str, divided: bool =
     """A graph as a function of (leaves, number vectors) on jax arrays; `divided`: on those of a mesh."""
     leaves = [~i for i in range(len(graph.leaf_sigs))]
     return part(graph.nodes, leaves, graph.places(), live, platform, divided)
+
+
+class Loop(NamedTuple):
+    """A graph that is run several times: which of its results is which leaf the next time."""
+
+    times: int
+    carried: tuple[tuple[int, int], ...]
+
+
+def looped(fn: Callable, loop: Loop) -> Callable:
+    """A function of (leaves, number vectors), run several times by one program: results that are carried are given as they
+    are at the end, others of all times, along a new first axis.
+    """
+
+    def run(leaves, vectors):
+        def step(state, _):
+            given = list(leaves)
+            for (_, leaf), array in zip(loop.carried, state):
+                given[leaf] = array
+            made = list(fn(given, vectors))
+            state = [made[i] for i, _ in loop.carried]
+            for i, _ in loop.carried:
+                made[i] = None
+            return state, made
+
+        state, made = lax.scan(step, [leaves[leaf] for _, leaf in loop.carried], None, loop.times)
+        for (i, _), array in zip(loop.carried, state):
+            made[i] = array
+        return made
+
+    return run
 
 
 def part(

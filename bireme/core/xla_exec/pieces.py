@@ -33,14 +33,15 @@ class Program:
     `ms` is the time that it took to lower and compile it, or to read it if it came `from_disk`.
     """
 
-    __slots__ = ("call", "ms", "from_disk")
+    __slots__ = ("_compiled", "call", "ms", "from_disk")
 
     def __init__(self, compiled: Any, ms: float, from_disk: bool):
-        self.call, self.ms, self.from_disk = compiled, ms, from_disk
+        self._compiled, self.ms, self.from_disk = compiled, ms, from_disk
+        self.call = self._first
 
-    def first(self, *args: Any) -> list:
-        made = self.call(*args)
-        self.call = getattr(self.call, "_call", None) or self.call
+    def _first(self, *args: Any) -> list:
+        made = self._compiled(*args)
+        self.call = getattr(self._compiled, "_call", None) or self._compiled
         return made
 
 
@@ -249,15 +250,13 @@ class _Run:
         return self._programs
 
     def __call__(self, donated: list, others: list, vectors: list) -> list:
-        first = self._programs is None
         given = [*donated, *others]
         env: list[Any] = [None] * self._n_values
         env += [given[place] for place in self._order]
         del given
         numbers = self._numbers(vectors)
         for program, vector, (_, taken, read, _, gives, over) in zip(self.wait(), numbers, self._steps):
-            call = program.first if first else program.call
-            made = call([env[r] for r in taken], [env[r] for r in read], vector)
+            made = program.call([env[r] for r in taken], [env[r] for r in read], vector)
             for i, a in zip(gives, made):
                 env[i] = a
             for r in over:

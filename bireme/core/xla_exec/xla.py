@@ -89,10 +89,12 @@ class Xla:
         donate: tuple[int, ...],
         device: Device,
         between: Callable[[], AbstractContextManager] = nullcontext,
+        loop: lowering.Loop | None = None,
     ) -> Any:
-        """A compiled program; `between` is entered while it is lowered."""
-        name = Names(device).graph(graph, live, donate)
+        """A compiled program; `between` is entered while it is lowered. With a loop it runs the graph several times."""
+        name = Names(device).graph(graph, live, donate, "whole" if loop is None else str(loop))
         fn = lowering.function(graph, live, device.platform)
+        fn = fn if loop is None else lowering.looped(fn, loop)
         return _made(fn, graph, donate, len(live), device, name, None, between)
 
 
@@ -323,12 +325,13 @@ def repeated(
     donate: tuple[int, ...] = (),
     *,
     between: Callable[[], AbstractContextManager] = nullcontext,
+    loop: lowering.Loop | None = None,
 ) -> Callable[[list], list]:
     """A program of a graph to be called with its leaves often, from any thread; it may write over leaves that are
-    donated, whose arrays are gone after a call.
+    donated, whose arrays are gone after a call. With a loop a call runs the graph several times.
     """
     device = graph.device
-    program = XLA.prepare(graph, live, donate, device, between)
+    program = XLA.prepare(graph, live, donate, device, between, loop)
     kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
 

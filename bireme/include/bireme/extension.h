@@ -8,6 +8,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -151,12 +152,29 @@ BIREME_TYPE(complex64, COMPLEX64)
 BIREME_TYPE(complex128, COMPLEX128)
 #undef BIREME_TYPE
 
+// A part of a message. Texts and numbers do without a stream: in a process that has a second copy of the C++ library, as XLA's
+// for GPUs, the first use of one may end it.
+template <typename Part>
+std::string Told(const Part& part) {
+  if constexpr (std::is_convertible_v<const Part&, std::string>) {
+    return part;
+  } else if constexpr (std::is_same_v<Part, char>) {
+    return std::string(1, part);
+  } else if constexpr (std::is_integral_v<Part>) {
+    return std::to_string(part);
+  } else if constexpr (std::is_floating_point_v<Part>) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g", static_cast<double>(part));
+    return text;
+  } else {
+    std::ostringstream text;
+    text << part;
+    return text.str();
+  }
+}
 template <typename... Parts>
 [[noreturn]] void Throw(const char* file, int line, const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  text << " [" << file << ":" << line << "]";
-  throw std::runtime_error(text.str());
+  throw std::runtime_error((std::string() + ... + Told(parts)) + " [" + file + ":" + std::to_string(line) + "]");
 }
 
 }  // namespace bireme
@@ -197,11 +215,19 @@ inline OnGpu& Current() {
   static thread_local OnGpu current;
   return current;
 }
+// What an error says; the error is gone then.
 inline std::string MessageOf(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+#if XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR < 4
   XLA_FFI_Error_GetMessage_Args told{};
   told.struct_size = XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE;
   told.error = error;
   api->XLA_FFI_Error_GetMessage(&told);
+#else  // jax 0.11 asks for the code of the error as well, under another name
+  XLA_FFI_Error_GetDetails_Args told{};
+  told.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
+  told.error = error;
+  api->XLA_FFI_Error_GetDetails(&told);
+#endif
   std::string message = told.message;
   XLA_FFI_Error_Destroy_Args gone{};
   gone.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;

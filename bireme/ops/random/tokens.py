@@ -25,12 +25,38 @@ def _logprob(x, token):
     return jnp.take_along_axis(x, token[:, None], axis=1)[:, 0] - total
 
 
+def _among(x, allowed):
+    """Logits of tokens whose bit is set in `allowed`, [rows, tokens / 32]; minus infinity for others."""
+    if allowed is None:
+        return x
+    bits = (allowed[:, :, None] >> np.arange(32, dtype=np.int32)) & np.int32(1)
+    return jnp.where(bits.reshape(x.shape[0], -1)[:, : x.shape[1]] != 0, x, np.float32(-np.inf))
+
+
 @op(internal=True, differentiable=False, dtypes=FLOAT, selects=True)
-def likeliest_token(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The most likely token of each row, and the logarithm of its probability."""
+def likeliest_token(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The most likely token of each row, of those whose bits are set in `allowed`, and the logarithm of its probability
+    to the model.
+    """
     x = logits.astype(np.float32)
-    token = jnp.argmax(x, axis=1).astype(np.int32)
+    token = jnp.argmax(_among(x, allowed), axis=1).astype(np.int32)
     return token, _logprob(x, token)
+
+
+def _check_bits(where, logits, allowed):
+    wanted = (logits.shape[0], -(-logits.shape[-1] // 32))
+    if allowed is not None and allowed.shape != wanted:
+        raise errors.bad(
+            f"{where}(allowed)",
+            f"a bit for each token, shape {list(wanted)}",
+            described=f"shape {list(allowed.shape)}",
+            kind=errors.ShapeError,
+        )
+
+
+@likeliest_token.check
+def _(logits, allowed):
+    _check_bits("likeliest_token", logits, allowed)
 
 
 @likeliest_token.infer
@@ -110,12 +136,14 @@ def _drawn(chances, word):
 
 
 @op(internal=True, differentiable=False, dtypes=FLOAT, selects=True)
-def drawn_token(logits: Tensor, counts: Tensor, settings: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def drawn_token(
+    logits: Tensor, counts: Tensor, settings: Tensor, words: Tensor, allowed: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """A token drawn in each row, the logarithm of its probability to the model, and the counts with it.
 
     Counts [rows, tokens] have bit 30 for tokens in the prompt, below it how often one was drawn. Settings are
     temperature, top-p, min-p, repetition, presence and frequency penalty; words are both halves of the seed, the number
-    of the draw, top-k, and whether the row counts at all.
+    of the draw, top-k, and whether the row counts at all. Of tokens whose bits are not set in `allowed` none is drawn.
     """
     x = logits.astype(np.float32)
     temperature, top_p, min_p, repetition, presence, frequency = settings.astype(np.float32).T
@@ -127,7 +155,7 @@ def drawn_token(logits: Tensor, counts: Tensor, settings: Tensor, words: Tensor)
         return less - jnp.where(often > 0, presence[:, None], np.float32(0))
 
     some = jnp.any((repetition != 1) | (presence != 0) | (frequency != 0))
-    y = lax.cond(some, penalized, lambda: x)
+    y = _among(lax.cond(some, penalized, lambda: x), allowed)
     best = jnp.argmax(y, axis=1).astype(np.int32)
     top = jnp.take_along_axis(y, best[:, None], axis=1)
     shifted = (y - top) / jnp.where(temperature > 0, temperature, np.float32(1))[:, None]
@@ -146,7 +174,7 @@ def _(logits, counts):
 
 
 @drawn_token.check
-def _(logits, counts, settings, words):
+def _(logits, counts, settings, words, allowed):
     if logits.ndim != 2 or counts.shape != logits.shape:
         raise errors.bad(
             "drawn_token(counts)",
@@ -162,3 +190,4 @@ def _(logits, counts, settings, words):
             described=f"shapes {list(settings.shape)} and {list(words.shape)}",
             kind=errors.ShapeError,
         )
+    _check_bits("drawn_token", logits, allowed)

@@ -25,6 +25,22 @@ def _logprobs(logits):
     return logits - top - np.log(np.exp(logits - top).sum(axis=-1, keepdims=True))
 
 
+def _bits(*tokens):
+    """For each row the tokens that may be chosen, as bits."""
+    return np.array([[sum(1 << t for t in row)] for row in tokens], np.int32)
+
+
+def _among(logits, allowed):
+    return np.where((allowed >> np.arange(logits.shape[1])) & 1, logits, -np.inf)
+
+
+def _likeliest_allowed(got, logits, allowed=None):
+    token, logprob = got
+    best = (logits if allowed is None else _among(logits, allowed)).argmax(1)
+    near = np.abs(logprob - _logprobs(logits)[np.arange(len(logits)), best]) < 1e-2
+    return (token == best).all() and near.all()
+
+
 def _likeliest(got, logits, count=1):
     order = np.argsort(-logits, axis=1, kind="stable")[:, :count]
     token, logprob = [x.reshape(len(logits), count) for x in got]
@@ -46,28 +62,35 @@ def _may_be_drawn(row, counts, settings, top_k):
     return kept & (p >= p[last]) & (p >= min_p)
 
 
-def _drawn(got, logits, counts, settings, words):
+def _drawn(got, logits, counts, settings, words, allowed=None):
     """The token is one of those that may be drawn; its probability is the model's own; it is counted."""
     token, logprob, after = got
     at = np.arange(len(logits))
-    allowed = [
+    left = logits if allowed is None else _among(logits, allowed)
+    may = [
         _may_be_drawn(*row)[t]
-        for row, t in zip(zip(logits, counts, settings, words[:, 3], strict=True), token, strict=True)
+        for row, t in zip(zip(left, counts, settings, words[:, 3], strict=True), token, strict=True)
     ]
     more = np.zeros_like(counts)
     more[at, token] = words[:, 4]
     near = np.abs(logprob - _logprobs(logits.astype(np.float64))[at, token]) < 1e-2
-    return all(allowed) and near.all() and (after == counts + more).all()
+    return all(may) and near.all() and (after == counts + more).all()
 
 
 TABLE = [
     Row(
         "likeliest_token",
-        [call(still(LOGITS))],
-        law=_likeliest,
+        [call(still(LOGITS)), call(still(LOGITS), _bits((0, 2), (1, 4)))],
+        law=_likeliest_allowed,
         dtypes=frozenset(),
         grad=0,
         skip={"0-d": ROWS, "zero size": ROWS},
+        bad=[
+            Bad(
+                call(LOGITS, np.zeros((2, 2), np.int32)),
+                "likeliest_token(allowed): expected a bit for each token, shape [2, 1], got shape [2, 2]",
+            )
+        ],
     ),
     Row(
         "likeliest_tokens",
@@ -83,6 +106,7 @@ TABLE = [
             call(still(LOGITS), COUNTS, settings({0: 1.0, 1: 0.5}, {0: 0.7, 2: 0.6}), words(draw=3)),
             call(still(LOGITS), COUNTS, settings({0: 1.0}, {0: 2.0}), words(top_k=2, draw=1)),
             call(still(LOGITS), COUNTS, settings({3: 3.0, 4: 1.0}, {5: 0.9, 0: 0.5, 1: 0.3}), words(counted=0)),
+            call(still(LOGITS), COUNTS, settings({0: 2.0, 3: 3.0}, {}), words(draw=2), _bits((0, 2), (1, 4))),
         ],
         law=_drawn,
         dtypes=frozenset(),
