@@ -50,6 +50,7 @@ BENCHMARKS = (
     "processes",
     "checkpoints",
     "parameter_server",
+    "plans",
     "recompute",
     "quantization",
     "quantized_models",

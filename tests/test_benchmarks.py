@@ -38,6 +38,7 @@ SCRIPTS = {
     "processes": ("--tiny --processes 1 --rounds 1 --repeats 1 --peers bireme", r"step, width 64 +[\d.]+ "),
     "checkpoints": ("--megabytes 2 --rounds 1 --peers bireme", r"bireme +[\d.]+ "),
     "parameter_server": ("--ids 3000 --batch 500 --batches 2 --rounds 1 --threads", r"pushed +[\d.]+ "),
+    "plans": ("--what published --tiny", r"llama-8b +8 .* [\d,]+ +6,667 "),
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
     "quantization": (
         "--what products files --rounds 1 --tiny",
