@@ -71,7 +71,7 @@ def main():
         everything = np.arange(20, dtype=np.int64).reshape(10, 2) * 2**40
         test = bireme.static.default_main_program().clone(for_test=True)
         (found,) = exe.run(test, feed={"ids": everything, "y": np.zeros((10, 1), np.float32)}, fetch_list=[rows])
-        print("difference", float(np.abs(found.reshape(20, WIDTH) - expected).max()))
+        sys.stdout.write(f"difference {float(np.abs(found.reshape(20, WIDTH) - expected).max())}\n")
         fleet.save_persistables(exe, sys.argv[1])
     fleet.barrier_worker()
     fleet.stop_worker()

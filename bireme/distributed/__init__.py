@@ -3,6 +3,8 @@
 from bireme.distributed import checkpoint as checkpoint
 from bireme.distributed import elastic as elastic
 from bireme.distributed import fleet
+from bireme.distributed import models as models
+from bireme.distributed import planning as planning
 from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
 from bireme.distributed import utils as utils
@@ -101,6 +103,7 @@ from bireme.distributed.parallel import (
     init_parallel_env,
 )
 from bireme.distributed.parallel_with_gloo import gloo_barrier, gloo_init_parallel_env, gloo_release
+from bireme.distributed.planning.plan import plan
 from bireme.distributed.spawn import spawn
 
 __all__ = [
@@ -115,7 +118,7 @@ __all__ = [
     "dtensor_from_fn", "fleet", "gather", "get_backend", "get_group", "get_mesh", "get_rank", "get_world_size",
     "gloo_barrier", "gloo_init_parallel_env", "gloo_release", "in_auto_parallel_align_mode", "init_parallel_env",
     "irecv", "is_available", "is_initialized", "isend", "launch", "load_merged_state_dict", "load_state_dict",
-    "local_map", "new_group", "parallelize", "recv", "recv_object_list", "reduce", "reduce_scatter", "reshard",
+    "local_map", "new_group", "parallelize", "plan", "recv", "recv_object_list", "reduce", "reduce_scatter", "reshard",
     "restart_process_group", "save_state_dict", "scatter", "scatter_object_list", "send", "send_object_list",
     "set_mesh", "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight",
     "shutdown_process_group", "spawn", "split", "stream", "to_distributed", "to_static", "unshard_dtensor", "wait",

@@ -13,6 +13,7 @@ from bireme.core.base import errors
 from bireme.distributed import world
 from bireme.distributed.communication.objects import broadcast_object_list
 from bireme.distributed.fleet.base.distributed_strategy import DistributedStrategy
+from bireme.distributed.fleet.base.expert_topology import EPHybridCommunicateGroup
 from bireme.distributed.fleet.base.role_maker import PaddleCloudRoleMaker
 from bireme.distributed.fleet.base.topology import CommunicateTopology, HybridCommunicateGroup
 from bireme.distributed.fleet.base.util_factory import UtilBase
@@ -24,7 +25,6 @@ from bireme.distributed.fleet.scaler import distributed_scaler
 from bireme.distributed.parallel import init_parallel_env
 from bireme.distributed.ps.lookup import Current
 from bireme.distributed.ps.optimizer import ParameterServerOptimizer
-from bireme.distributed.world import only_one
 from bireme.optimizer.optimizer import Optimizer
 
 __all__ = ["Fleet"]
@@ -70,8 +70,9 @@ class Fleet(ParameterServerCalls):
             The object itself.
 
         Raises:
-            ValueError: If the product of all degrees is not the number of processes.
-            NotImplementedError: If experts or contexts are divided.
+            ValueError: If the product of all degrees is not the number of processes. Where experts are divided,
+                ``ep_degree`` times ``moe_sharding_degree`` is the number of processes of a stage, as is the product of
+                the others but ``cp_degree``, which divides ``sharding_degree``.
         """
         if role_maker is not None and not isinstance(role_maker, PaddleCloudRoleMaker):
             raise errors.bad("fleet.init(role_maker)", "a role maker", role_maker, kind=errors.ArgumentTypeError)
@@ -79,9 +80,6 @@ class Fleet(ParameterServerCalls):
             raise errors.bad("fleet.init(strategy)", "a DistributedStrategy", strategy, kind=errors.ArgumentTypeError)
         strategy = DistributedStrategy() if strategy is None else strategy
         options = strategy.hybrid_configs
-        for name in ("cp", "ep", "moe_sharding", "cp_sharding"):
-            if options[f"{name}_degree"] != -1:
-                only_one(f"fleet.init(strategy.hybrid_configs['{name}_degree'])", options[f"{name}_degree"], "part")
         self._role_maker = PaddleCloudRoleMaker(is_collective) if role_maker is None else role_maker
         self._util._set_role_maker(self._role_maker)
         self._user_defined_strategy = strategy
@@ -90,8 +88,8 @@ class Fleet(ParameterServerCalls):
             return self
         init_parallel_env()
         order = [name for short in strategy.hybrid_parallel_order for name, s in AXES.items() if s == short]
-        self._topology = CommunicateTopology(order, _sizes(order, options))
-        self._hcg = HybridCommunicateGroup(self._topology, options)
+        self._hcg = _groups(order, options)
+        self._topology = self._hcg.topology()
         if self._hcg.get_model_parallel_world_size() > 1:
             seed = strategy.tensor_parallel_configs["tensor_init_seed"]
             model_parallel_random_seed(self._common_seed() if seed == -1 else seed)
@@ -282,6 +280,18 @@ class Fleet(ParameterServerCalls):
         if self.user_defined_optimizer is None:
             raise errors.bad("fleet.minimize()", "a call of distributed_optimizer() before", described="none")
         return self.user_defined_optimizer.minimize(loss, startup_program, parameter_list, no_grad_set)
+
+
+def _groups(order: list[str], options: Any) -> HybridCommunicateGroup:
+    """The groups along each axis; experts lie over the axes of all other layers."""
+    if options["ep_degree"] <= 1:
+        return HybridCommunicateGroup(CommunicateTopology(order, _sizes(order, options)), options)
+    axes = [name for name in order if name != "context"]
+    sizes = {**dict(zip(axes, _sizes(axes, options))), "context": max(options["cp_degree"], 1)}
+    stage = world.size() // sizes.get("pipe", 1)
+    experts, copies = options["ep_degree"], options["moe_sharding_degree"]
+    sizes.update(expert=experts, moe_sharding=stage // experts if copies <= 1 else copies)
+    return EPHybridCommunicateGroup(list(sizes), list(sizes.values()), options)
 
 
 def _sizes(order: list[str], options: Any) -> list[int]:
