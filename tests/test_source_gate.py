@@ -1,6 +1,6 @@
 """What shipped code must not do: run strings as code, unpickle, start a shell, swallow every error, print.
 
-There are four exceptions. `jit/conversion.py` compiles the source of a function that the user runs anyway, rewritten.
+There are five exceptions. `jit/conversion.py` compiles the source of a function that the user runs anyway, rewritten.
 `utils/cpp_extension/compiler.py` starts the C++ compiler on sources that the user names, to load the result: no library offers
 that with the compiler's output, but by a subprocess of its own. `distributed/launch/job.py` starts the program that the user
 names on the command line, once per rank, and `core/processes/server.py` the service of a job without a launcher;
