@@ -48,6 +48,7 @@ BENCHMARKS = (
     "jobs",
     "loader",
     "processes",
+    "checkpoints",
     "recompute",
     "quantization",
     "sparse",

@@ -1,6 +1,7 @@
 """Training on several devices and machines."""
 
 from bireme.distributed import checkpoint as checkpoint
+from bireme.distributed import elastic as elastic
 from bireme.distributed import fleet
 from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
