@@ -218,6 +218,14 @@ class Channel:
         _, small = self.meet(call, flat)
         return _like(self._run(call, "broadcast", flat, root) if small is None else small[root], array)
 
+    def shift(self, call: Call, array: np.ndarray) -> np.ndarray:
+        """The array of the process before this one, the last one's for the first: one step around a ring."""
+        flat = _bytes(array)
+        _, small = self.meet(call, flat)
+        if self.size == 1:
+            return array
+        return _like(self._run(call, "shift", flat) if small is None else small[self.index - 1], array)
+
     def exchange(self, call: Call, array: np.ndarray) -> list[np.ndarray]:
         """From each process the row of its array that is for this one; an array has one row per process."""
         rows = _bytes(array).reshape(self.size, array.nbytes // self.size)
@@ -250,6 +258,8 @@ def _body(kind: str, x: Any, size: int, root: int) -> Any:
         return jax.lax.all_to_all(jax.numpy.broadcast_to(x, (size, *x.shape)), AXIS, 0, 0)
     if kind == "exchange":
         return jax.lax.all_to_all(x, AXIS, 0, 0)
+    if kind == "shift":
+        return jax.lax.ppermute(x, AXIS, [(i, (i + 1) % size) for i in range(size)])
     if kind == "broadcast":
         # those who have it send it on, so their number doubles with every round
         index = (jax.lax.axis_index(AXIS) - root) % size

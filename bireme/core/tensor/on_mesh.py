@@ -12,6 +12,7 @@ from bireme.core.base import mesh
 from bireme.core.base.mesh import Layout, layout_of
 from bireme.core.graph.graph import Sig, Value, sig_of
 from bireme.core.record import flush
+from bireme.core.run.mesh_run import Rehearsal
 from bireme.core.tensor.tensor import Tensor, read, store, wrap
 
 
@@ -22,7 +23,14 @@ def is_there(t: Tensor) -> bool:
 
 def put(t: Tensor, layout: Layout) -> Value:
     """The numbers of a tensor that this process has whole, on the devices of a layout."""
-    v, host = read(t), t._host()
+    v = read(t)
+    if layout.devices.virtual:
+        if v.device.several:
+            Rehearsal.moved.append(v.sig.nbytes)
+        made = Value(v.sig, layout.abstract(v.sig.shape, v.sig.dtype.np), layout.devices)
+        made.bounds = (0, 0) if v.sig.dtype.kind == "i" else None  # in range, as those of real batches are
+        return made
+    host = t._host()
     made = Value(v.sig, mesh.place(host, layout), layout.devices)
     made.bounds = v.bounds
     if made.bounds is None and v.sig.dtype.kind == "i" and host.size:
@@ -33,6 +41,8 @@ def put(t: Tensor, layout: Layout) -> Value:
 def joined(parts: Sequence[tuple[Any, np.ndarray]], shape: tuple[int, ...], like: Tensor, layout: Layout) -> Value:
     """A value of parts that the devices of this process have; others have theirs."""
     sig = sig_of(shape, like.dtype)
+    if layout.devices.virtual:
+        return Value(sig, layout.abstract(shape, sig.dtype.np), layout.devices)
     return Value(sig, mesh.assemble(layout.padded(shape), layout, parts, like.dtype.np), layout.devices)
 
 

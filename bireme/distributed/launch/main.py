@@ -7,9 +7,8 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from bireme.core.base import errors
 from bireme.distributed import world
-from bireme.distributed.launch import job
+from bireme.distributed.launch import job, servers
 from bireme.distributed.launch.members import Members
 
 __all__ = ["launch"]
@@ -32,17 +31,18 @@ process runs in place, with its output on the terminal; of several, the output o
   --max_restart N      how often to start all processes again after a failure (default: 3) if --elastic_level is 1 or
                        more; a program that exits with code 101 asks for it at any level
   --elastic_level L    -1 or 0: end with the first failure (default); 1 or more: start again
+  --server_num N       parameter servers on this machine, with --worker_num N workers (also --trainer_num): see
+                       servers.py; --servers and --workers list addresses instead (also --run_mode ps)
   -h, --help           this text
 
 When a process fails, the others get 10 seconds to say what they waited for and are then ended; the last lines of the one
-that failed are shown, and its exit code is returned. Other options of Paddle's launcher (--job_id, --ips, --host,
---run_mode collective, ...) are taken and have no effect.
+that failed are shown, and its exit code is returned. Other options of Paddle's launcher (--job_id, --ips, --host, ...) are taken and have no effect.
 """
-COUNTS = {"nproc_per_node", "nnodes", "max_restart", "rank", "elastic_timeout"}
+COUNTS = {"nproc_per_node", "nnodes", "max_restart", "rank", "elastic_timeout", *servers.COUNTS}
 DEVICES = {"devices", "gpus", "npus", "xpus"}
 OTHERS = {
     "master", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "job_id", "host", "ips", "start_port",
-    "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir",
+    "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir", *servers.LISTS,
 }  # fmt: skip
 
 
@@ -64,6 +64,8 @@ def run(arguments: Sequence[str]) -> None:
     if "help" in options:
         sys.stdout.write(HELP)
         return
+    if servers.wanted(options):
+        raise SystemExit(servers.run([sys.executable, "-u", *rest], options, refuse))
     devices = options.get("devices", "").split(",")
     count, nodes = int(options.get("nproc_per_node", len(devices))), options.get("nnodes", "1")
     if "devices" in options:
@@ -139,13 +141,8 @@ def check(name: str, value: str) -> None:
     elif name == "elastic_level":
         if value not in ("-1", "0", "1", "2"):
             refuse(f"expected -1, 0, 1 or 2 after --elastic_level, got {value}")
-    elif name == "run_mode" and value != "collective":
-        raise errors.bad(
-            "launch(--run_mode)",
-            "collective, since parameter servers are not there yet",
-            value,
-            kind=NotImplementedError,
-        )
+    elif name == "run_mode" and value not in ("collective", "ps"):
+        refuse(f"expected collective or ps after --run_mode, got {value}")
 
 
 def refuse(message: str) -> None:

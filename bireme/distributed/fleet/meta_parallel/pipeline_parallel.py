@@ -24,11 +24,7 @@ from bireme.distributed.fleet.base.topology import HybridCommunicateGroup
 from bireme.distributed.fleet.meta_parallel.meta_parallel_base import MetaParallelBase
 from bireme.distributed.fleet.meta_parallel.parallel_layers.pp_layers import PipelineLayer
 from bireme.distributed.fleet.meta_parallel.schedules import FORWARD, Step, schedule
-from bireme.distributed.fleet.utils.hybrid_parallel_util import (
-    broadcast_dp_parameters,
-    broadcast_mp_parameters,
-    broadcast_sharding_parameters,
-)
+from bireme.distributed.fleet.utils.hybrid_parallel_util import broadcast_parameters
 from bireme.ops import stack, to_tensor, zeros_like
 
 __all__ = [
@@ -140,8 +136,7 @@ class PipelineParallel(MetaParallelBase):
         return 1
 
     def _prepare_for_model(self) -> None:
-        for send in (broadcast_mp_parameters, broadcast_sharding_parameters, broadcast_dp_parameters):
-            send(self._layers, self._hcg)
+        broadcast_parameters(self._layers, self._hcg)
 
     def is_pipeline_first_stage(self) -> bool:
         """Return whether this process has the first part of the model."""
