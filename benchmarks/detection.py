@@ -1,4 +1,4 @@
-"""Operators of detection on CPU: suppression of 10,000 boxes, regions pooled and deformable convolution, with gradients.
+"""Operators of detection, on a GPU where there is one: suppression of 10,000 boxes, regions pooled and deformable convolution, with gradients.
 
     python -m benchmarks.detection                  Bireme beside torchvision and paddle.vision.ops
     python -m benchmarks.detection --threads 1      on one thread each
@@ -20,6 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.first_calls import torch_device
 from benchmarks.measure import Floors, cell, head, median, ratio, spread, table, version
 from benchmarks.peers import Peers
 
@@ -140,7 +141,8 @@ def make(name, n, threads, by_cpu):
         for which, number in (("regions", arrays["number"]), ("proposals", arrays["all"])):
             image = np.repeat(np.arange(len(number)), number).astype(np.float32)
             arrays[f"{which} of images"] = np.concatenate([image[:, None], arrays[which]], 1)
-        tensors = {key: torch.from_numpy(a) for key, a in arrays.items()}
+        there = torch_device(torch)
+        tensors = {key: torch.from_numpy(a).to(there) for key, a in arrays.items()}
 
         def backward(loss, xs):
             return torch.autograd.grad(loss, xs)
@@ -168,17 +170,20 @@ def make(name, n, threads, by_cpu):
     clock = time.process_time if by_cpu else time.perf_counter
     column = 2 if name == "torchvision" else 1
 
+    def read(x):
+        return x.cpu().numpy()
+
     def once(case):
         own, with_gradients = CASES[case.removesuffix(GRADIENTS)][0].split(), case.endswith(GRADIENTS)
         run = CASES[case.removesuffix(GRADIENTS)][column]
         if not with_gradients:
-            return lambda: [run(ops, tensors).numpy()]
+            return lambda: [read(run(ops, tensors))]
         wanted = {key: leaf(tensors[key]) for key in own}
 
         def both():
             loss = (run(ops, {**tensors, **wanted}) ** 2).mean()
             found = backward(loss, list(wanted.values()))
-            return [loss.detach().numpy(), *[g.numpy() for g in found]]
+            return [read(loss.detach()), *[read(g) for g in found]]
 
         return both
 

@@ -337,11 +337,3 @@ def one_save_fails(folder):
         dist.save_state_dict({"w": part}, folder)
     whole = dist.load_merged_state_dict(folder)["w"]
     assert whole.numpy()[[0, -1]].tolist() == [0, 1]
-
-
-def saves_until_killed(folder):
-    """Save version after version, each with one number everywhere."""
-    x = bireme.zeros([200_000])
-    for i in range(10_000):
-        x.fill_(float(i))
-        dist.save_state_dict({"x": x, "i": i}, folder, unique_id=i % 3 if i % 2 else None)

@@ -140,14 +140,15 @@ class Adam(Optimizer):
             slot = self._slot(p)
             if slot.pows is None:
                 kind = _pow_dtype(p)
-                if kind not in fresh:
+                key = kind, self._mesh_of(p)
+                if key not in fresh:
                     first, second = (to_tensor(1.0, dtype=kind, place=p.place) for _ in _POWS)
-                    fresh[kind] = Pows(first, second, 0)
-                slot.pows = fresh[kind]
+                    fresh[key] = Pows(first, second, 0)
+                slot.pows = fresh[key]
                 slot.pows.members += 1
             _, slots, grads = found.setdefault(id(slot.pows), (slot.pows, [], []))
             slots.append(slot)
-            grads.append(g)
+            grads.append(self._divided(p, g))
         # the update operator takes gradients as they are
         return [
             (pows, slots, self._grads_for(slots, grads) if self._amsgrad else grads)
@@ -194,7 +195,7 @@ class Adam(Optimizer):
                 if slot.pows is not None:
                     kind, place = _pow_dtype(slot.param), slot.param.place
                     hosts = [_before(x.astype(kind.np), float(b)) for x, b in zip(slot.pows, self._betas(group))]
-                    key = (kind, *(host.tobytes() for host in hosts))
+                    key = (kind, self._mesh_of(slot.param), *(host.tobytes() for host in hosts))
                     if key not in equal:
                         first, second = (to_tensor(host, place=place) for host in hosts)
                         equal[key] = Pows(first, second, 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bireme.core.base import errors, torch_names
 from bireme.core.program import building, gradients
-from bireme.core.record.flush import close_step, run_closed
+from bireme.core.record.flush import close_step, parameters_made, run_closed
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
@@ -82,6 +82,7 @@ class Optimizer(States):
         self._slots: dict[int, Slot] = {}
         self._added, self._waiting = {}, {}
         self._skip: Tensor | None = None
+        parameters_made()
 
     @property
     def type(self) -> str:
@@ -343,16 +344,22 @@ class Optimizer(States):
         attr = getattr(p, "optimize_attr", group)  # a plain tensor has no such attribute: its group has the settings
         return float(attr.get("learning_rate", 1.0))
 
+    def _mesh_of(self, p: Tensor) -> Any:
+        """The mesh of a parameter, None where it is on none: parameters of two meshes have two programs."""
+        return p._value.device if p._value.device.several else None
+
+    def _divided(self, p: Tensor, g: Tensor) -> Tensor:
+        """The gradient of a parameter as it is kept: divided where `ShardingStage2` or `ShardingStage3` says so."""
+        return g if self._shard_gradient is None else self._shard_gradient(p, g)
+
     def _by_rate(self, group: dict, pairs: Pairs) -> list[tuple[float, list[Slot], list[Tensor]]]:
         """Learning rate, slots and gradients of the parameters that share a rate."""
         found: dict[tuple[float, Any], tuple[list[Slot], list[Tensor]]] = {}
         for p, g in pairs:
             slot = self._slot(p)
-            # parameters of two meshes have two programs
-            mesh = p._value.device if p._value.device.several else None
-            slots, grads = found.setdefault((self._rate(group, p), mesh), ([], []))
+            slots, grads = found.setdefault((self._rate(group, p), self._mesh_of(p)), ([], []))
             slots.append(slot)
-            grads.append(g if self._shard_gradient is None else self._shard_gradient(p, g))
+            grads.append(self._divided(p, g))
         rate = self.get_lr()
         return [(rate * factor, slots, self._grads_for(slots, grads)) for (factor, _), (slots, grads) in found.items()]
 

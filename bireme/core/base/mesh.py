@@ -24,7 +24,7 @@ OPEN = ("?",)  # in their place: XLA decides
 class Devices(Device):
     """The devices of a mesh in their order. Interned by their ranks and the mesh's shape, whatever its axes are called."""
 
-    __slots__ = ("ranks", "all", "channel", "own", "shape", "names")
+    __slots__ = ("ranks", "all", "channel", "own", "shape", "names", "virtual")
     _known: ClassVar[dict[tuple, Devices]] = {}
 
     several = True
@@ -35,6 +35,7 @@ class Devices(Device):
     own: list[Any]  # those that this process has
     shape: tuple[int, ...]
     names: tuple[str, ...]  # as the last mesh of them has named its axes; here axis 0 is "0"
+    virtual: bool  # programs are compiled for them and never run: values have no numbers
 
     def __new__(
         cls,
@@ -44,6 +45,7 @@ class Devices(Device):
         shape: Sequence[int],
         names: Sequence[str],
         channel: Any = None,
+        virtual: bool = False,
     ) -> Devices:
         key = (kind, tuple(ranks), tuple(all), tuple(shape))
         found = cls._known.get(key)
@@ -51,7 +53,7 @@ class Devices(Device):
             found = object.__new__(cls)
             found.kind, found.index, found.ranks, found.all, found.channel = kind, 0, key[1], key[2], channel
             found.own = [d for d in all if d.process_index == d.client.process_index()]
-            found.shape = tuple(shape)
+            found.shape, found.virtual = tuple(shape), virtual
             found._jax = (found.own or list(all))[0]
             found.name = f"{kind}:{','.join(map(str, ranks))}"
             cls._known[key] = found
@@ -99,6 +101,10 @@ class Layout:
             found.sharding = NamedSharding(mesh, PartitionSpec(*[_entry(axes) for axes in dims]))
             cls._known[devices, dims] = found
         return found
+
+    def abstract(self, shape: Sequence[int], dtype: Any) -> Any:
+        """What stands for an array of a tensor that lies so on virtual devices: its shape, dtype and sharding."""
+        return jax.ShapeDtypeStruct(self.padded(shape), dtype, sharding=self.sharding)
 
     @property
     def settled(self) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from bireme.core.base import counters
-from bireme.core.base.mesh import Layout
+from bireme.core.base.mesh import Layout, layout_of
 from bireme.core.graph.graph import Graph
 from bireme.core.run import explain
 from bireme.core.xla_exec import mesh_program
@@ -46,6 +46,27 @@ def find(entry: Any, seg: Any, live: tuple[int, ...], dead: tuple[int, ...], mad
     program.source = call
     entry.compiled.append(program)
     return program
+
+
+class Rehearsal:
+    """Programs that were compiled for virtual devices, in the order in which they would have run."""
+
+    programs: ClassVar[list[Any]] = []
+    moved: ClassVar[list[int]] = []  # bytes of tensors that went from one mesh to another
+
+
+def rehearsed(graph: Graph, program: Any) -> tuple[Any, ...]:
+    """What a program for virtual devices would return: shapes, dtypes and shardings."""
+    Rehearsal.programs.append(program)
+    sigs = [graph.value_sigs[i] for i in program.live]
+    layouts = [layout_of(_Lies(s), graph.device) for s in program.source.output_shardings]
+    return tuple([layout.abstract(sig.shape, sig.dtype.np) for sig, layout in zip(sigs, layouts)])
+
+
+class _Lies(NamedTuple):
+    """What `layout_of` looks at."""
+
+    sharding: Any
 
 
 def collectives(program: Any) -> Counter[str]:

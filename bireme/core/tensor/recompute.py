@@ -279,12 +279,15 @@ class _Again:
         plan = self._plan
         reads: dict[tuple[int, Any], None] = {(r, None): None for r, _ in plan._roots if r < 0}
         numbers: list[Number] = []
+        gathered: set[Any] = set()
         for call in plan.recording.calls:
             for r, target in zip(call.args, plan._about[call.first][0]):
                 if r.__class__ is int and r < 0:
                     reads[r, target if target.__class__ is int else None] = None
             if all(r.__class__ is Number for r in call.args):
                 numbers += call.args
+            if call.bound.op.name == "lay_out":
+                gathered.update(call.args)
         for *_, inner in plan._custom.values():
             for r in inner:
                 if r < 0:
@@ -292,7 +295,7 @@ class _Again:
         places = []
         for r, p in reads:
             target = None if p is None else plan.targets[p]
-            if isinstance(target, Parameter):  # it is there in any case
+            if isinstance(target, Parameter) and r not in gathered:  # it is there in any case
                 v = plan._outside[~r]
                 self._enter(r, p, tape.restored(v, target) if create_graph else wrap(v, stop_gradient=False))
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core.base import device, errors
+from bireme.distributed.auto_parallel.intermediate.chosen import Chosen
 from bireme.distributed.auto_parallel.intermediate.parallelize import parallelize
 from bireme.distributed.auto_parallel.loader import shard_dataloader
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, set_mesh
@@ -41,7 +42,7 @@ def to_distributed(
         dataloader: The data loader.
         device_num: Number of devices of a machine.
         node_num: Number of machines. Default: 1.
-        config: A ``ToDistributedConfig``. Default: None.
+        config: A ``ToDistributedConfig``, or what ``plan`` returned, which is followed then. Default: None.
 
     Returns:
         The model, the optimizer and a loader whose batches lie on the mesh.
@@ -62,6 +63,14 @@ def to_distributed(
         if count < 1:
             raise errors.bad(f"to_distributed({name})", "a positive integer", count)
     count = device_num * node_num
+    if isinstance(config, Chosen):
+        mesh = config.process_mesh()
+        if mesh.size != count:
+            raise errors.bad("to_distributed(config)", f"a plan for {count} devices", described=f"one for {mesh.size}")
+        set_mesh(mesh)
+        model, optimizer = parallelize(model, optimizer, mesh, config)
+        first = mesh.get_mesh_with_dim("pp", 0) if "pp" in mesh.dim_names else mesh
+        return model, optimizer, shard_dataloader(dataloader, first, shard_dims="dp")
     mesh = ProcessMesh(list(range(count)), dim_names=["dp"])
     own = sum(p.nbytes for p in model.parameters())
     states = len(getattr(optimizer, "_accumulator_names", ()))

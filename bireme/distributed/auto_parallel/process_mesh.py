@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from bireme.core.base.mesh import Devices
 from bireme.core.processes import connection
 from bireme.core.processes.collectives import Channel
 from bireme.core.record import agreement, flush
+from bireme.core.xla_exec import virtual
 from bireme.distributed import world
 from bireme.distributed.collective import new_group
 from bireme.distributed.communication.group import Group, member, start
@@ -251,11 +253,25 @@ class ProcessMesh:
 
 _ids: dict[tuple, int] = {}
 _groups: dict[tuple, Group] = {}
+_virtual: list[int] = []
 _channels: dict[tuple[int, ...], agreement.Shared] = {}
+
+
+@contextlib.contextmanager
+def on_virtual_devices(count: int) -> Iterator[None]:
+    """Meshes that are made in the block have virtual devices: programs are compiled for them and never run."""
+    _virtual.append(count)
+    try:
+        yield
+    finally:
+        _virtual.pop()
 
 
 def _devices_of(where: str, mesh: ProcessMesh) -> Devices:
     kind, ranks = device.current().kind, mesh.process_ids
+    if _virtual:
+        there = virtual.devices(_virtual[-1])
+        return Devices("cpu", ranks, [there[rank] for rank in ranks], mesh.shape, mesh.dim_names, virtual=True)
     if world.size() > 1:
         start()
         connected = connection.current()

@@ -11,6 +11,8 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, get_mesh
 from bireme.distributed.auto_parallel.tensors import adopt, mesh_of, reshard, shard_tensor
+from bireme.distributed.fleet.recompute.recompute import recompute
+from bireme.nn.layer import Layer
 
 __all__ = ["ShardingStage1", "ShardingStage2", "ShardingStage3", "shard_optimizer", "shard_scaler"]
 
@@ -147,6 +149,36 @@ def shard_optimizer(optimizer: Any, shard_fn: Callable | None = None, gradient_a
         for name, state in list(slot.state.items()):
             optimizer._set_state(slot, name, state)
     return optimizer
+
+
+def gather_at_use(layer: Layer, axis: str) -> None:
+    """Let a layer compute with parameters that are whole along an axis of the mesh, and give them up after it.
+
+    Left alone, XLA divides the activations as the parameters are, which takes more than a collective for each layer. The
+    backward pass gathers them again: the layer is a region that is recomputed, of which nothing but that is needed.
+    """
+    forward = layer.forward
+
+    def gathered(*args: Any, **kwargs: Any) -> Any:
+        own = layer._parameters
+        layer._parameters = {name: p if p is None else _whole(p, axis) for name, p in own.items()}
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            layer._parameters = own
+
+    layer.forward = lambda *args, **kwargs: recompute(gathered, *args, **kwargs)
+
+
+def _whole(p: Tensor, axis: str) -> Tensor:
+    mesh, placements = p.process_mesh, list(p.placements)
+    place = mesh.dim_names.index(axis)
+    if placements[place].is_replicated():
+        return p
+    # divided first: what the backward pass does to it before it is gathered again is done to the parts
+    divided = reshard(p, mesh, placements)
+    placements[place] = Replicate()
+    return reshard(divided, mesh, placements)
 
 
 def shard_scaler(scaler: Any) -> Any:

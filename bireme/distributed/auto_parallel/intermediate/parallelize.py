@@ -8,11 +8,18 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor
+from bireme.distributed.auto_parallel.intermediate.chosen import Chosen
 from bireme.distributed.auto_parallel.intermediate.pipeline_parallel import AXIS, bring, stages_of
 from bireme.distributed.auto_parallel.intermediate.tensor_parallel import PlanBase
 from bireme.distributed.auto_parallel.placement_type import Placement, Replicate, Shard
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh, check_mesh, get_mesh
-from bireme.distributed.auto_parallel.sharding import ShardingStage1, ShardingStage2, ShardingStage3, shard_optimizer
+from bireme.distributed.auto_parallel.sharding import (
+    ShardingStage1,
+    ShardingStage2,
+    ShardingStage3,
+    gather_at_use,
+    shard_optimizer,
+)
 from bireme.distributed.auto_parallel.tensors import adopt, shard_tensor
 from bireme.nn.layer import Layer
 
@@ -23,7 +30,7 @@ CONFIGS = ("dp_config", "mp_config", "pp_config", "cp_config")
 
 
 def parallelize(
-    model: Layer, optimizer: Any = None, mesh: ProcessMesh | None = None, config: dict[str, Any] | None = None
+    model: Layer, optimizer: Any = None, mesh: ProcessMesh | None = None, config: dict[str, Any] | Chosen | None = None
 ) -> tuple[Layer, Any]:
     """Put a model and an optimizer, written for one device, on a mesh.
 
@@ -36,7 +43,8 @@ def parallelize(
             do. ``mp_config`` and ``cp_config``: ``{"parallelize_plan": {name: plan}}``, plans such as ``ColWiseParallel``
             for names of layers or of their ``weight`` and ``bias``, which may be regular expressions. ``pp_config``:
             ``{"split_spec": ...}``, names of layers with a ``SplitPoint``, or the name of a list of layers to be divided
-            evenly; this one works among the devices of one process. Default: None.
+            evenly; this one works among the devices of one process. Or the result of ``distributed.plan``, which has the
+            mesh too. Default: None.
 
     Returns:
         The model and the optimizer, which are the ones given.
@@ -55,6 +63,9 @@ def parallelize(
     """
     if not isinstance(model, Layer):
         raise errors.bad("parallelize(model)", "a Layer", model, kind=errors.ArgumentTypeError)
+    chosen = config if isinstance(config, Chosen) else None
+    if chosen is not None:
+        mesh, config = chosen.process_mesh() if mesh is None else mesh, chosen.parallelize_config()
     mesh = get_mesh() if mesh is None else mesh
     if mesh is None:
         raise errors.bad("parallelize(mesh)", "a mesh, or a call of set_mesh before", None)
@@ -75,6 +86,8 @@ def parallelize(
                 adopt(tensor, shard_tensor(tensor.detach(), own, []))
     if config.get("dp_config") is not None:
         _data_parallel(model, optimizer, meshes, mesh, config["dp_config"])
+    if chosen is not None:
+        chosen.recompute_in(model)
     return model, optimizer
 
 
@@ -136,3 +149,7 @@ def _data_parallel(
     model.register_forward_pre_hook(lambda layer, inputs: tuple(map(divided, inputs)))
     if level and optimizer is not None:
         shard_optimizer(optimizer, LEVELS[level]("dp"))
+    if level == 3:
+        for layer in model.sublayers(include_self=True):
+            if layer.parameters(include_sublayers=False):
+                gather_at_use(layer, "dp")
