@@ -112,7 +112,7 @@ def mixture(division: Division) -> nn.Layer:
         model = fleet.get_hybrid_communicate_group().get_model_parallel_group()
     gate: Any = {"type": "naive", "top_k": 2}
     if division.gate == "switch":
-        kept = (0.3 * count * (1 if model is None else model.nranks),) * 2
+        kept = (0.3 * count,) * 2
         gate = moe.SwitchGate(WIDTH, EXPERTS // count, count, switch_eps=0.0, capacity=kept, group=division.experts)
     return moe.MoELayer(WIDTH, experts, gate, moe_group=division.experts, mp_group=model)
 

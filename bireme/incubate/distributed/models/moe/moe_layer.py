@@ -43,7 +43,8 @@ class MoELayer(Layer):
         gate: A gate, or a dict with ``type``, ``'naive'``, ``'gshard'`` or ``'switch'``, and ``top_k``, the number of
             experts for each token. Default: None, ``'gshard'`` with 2.
         moe_group: Processes that experts are divided among; each has as many. Default: None, this one alone.
-        mp_group: Processes of the model axis, which have the same tokens: each sends its part of them. Default: None.
+        mp_group: Processes of the model axis, which have the same tokens: if they have different experts, each sends its
+            part of them; with the same experts each computes all. Default: None.
         recompute_interval: Above 0, experts run again in the backward pass. Default: 0.
         recompute_ctx: Options of ``recompute_hybrid``. Default: None.
 
@@ -87,9 +88,12 @@ class MoELayer(Layer):
             owned: list[Any] = [p for expert in experts for p in expert.parameters()]
             for p in owned:
                 p.expert, p.no_sync, p.moe_group = True, True, moe_group
-        if mp_group is not None and mp_group.nranks > 1:
+        # copies of an expert would have gradients of different tokens, so only those with different experts divide them
+        divides = mp_group is not None and moe_group is not None and set(mp_group.ranks) <= set(moe_group.ranks)
+        self._dividing = mp_group if divides and mp_group is not None and mp_group.nranks > 1 else None
+        if self._dividing is not None:
             for p in self.gate.parameters():  # each process has gradients of its part of the tokens
-                p.register_hook(lambda g: reduced("gradient of a gate", g, mp_group))
+                p.register_hook(lambda g: reduced("gradient of a gate", g, self._dividing))
 
     def _gate(self, gate: Any) -> NaiveGate:
         if isinstance(gate, NaiveGate):
@@ -127,8 +131,8 @@ class MoELayer(Layer):
         if inp.ndim != 3 or inp.shape[2] != self.d_model:
             expected = f"tokens [batch, sequence, {self.d_model}]"
             raise errors.bad("MoELayer(inp)", expected, inp, kind=errors.ShapeError)
-        x, mp = reshape(inp, [-1, self.d_model]), self.mp_group
-        if mp is not None and mp.nranks > 1:
+        x, mp = reshape(inp, [-1, self.d_model]), self._dividing
+        if mp is not None:
             x = Part.apply(x, mp, "MoELayer", 0)
         weights, index = self.gate(x)
         pos, local, here = count_by_gate(index, self.num_expert, self.world_size, group=self.group)
@@ -147,6 +151,6 @@ class MoELayer(Layer):
         every = scatter(zeros([x.shape[0] * self.top_k, self.d_model], rows.dtype), pos, rows, overwrite=True)
         every = reshape(every, [-1, self.top_k, self.d_model])
         out = reshape(matmul(reshape(weights, [-1, 1, self.top_k]).astype(every.dtype), every), [-1, self.d_model])
-        if mp is not None and mp.nranks > 1:
+        if mp is not None:
             out = Join.apply(out, mp, "MoELayer", 0)
         return reshape(out, inp.shape)
