@@ -48,6 +48,8 @@ BENCHMARKS = (
     "jobs",
     "loader",
     "processes",
+    "checkpoints",
+    "parameter_server",
     "recompute",
     "quantization",
     "quantized_models",

@@ -36,6 +36,8 @@ SCRIPTS = {
     "jobs": ("--tiny --networks mlp policy_gradient", r"mlp +7 +[\d.]+ "),
     "loader": ("--images 32 --batch 16 --workers 1 --rounds 1 --peers bireme", r"Bireme +[\d,]+ "),
     "processes": ("--tiny --processes 1 --rounds 1 --repeats 1 --peers bireme", r"step, width 64 +[\d.]+ "),
+    "checkpoints": ("--megabytes 2 --rounds 1 --peers bireme", r"bireme +[\d.]+ "),
+    "parameter_server": ("--ids 3000 --batch 500 --batches 2 --rounds 1 --threads", r"pushed +[\d.]+ "),
     "recompute": ("--layers 1 --width 16 --batch 2 --length 8", r"with recompute +[\d.]+ MiB"),
     "quantization": (
         "--what products files --rounds 1 --tiny",
