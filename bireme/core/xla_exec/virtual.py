@@ -11,4 +11,5 @@ from jaxlib import xla_client
 @functools.lru_cache(maxsize=4)
 def devices(count: int) -> list[Any]:
     """So many devices of a client of their own: the process' own devices stay as they are."""
-    return sorted(xla_client.make_cpu_client(num_devices=count).devices(), key=lambda device: device.id)
+    client: Any = xla_client.make_cpu_client(num_devices=count)
+    return sorted(client.devices(), key=lambda device: device.id)
