@@ -9,7 +9,7 @@ host's work for a step, and weights of 8 and 4 bits; on a GPU, decoding beside t
 Both ways of batching run the same programs of the same engine: where batches are static, requests are handed over in groups
 and the next group waits for all of the last one. On the GPU, a step is timed as the difference of a long and a short run.
 The limit is that of the memory: all weights and the keys and values so far are read once a step. Floors: 1.5 times the tokens
-of static batches; 300 us of the host's own work a step.
+of static batches; 300 us of the host's own work a step; on a GPU 60 % of the memory's rate at batch 1, and torch's time.
 """
 
 import argparse
@@ -34,7 +34,12 @@ BATCHES = (1, 8, 64)
 START, END = 16, 144  # tokens of a text when its steps are timed
 LENGTH = 256
 BANDWIDTH = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.0e12}  # bytes a second that the makers give
-NAMES = {"bireme": "bireme engine", "torch": "torch eager", "torch.compile": "torch.compile, reduce-overhead"}
+NAMES = {
+    "bireme": "bireme engine",
+    "bireme.single": "bireme engine, steps=1",
+    "torch": "torch eager",
+    "torch.compile": "torch.compile, reduce-overhead",
+}
 
 
 def network(llm, sizes):
@@ -174,7 +179,7 @@ def weights(sizes):
         yield name, np.resize(np.roll(block, 7919 * i), shape)
 
 
-def bireme_peer(sizes):
+def bireme_peer(sizes, steps):
     import bireme
     import bireme.llm as llm
 
@@ -201,7 +206,7 @@ def bireme_peer(sizes):
             for engine in engines.values():
                 engine.close()
             engines.clear()
-            engines[batch] = llm.Engine(made, max_batch=batch, max_length=LENGTH).start()
+            engines[batch] = llm.Engine(made, max_batch=batch, max_length=LENGTH, steps=steps).start()
         prompts = [[1 + row % 100] for row in range(batch)]
         start = time.perf_counter()
         found = engines[batch].generate(prompts, llm.SamplingOptions(max_tokens=count, ignore_eos=True))
@@ -271,7 +276,9 @@ def torch_peer(sizes, compiled):
 
 
 def make(name, sizes):
-    return bireme_peer(sizes) if name == "bireme" else torch_peer(sizes, name == "torch.compile")
+    if name.startswith("bireme"):
+        return bireme_peer(sizes, 1 if name == "bireme.single" else 8)  # on a CPU too, to try it
+    return torch_peer(sizes, name == "torch.compile")
 
 
 def bandwidth():
@@ -304,6 +311,8 @@ def on_gpu(options, floors):
                     limit = (matrices + batch * cached * (START + most) / 2) / rate * 1e3
                     shown = cell(ms, "{:.3f}"), spread(turns, "{:.3f}"), f"{batch / ms * 1e3:,.0f}"
                     share = cell(limit / ms * 100, "{:.0f} %")
+                    if (name, batch) == ("bireme", 1):
+                        floors.at_most("batch 1: time of a step to that of the memory", ms / limit, 1 / 0.6)
                     rows[batch].append((NAMES[name], *shown, share, f"{first[0]:.1f}", " ".join(map(str, first[1]))))
             peers.report()
     for batch in batches:

@@ -6,7 +6,8 @@
 The same network of dense layers is asked for one row at a time, as raw float32: by `bireme serve`, by `bireme serve --batch 1`,
 which runs each request alone, and by an application of FastAPI's, or of Starlette's where that is not installed, which runs the
 same predictor in its thread pool. Clients are connections of one process, each of which asks again when it has its answer.
-Servers take turns; the last two columns, time of the processor, are usable where others use the machine too. Floor: at 256 clients batches give at least twice the requests.
+Servers take turns; the last two columns, time of the processor, are usable where others use the machine too.
+Floor: at 256 clients batches give at least twice the requests.
 """
 
 from __future__ import annotations

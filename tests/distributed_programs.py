@@ -14,7 +14,7 @@ import pytest
 import bireme
 from bireme import distributed as dist
 from bireme import nn
-from bireme.core.processes import connection
+from bireme.core.processes import connection, watch
 
 OPS = {"SUM": [3, 5], "MAX": [2, 3], "MIN": [1, 2], "PROD": [2, 6], "AVG": [1.5, 2.5]}  # of [1, 3] and [2, 2]
 LARGE = 700  # elements: more than the first message of a collective carries, in every dtype
@@ -235,16 +235,35 @@ def _host():
 def ends(how, path):
     """Let a process end, or wait for what never comes; what both print goes to a file."""
     os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)
-    connection.PATIENCE, connection.LOOK = 0.3, 0.1
+    os.environ["TOLD"] = path
+    watch.PATIENCE, watch.LOOK, watch.SILENT = 0.3, 0.1, 2.0
     dist.init_parallel_env()
     x = tensor([1])
     dist.all_reduce(x)
-    {"kill": _kill, "raise": _raise, "return": _return, "groups": _groups, "receive": _receive}[how](dist.get_rank(), x)
+    ways = {"kill": _kill, "stop": _stop, "slow": _slow, "raise": _raise, "return": _return, "groups": _groups,
+            "receive": _receive}  # fmt: skip
+    ways[how](dist.get_rank(), x)
 
 
 def _kill(me, x):
     if me == 1:
         os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x)
+
+
+def _stop(me, x):
+    if me == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    dist.all_reduce(x)
+
+
+def _slow(me, x):
+    """One process comes only after the other has said that it waits, and fails then."""
+    watch.SLOW = 0.5
+    while me == 1:
+        with open(os.environ["TOLD"]) as file:
+            if "has waited" in file.read():
+                raise ValueError("of rank 1")
     dist.all_reduce(x)
 
 
@@ -268,6 +287,17 @@ def _receive(me, x):
     dist.recv(x, 1 - me)
 
 
+def by_hand_killed(rank, address, path):
+    """Without a launcher the first process is killed, and the service outlives it."""
+    os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)
+    os.environ.update(PADDLE_TRAINER_ID=str(rank), PADDLE_TRAINERS_NUM="2", PADDLE_MASTER=address)
+    dist.init_parallel_env()
+    dist.all_reduce(x := tensor([1]))
+    if rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x)
+
+
 def by_hand(rank, address):
     """Without a launcher the first process runs the service, and is the last to go."""
     os.environ.update(PADDLE_TRAINER_ID=str(rank), PADDLE_TRAINERS_NUM="2", PADDLE_MASTER=address)
@@ -281,7 +311,7 @@ def by_hand(rank, address):
         assert connection.current().hosts == {0: _host(), 1: _host()}  # and the service is still there
         assert set(connection.current().told("host/")) == {0, 1}
     connection.close()
-    assert rank == 1 or connection.current()._left.is_set()
+    assert rank == 1 or connection.current()._left
 
 
 # ------------------------------------------------------------ training
@@ -390,6 +420,36 @@ def statistics(me):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-4)
     layer.eval()
     assert layer(x).shape == [part.stop - part.start, 3, 2, 2]
+
+
+def fitted(folder, preempted=-1):
+    """The parameters after `Model.fit` with checkpoints; a process gets SIGTERM after so many steps."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((48, 4)).astype("float32")
+    data = bireme.io.TensorDataset([bireme.to_tensor(x), bireme.to_tensor(x.sum(1, keepdims=True))])
+    batches = dist.elastic.GlobalBatchSampler(data, 8, shuffle=True)
+    bireme.seed(3)
+    with bireme.utils.unique_name.guard():
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    model = bireme.Model(net)
+    model.prepare(bireme.optimizer.Adam(0.05, parameters=net.parameters()), nn.MSELoss())
+    saved = bireme.callbacks.Checkpoint(folder, preemption=True)
+    callbacks = [Preempted(preempted), saved]
+    model.fit(bireme.io.DataLoader(data, batch_sampler=batches), epochs=2, verbose=0, callbacks=callbacks)
+    return [p.numpy() for p in net.parameters()]
+
+
+class Preempted(bireme.callbacks.Callback):
+    """Sends the last process SIGTERM after some steps."""
+
+    def __init__(self, left):
+        super().__init__()
+        self.left = left
+
+    def on_train_batch_end(self, step, logs=None):
+        self.left -= 1
+        if self.left == 0 and dist.get_rank() == dist.get_world_size() - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 # ------------------------------------------------------------ calls of functions in other processes

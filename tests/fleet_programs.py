@@ -1,4 +1,4 @@
-"""What the processes of tests/test_fleet_processes.py run: one small GPT, divided in every way."""
+"""What the processes of tests/test_fleet_processes.py run: parts of layers and optimizers, and checkpoints."""
 
 import json
 import resource
@@ -12,280 +12,33 @@ from bireme import nn
 from bireme.distributed import fleet
 from bireme.distributed.fleet.meta_parallel import (
     ColumnParallelLinear,
-    LayerDesc,
     ParallelCrossEntropy,
-    PipelineLayer,
     RowParallelLinear,
-    SharedLayerDesc,
     VocabParallelEmbedding,
 )
+from bireme.distributed.fleet.utils import context_parallel_utils as context
 from bireme.distributed.fleet.utils import sequence_parallel_utils as sequence
+from bireme.distributed.utils import moe_utils
+from bireme.incubate.distributed.models import moe
 from bireme.nn import functional as F
-
-VOCABULARY, WIDTH, HEADS, LENGTH, BATCH, BLOCKS = 16, 8, 2, 6, 8, 2
-FULL = {}  # whole weights by the place of a parameter in the model, the same in all processes
+from tools.parallel import models, ways
 
 
-def weight(name, shape):
-    """The whole weight of a name: random numbers that depend on it alone."""
-    rng = np.random.default_rng(sum(map(ord, name)) * 7919 + len(name))
-    return (rng.standard_normal(shape) * (0.3 if len(shape) > 1 else 0.05) + (name.endswith("norm.weight"))).astype(
-        "float32"
-    )
-
-
-class Attention(nn.Layer):
-    def __init__(self, column, row):
-        super().__init__()
-        self.qkv, self.out = column(WIDTH, 3 * WIDTH), row(WIDTH, WIDTH)
-
-    def forward(self, x):
-        """Input and output are [batch, length, width]; heads lie side by side, each with its q, k and v."""
-        y = self.qkv(x)
-        heads = y.shape[-1] * HEADS // (3 * WIDTH)
-        q, k, v = y.reshape([y.shape[0], y.shape[1], heads, 3 * WIDTH // HEADS]).transpose([0, 2, 1, 3]).chunk(3, -1)
-        scores = F.softmax(bireme.matmul(q, k, transpose_y=True) / 2.0, -1)
-        return self.out(bireme.matmul(scores, v).transpose([0, 2, 1, 3]).reshape([*y.shape[:2], -1]))
-
-
-class Block(nn.Layer):
-    def __init__(self, kind):
-        super().__init__()
-        column, row = LINEAR[kind]
-        self.first_norm, self.second_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attention = Attention(column, row)
-        self.up, self.down = column(WIDTH, 4 * WIDTH), row(4 * WIDTH, WIDTH)
-
-    def forward(self, x):
-        x = x + self.attention(self.first_norm(x))
-        return x + self.down(F.gelu(self.up(self.second_norm(x))))
-
-
-LINEAR = {
-    "plain": (nn.Linear, nn.Linear),
-    "tensor": (
-        lambda a, b: ColumnParallelLinear(a, b, has_bias=True, gather_output=False),
-        lambda a, b: RowParallelLinear(a, b, input_is_parallel=True),
-    ),
-}
-
-
-class Table(nn.Layer):
-    """The embedding, which is the head too."""
-
-    def __init__(self, kind):
-        super().__init__()
-        table = VocabParallelEmbedding if kind == "tensor" else nn.Embedding
-        self.table = table(VOCABULARY, WIDTH)
-
-    @property
-    def weight(self):
-        return self.table.weight
-
-    def forward(self, x):
-        return self.table(x)
-
-
-def head(layer, x):
-    return bireme.matmul(x, layer.weight, transpose_y=True)
-
-
-class GPT(nn.Layer):
-    def __init__(self, kind="plain", tied=True, recomputed=False):
-        super().__init__()
-        self.table = Table(kind)
-        self.blocks = nn.LayerList([Block(kind) for _ in range(BLOCKS)])
-        self.kind, self.recomputed = kind, recomputed
-        self.head = None if tied else nn.Linear(WIDTH, VOCABULARY, bias_attr=False)
-
-    def forward(self, x):
-        x = self.table(x)
-        for block in self.blocks:
-            x = fleet.utils.recompute(block, x) if self.recomputed else block(x)
-        if self.head is not None:
-            return self.head(x)
-        if self.kind == "tensor":
-            x = dist.collective._c_identity(x, group=fleet.get_hybrid_communicate_group().get_model_parallel_group())
-        return head(self.table, x)
-
-
-def fill(model, names=None):
-    """Give each parameter the part of its whole weight that it is."""
-    for name, p in model.named_parameters():
-        place = name if names is None else names(name)
-        parts, axis = (1, 0) if not getattr(p, "is_distributed", False) else (mp_size(), p.split_axis)
-        shape = [n * parts if i == axis else n for i, n in enumerate(p.shape)]
-        whole = weight(place, shape)
-        p.set_value(np.split(whole, parts, axis)[mp_rank() if parts > 1 else 0])
-
-
-def mp_size():
-    return fleet.get_hybrid_communicate_group().get_model_parallel_world_size()
-
-
-def mp_rank():
-    return fleet.get_hybrid_communicate_group().get_model_parallel_rank()
-
-
-def batches(steps):
-    rng = np.random.default_rng(1)
-    for _ in range(steps):
-        yield rng.integers(0, VOCABULARY, (BATCH, LENGTH)), rng.integers(0, VOCABULARY, (BATCH, LENGTH))
-
-
-def cross_entropy(logits, labels):
-    return F.cross_entropy(logits.reshape([-1, VOCABULARY]), labels.reshape([-1]))
-
-
-def adam(parameters, clip=0.5):
-    return bireme.optimizer.AdamW(
-        0.01, parameters=parameters, weight_decay=0.1, grad_clip=nn.ClipGradByGlobalNorm(clip)
-    )
+def interpreted(function, *args):
+    """Call a function without compiling, which takes longer than what these compute."""
+    with bireme.debug.use_executor("interpreter"):
+        function(*args)
 
 
 def started(**degrees):
     strategy = fleet.DistributedStrategy()
     strategy.hybrid_configs = {f"{name}_degree": n for name, n in degrees.items()}
     fleet.init(is_collective=True, strategy=strategy)
-    return strategy
+    return fleet.get_hybrid_communicate_group()
 
 
-def single(steps=10, tied=True):
-    """The losses of one process."""
-    model = GPT(tied=tied)
-    fill(model)
-    optimizer, losses = adam(model.parameters()), []
-    for x, y in batches(steps):
-        loss = cross_entropy(model(bireme.to_tensor(x)), bireme.to_tensor(y))
-        loss.backward()
-        optimizer.step()
-        optimizer.clear_grad()
-        losses.append(loss.item())
-    return losses, {name: p.numpy() for name, p in model.named_parameters()}
-
-
-def part_of(array, index, count):
-    return bireme.to_tensor(np.split(array, count)[index])
-
-
-def trained(model, optimizer, steps, index, count, loss_of=cross_entropy, skip=0):
-    """The mean losses of data parallel steps; one process alone reads its loss."""
-    losses = []
-    for x, y in list(batches(skip + steps))[skip:]:
-        loss = loss_of(model(part_of(x, index, count)), part_of(y, index, count))
-        if dist.get_rank() == 0:
-            loss.item()
-        loss.backward()
-        optimizer.step()
-        optimizer.clear_grad()
-        losses.append(loss.detach())
-    return losses
-
-
-def averaged(losses, group):
-    together = bireme.stack(losses)
-    dist.all_reduce(together, op=dist.ReduceOp.AVG, group=group)
-    return together.tolist()
-
-
-def parallel_loss(logits, labels):
-    return ParallelCrossEntropy()(logits, labels).mean()
-
-
-def hybrid(path, steps, **degrees):
-    """Data, tensor and sharding axes in any mix."""
-    started(**degrees)
-    hcg = fleet.get_hybrid_communicate_group()
-    tensor = degrees.get("mp", 1) > 1
-    model = GPT("tensor" if tensor else "plain", recomputed=degrees.get("dp", 1) > 1)
-    fill(model)
-    model = fleet.distributed_model(model)
-    optimizer = fleet.distributed_optimizer(adam(model.parameters()))
-    count = hcg.get_data_parallel_world_size() * hcg.get_sharding_parallel_world_size()
-    index = hcg.get_data_parallel_rank() * hcg.get_sharding_parallel_world_size() + hcg.get_sharding_parallel_rank()
-    losses = trained(model, optimizer, steps, index, count, parallel_loss if tensor else cross_entropy)
-    told(path, averaged(losses, None))
-
-
-def told(path, losses):
-    if dist.get_rank() == 0:
-        with open(path, "w") as file:
-            json.dump(losses, file)
-
-
-def sharded(path, steps, level):
-    """ZeRO: states, gradients and parameters divided."""
-    dist.init_parallel_env()
-    model = GPT(tied=level != "p_g_os")  # a divided table cannot be used outside of its layer
-    fill(model)
-    optimizer = adam(model.parameters())
-    model, optimizer, _ = dist.sharding.group_sharded_parallel(model, optimizer, level, segment_size=64)
-    losses = trained(model, optimizer, steps, dist.get_rank(), dist.get_world_size())
-    states = sum(s.size for s in optimizer.state_dict().values() if isinstance(s, bireme.Tensor) and s.size > 1)
-    whole = 2 * sum(int(np.prod(t.shape)) for t in model.state_dict().values())
-    assert states < whole * 0.7, (states, whole)
-    if level == "p_g_os":
-        held = sum(p.size for p in model.parameters())
-        assert held < whole / 2 * 0.7, (held, whole)
-    told(path, averaged(losses, None))
-
-
-def descriptions(kind="plain"):
-    return [
-        SharedLayerDesc("table", Table, None, "weight", kind),
-        *[LayerDesc(Block, kind) for _ in range(BLOCKS)],
-        SharedLayerDesc("table", Table, head if kind == "plain" else tensor_head, "weight", kind),
-    ]
-
-
-def tensor_head(layer, x):
-    group = fleet.get_hybrid_communicate_group().get_model_parallel_group()
-    return head(layer, dist.collective._c_identity(x, group=group))
-
-
-def pipe_name(name):
-    """The name in `GPT` of a parameter of a pipeline."""
-    if name.startswith("shared_layers."):
-        return name.replace("shared_layers.table", "table")
-    index, rest = name.split(".", 1)
-    return f"blocks.{int(index) - 1}.{rest}"
-
-
-def pipeline(path, steps, micro, chunks=1, kind="1F1B", **degrees):
-    strategy = fleet.DistributedStrategy()
-    strategy.hybrid_configs = {f"{name}_degree": n for name, n in degrees.items()}
-    count = degrees.get("dp", 1)
-    strategy.pipeline_configs = {
-        "accumulate_steps": micro, "micro_batch_size": BATCH // micro // count, "schedule_mode": kind,
-    }  # fmt: skip
-    fleet.init(is_collective=True, strategy=strategy)
-    hcg = fleet.get_hybrid_communicate_group()
-    tensor = degrees.get("mp", 1) > 1
-    layers = PipelineLayer(
-        descriptions("tensor" if tensor else "plain"), topology=hcg.topology(), loss_fn=parallel_loss if tensor else cross_entropy,
-        num_virtual_pipeline_stages=chunks, use_dualpipev=kind == "V",
-        seg_method="uniform" if chunks > 1 or kind == "V" else [0, 2, BLOCKS + 2], recompute_interval=1 if kind == "FThenB" else 0,
-    )  # fmt: skip
-    fill(layers, pipe_name)
-    model = fleet.distributed_model(layers)
-    optimizer = fleet.distributed_optimizer(adam(model.parameters()))
-    losses = []
-    for x, y in batches(steps):
-        data = [part_of(a, hcg.get_data_parallel_rank(), count) for a in (x, y)]
-        loss = model.train_batch(data, optimizer)
-        if dist.get_rank() == 0:
-            loss.item()
-        losses.append(loss)
-    told(path, averaged(losses, None))
-    last = [part_of(a, hcg.get_data_parallel_rank(), count) for a in (x, y)]
-    assert np.isfinite(model.eval_batch(last, compute_loss=True).item())
-
-
-def one_after_the_other(folder, steps, programs):
-    with bireme.debug.use_executor("interpreter"):  # compiling takes longer than these steps
-        for i, program in enumerate(programs):
-            program(f"{folder}/{i}", steps)
-            dist.barrier()
+def mp_rank():
+    return fleet.get_hybrid_communicate_group().get_model_parallel_rank()
 
 
 # ------------------------------------------------------------ what is not seen in losses
@@ -293,7 +46,9 @@ def one_after_the_other(folder, steps, programs):
 
 def details():
     started(mp=2)
-    for check in (tensor_layers, sequence_layers, random_states, merged_gradients, overflow, small_collectives):
+    checks = [tensor_layers, sequence_layers, random_states, merged_gradients, overflow, small_collectives]
+    checks += [sent_tokens, experts_of_one, attention_over_parts, own_parameters, data_beside_shards, bad_axes]
+    for check in checks:
         check()
 
 
@@ -406,46 +161,166 @@ def small_collectives():
     fleet.barrier_worker()
 
 
+def sent_tokens():
+    """Tokens to their experts and back: Paddle's example, gradients, and counts that do not fit."""
+    me = dist.get_rank()
+    x = bireme.to_tensor([[1.0, 2], [3, 4], [5, 6], [7, 8], [9, 10]], stop_gradient=False)
+    count = bireme.to_tensor([[2, 1, 1, 1], [1, 1, 2, 1]][me])
+    there = moe_utils.global_scatter(x, count, count)
+    assert there.tolist() == [[[1, 2], [3, 4], [1, 2], [5, 6], [3, 4]], [[7, 8], [5, 6], [7, 8], [9, 10], [9, 10]]][me]
+    back = moe_utils.global_gather(there, count, count)
+    assert back.tolist() == x.tolist()
+    (back * back).sum().backward()
+    assert x.grad.tolist() == (2 * x).tolist()
+    again = moe_utils.global_gather(x, count, count).tolist()
+    assert again == [[[1, 2], [3, 4], [7, 8], [1, 2], [7, 8]], [[5, 6], [9, 10], [3, 4], [5, 6], [9, 10]]][me]
+    for call in (
+        lambda: moe_utils.global_scatter(x[:2], count, count),
+        lambda: moe_utils.global_gather(x, count[:3], count),
+    ):
+        with pytest.raises(ValueError, match=r"global_(scatter|gather)\("):
+            call()
+
+
+def experts_of_one():
+    """All tokens go to the experts of one process; the other one, which computes nothing, exchanges gradients too."""
+    me, group = dist.get_rank(), dist.get_group()
+    layer = moe.MoELayer(4, nn.LayerList([nn.Linear(4, 4)]), {"type": "naive", "top_k": 1}, moe_group=group)
+    layer.gate.gate.bias.set_value(np.array([100.0, 0.0], "float32"))
+    y = layer(bireme.ones([1, 3, 4]))
+    y.sum().backward()
+    weight = layer.experts[0].weight
+    assert (weight.grad is None) == (me == 1) and weight.expert and weight.no_sync
+
+
+def bad_axes():
+    for degrees, said in (
+        ({"ep": 3}, r"expected 2 processes along pipe, moe_sharding and expert, got .*expert 3"),
+        ({"ep": 2, "sharding": 2, "cp": 4}, r"expected contexts that divide the sharding axis, got .*context 4"),
+        ({"cp": 4}, r"expected degrees with the product 2, the number of processes, got .*cp 4"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            started(**degrees)
+    with pytest.raises(ValueError, match="expected a cp_degree above 1, got 1"):
+        fleet.get_hybrid_communicate_group().get_context_parallel_group()
+
+
+def attention_over_parts():
+    """Attention over parts of a sequence is that over the whole, with gradients, also with fewer heads of keys."""
+    rng = np.random.default_rng(3)
+    q, k, v, g = (rng.standard_normal((2, 8, n, 5)).astype("float32") for n in (4, 2, 2, 4))
+    for causal, balanced in ((True, True), (True, False), (False, True)):
+        whole = [bireme.to_tensor(a, stop_gradient=False) for a in (q, k, v)]
+        wide = [whole[0], *[x.repeat_interleave(2, 2) for x in whole[1:]]]
+        want = F.scaled_dot_product_attention(*wide, is_causal=causal)
+        (want * bireme.to_tensor(g)).sum().backward()
+        for name in ("ring", "alltoall") if not balanced or not causal else ("ring",):
+            own = [context.split_sequence(bireme.to_tensor(a), axis=1, balanced=balanced) for a in (q, k, v)]
+            for x in own:
+                x.stop_gradient = False
+            if name == "ring":
+                out = context.ring_attention(*own, is_causal=causal, balanced=balanced)
+            else:
+                out = context.alltoall_attention(
+                    *own, is_causal=causal,
+                    attention=lambda q, k, v, c=causal: F.scaled_dot_product_attention(
+                        q, k.repeat_interleave(2, 2), v.repeat_interleave(2, 2), is_causal=c
+                    ),
+                )  # fmt: skip
+            if causal or name == "ring":  # without a mask, consecutive parts in another order are as good
+                found = context.gather_sequence(out, balanced=balanced)
+                np.testing.assert_allclose(found.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+            part = context.split_sequence(bireme.to_tensor(g), axis=1, balanced=balanced)
+            (out * part).sum().backward()
+            for x, y in zip(own, whole, strict=True):
+                wanted = context.split_sequence(y.grad, axis=1, balanced=balanced).numpy()
+                np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match=r"split_sequence\(x\): expected a size along axis 1 that 4 chunks divide"):
+        context.split_sequence(bireme.ones([2, 6]))
+
+
+def own_parameters():
+    """Parameters with `no_sync` are neither sent nor averaged."""
+    me = dist.get_rank()
+    layer = nn.Linear(1, 1)
+    layer.weight.no_sync = True
+    for p in (layer.weight, layer.bias):
+        p.set_value(np.full(p.shape, 1.0 + me, "float32"))
+    model = bireme.DataParallel(layer)
+    assert (layer.weight.item(), layer.bias.item()) == (1.0 + me, 1.0)
+    (model(bireme.full([1, 1], 2.0)) * (1.0 + me)).sum().backward()
+    assert (layer.weight.grad.item(), layer.bias.grad.item()) == (2.0 * (1 + me), 1.5)
+
+
+def data_beside_shards():
+    """Groups of divided parameters, here of one process each, average their gradients and begin with one's parameters."""
+    me, alone = dist.get_rank(), None
+    for ranks in ([0], [1]):
+        group = dist.new_group(ranks)
+        alone = group if group.is_member() else alone
+    for level in ("os", "os_g", "p_g_os"):
+        layer = nn.Linear(2, 1, bias_attr=False)
+        layer.weight.set_value(np.full([2, 1], 1.0 + me, "float32"))
+        sgd = bireme.optimizer.SGD(1.0, parameters=layer.parameters())
+        model, sgd, _ = dist.sharding.group_sharded_parallel(
+            layer, sgd, level, group=alone, dp_group=dist.get_group(), segment_size=0
+        )
+        model(bireme.full([1, 2], 1.0 + me)).sum().backward()
+        sgd.step()
+        assert layer.weight.numpy().ravel().tolist() == [-0.5, -0.5], level
+
+
 # ------------------------------------------------------------ checkpoints
 
 
 def saved(folder, steps, level=None, **degrees):
     """Train for some steps, save, and go on; another division goes on from there with the same losses."""
-    model, optimizer, index, count, loss_of = divided(level, **degrees)
-    trained(model, optimizer, steps, index, count, loss_of)
+    model, optimizer, index, count = divided(level, **degrees)
+    trained(model, optimizer, steps, index, count)
     state = dist.checkpoint.sharded_state(model, optimizer)
     dist.save_state_dict({**state, "steps": steps}, folder, async_save=True)
-    trained(model, optimizer, 1, index, count, loss_of)  # what it changes is not in the file
+    trained(model, optimizer, 1, index, count)  # what it changes is not in the file
     dist.save_state_dict({"steps": steps + 1}, folder, unique_id=7)  # waits for the other
 
 
 def resumed(path, folder, steps, level=None, **degrees):
-    model, optimizer, index, count, loss_of = divided(level, **degrees)
+    model, optimizer, index, count = divided(level, **degrees)
     state = {**dist.checkpoint.sharded_state(model, optimizer), "steps": 0}
     for x in state.values():
         if isinstance(x, dist.ShardedWeight):
             x.local_tensor.set_value(np.full(x.local_tensor.shape, 9.0, "float32"))
     dist.load_state_dict(state, folder, unique_id=0)
     dist.checkpoint.set_sharded_state(state, model, optimizer)
-    losses = trained(model, optimizer, steps, index, count, loss_of, skip=state["steps"])
-    told(path, averaged(losses, None) if dist.get_world_size() > 1 else [loss.item() for loss in losses])
+    losses = ways.averaged(trained(model, optimizer, steps, index, count, skip=state["steps"]))
+    if dist.get_rank() == 0:
+        with open(path, "w") as file:
+            json.dump(losses, file)
+
+
+GPT = models.Case("GPT")
+
+
+def trained(model, optimizer, steps, index, count, skip=0):
+    losses = []
+    for x, y in list(GPT.batches(skip + steps))[skip:]:
+        losses.append(
+            ways.step(
+                models.cross_entropy(model(ways.part_of(x, index, count)), ways.part_of(y, index, count)), optimizer
+            )
+        )
+    return losses
 
 
 def divided(level=None, **degrees):
-    started(**degrees)
-    hcg = fleet.get_hybrid_communicate_group()
-    tensor = degrees.get("mp", 1) > 1
-    model = GPT("tensor" if tensor else "plain", tied=False)
-    fill(model)
+    hybrid = started(**degrees)
+    division = models.Division("tensor" if degrees.get("mp", 1) > 1 else "plain", tied=False)
+    model = models.fill(GPT.build(division), division)
     if level is not None:
-        optimizer = adam(model.parameters())
+        optimizer = models.adam(model.parameters())
         model, optimizer, _ = dist.sharding.group_sharded_parallel(model, optimizer, level, segment_size=64)
-        return model, optimizer, dist.get_rank(), dist.get_world_size(), cross_entropy
+        return model, optimizer, dist.get_rank(), dist.get_world_size()
     model = fleet.distributed_model(model)
-    optimizer = fleet.distributed_optimizer(adam(model.parameters()))
-    count = hcg.get_data_parallel_world_size() * hcg.get_sharding_parallel_world_size()
-    index = hcg.get_data_parallel_rank() * hcg.get_sharding_parallel_world_size() + hcg.get_sharding_parallel_rank()
-    return model, optimizer, index, count, cross_entropy
+    return model, fleet.distributed_optimizer(models.adam(model.parameters())), *ways.share(hybrid)
 
 
 def one_save_fails(folder):
@@ -462,11 +337,3 @@ def one_save_fails(folder):
         dist.save_state_dict({"w": part}, folder)
     whole = dist.load_merged_state_dict(folder)["w"]
     assert whole.numpy()[[0, -1]].tolist() == [0, 1]
-
-
-def saves_until_killed(folder):
-    """Save version after version, each with one number everywhere."""
-    x = bireme.zeros([200_000])
-    for i in range(10_000):
-        x.fill_(float(i))
-        dist.save_state_dict({"x": x, "i": i}, folder, unique_id=i % 3 if i % 2 else None)

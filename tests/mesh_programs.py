@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import os
+import runpy
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from bireme.distributed import Partial, ProcessMesh, ReduceType, Replicate, Shar
 from bireme.distributed.auto_parallel.api import dtensor_from_local, dtensor_to_local
 from bireme.nn import functional as F
 
+EXAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples", "gpt_on_a_mesh.py")
 X = np.arange(35, dtype="float32").reshape(5, 7)
 
 
@@ -198,7 +202,20 @@ def functions():
 
 def training():
     """Losses of one device and of a mesh; and the collectives of the program."""
-    return {"one": losses(10)[0], "mesh": losses(10, mesh_of(2, 4))[0], "counts": counts()}
+    return {"one": losses(4)[0], "mesh": losses(4, mesh_of(2, 4))[0], "counts": counts()}
+
+
+def example(*options):
+    """The losses of examples/gpt_on_a_mesh.py."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, before = os.path.join(folder, "losses.json"), sys.argv
+        sys.argv = ["gpt_on_a_mesh.py", "--steps", "4", "--json", path, *options]
+        try:
+            runpy.run_path(EXAMPLE, run_name="__main__")
+        finally:
+            sys.argv = before
+        with open(path) as file:
+            return json.load(file)
 
 
 def divided():
@@ -307,8 +324,10 @@ def steps():
 
 
 def some_on_eight():
+    """One process for all of it: to start one, and to compile what several need, takes longer than the checks."""
     for check in (reshards, uneven, meshes, functions, stages):
         check()
+    return {"net": training(), "gpt": {"one": example(), "mesh": example("--mesh", "2", "4")}}
 
 
 def all_on_eight():
@@ -324,8 +343,8 @@ def shared(path, count):
     """Training on a mesh of processes; some read alone, early, what others do not."""
     dist.init_parallel_env()
     me, mesh = dist.get_rank(), mesh_of(count // 2, 2)
-    found = {"mesh": losses(10, mesh, net=Mlp)[0]}
-    found["read"] = losses(10, mesh, lone_reads=[0], grads=True, net=Mlp)[0]
+    found = {"mesh": losses(4, mesh, net=Mlp)[0]}
+    found["read"] = losses(4, mesh, lone_reads=[0], grads=True, net=Mlp)[0]
     x = dist.shard_tensor(X, mesh, [Replicate(), Shard(0)])
     assert x._local_shape == ([3, 7] if me % 2 == 0 else [2, 7])
     np.testing.assert_allclose(x.numpy(), X)  # all processes read, as in Paddle

@@ -15,7 +15,7 @@ import pytest
 import bireme
 from bireme import distributed as dist
 from bireme import nn
-from bireme.distributed import fleet
+from bireme.distributed import engines, fleet
 from bireme.distributed.communication.group import groups
 from bireme.distributed.fleet import meta_parallel
 from bireme.distributed.fleet.base import topology
@@ -229,17 +229,13 @@ def test_there_is_nobody_to_talk_to(call, where):
         dist.P2POp(dist.send, tensor(1), 1)
 
 
-def test_what_is_not_there_for_several_processes_yet(monkeypatch):
+def test_several_processes_need_a_default_group(monkeypatch):
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     monkeypatch.setenv("PADDLE_TRAINER_ID", "1")
     net = nn.Linear(2, 2)
     assert (dist.get_rank(), dist.get_world_size()) == (1, 2)
     with pytest.raises(RuntimeError, match="the default group is not initialized"):
         bireme.DataParallel(net)
-    model = bireme.Model(net)
-    model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), nn.MSELoss())
-    with pytest.raises(NotImplementedError, match="this is not there for several processes yet"):
-        model.fit([[bireme.ones([1, 2]), bireme.ones([1, 2])]])
     with pytest.raises(RuntimeError, match="the default group is not initialized"):
         dist.sharding.group_sharded_parallel(net, bireme.optimizer.SGD(0.1, parameters=net.parameters()), "os")
 
@@ -742,7 +738,7 @@ def test_launch_and_spawn(script):
 def test_joining_what_was_spawned():
     class Process:
         def __init__(self, exitcode):
-            self.exitcode, (self.sentinel, self.other) = exitcode, os.pipe()
+            self.exitcode, self.pid, (self.sentinel, self.other) = exitcode, None, os.pipe()
             if exitcode is not None:
                 os.close(self.other)  # as the end of a process does
 
@@ -771,5 +767,34 @@ def test_the_launcher_checks_its_command_line(script):
     assert main.parse([str(script), "--nproc_per_node", "2"]) == ({}, [str(script), "--nproc_per_node", "2"])
     assert main.parse(["--gpus", "0", "--rank=0", "-m", "x"]) == ({"devices": "0", "rank": "0"}, ["-m", "x"])
     assert [code(), code("nosuch.py"), code("--nosuch", "1"), code("--rank"), code("--nnodes", "a", "x")] == [2] * 5
-    with pytest.raises(NotImplementedError, match="not there yet"):
-        main.parse(["--run_mode", "ps", str(script)])
+    assert code("--run_mode", "nosuch", str(script)) == 2
+
+
+@pytest.mark.parametrize(("given", "found"), [
+    ({"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_LOCAL_RANK": "3",
+      "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "PMIX_NAMESPACE": "a"}, ("4", "3", "3", "127.0.0.1:31907")),
+    ({"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+      "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PADDLE_MASTER": "n1:7000"}, ("4", "3", "1", "n1:7000")),
+    ({"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "a",
+      "SLURM_STEP_NODELIST": "gpu[03-05,9]-x,other"}, ("2", "1", "0", "gpu03-x:31907")),
+    ({"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "n1", "MASTER_PORT": "80"}, ("2", "1", "0", "n1:80")),
+    ({"PADDLE_TRAINERS_NUM": "1", "WORLD_SIZE": "2", "RANK": "1"}, ("1", None, None, None)),
+    ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, (None, None, None, None)),  # a batch script, and not a step of it
+])  # fmt: skip
+def test_the_place_of_a_process_as_other_engines_tell_it(given, found):
+    engines.adopt(given)
+    names = ("PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ID", "PADDLE_LOCAL_RANK", "PADDLE_MASTER")
+    assert tuple(given.get(name) for name in names) == found
+
+
+def test_batches_do_not_depend_on_the_number_of_processes():
+    found = {}
+    for count in (1, 2, 4):
+        parts = [dist.elastic.GlobalBatchSampler(range(19), 4, count, rank, shuffle=True) for rank in range(count)]
+        for epoch in range(2):
+            found[count, epoch] = [[i for part in batch for i in part] for batch in zip(*parts, strict=True)]
+            assert len(parts[0]) == 4
+    assert found[1, 0] != found[1, 1]
+    assert all(found[count, epoch] == found[1, epoch] for count, epoch in found)
+    with pytest.raises(ValueError, match="a positive multiple of the number of processes, 3, got 4"):
+        dist.elastic.GlobalBatchSampler(range(19), 4, 3, 0)

@@ -6,8 +6,10 @@ The processes are forked from one that has imported the package, so that one mor
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,9 +18,9 @@ import numpy as np
 import pytest
 
 from bireme import distributed as dist
-from bireme.core.processes import connection
+from bireme.core.processes import watch
 from bireme.distributed import world
-from bireme.distributed.launch import job, main
+from bireme.distributed.launch import job, main, members, stopped
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOST = os.uname().nodename
@@ -55,11 +57,24 @@ def test_loss_curves_do_not_depend_on_the_number_of_processes(start, tmp_path):
             np.testing.assert_allclose(found[count][name], found[1][name], rtol=0, atol=1e-5)
 
 
+def test_fit_that_is_preempted_resumes_with_another_number_of_processes(start, tmp_path):
+    expected = programs.fitted(str(tmp_path / "whole"))
+    with pytest.raises(RuntimeError, match="SystemExit: 101"):
+        start(programs.fitted, str(tmp_path / "parts"), 8)
+    assert [path.name for path in (tmp_path / "parts").iterdir() if "00000008" in path.name]
+    for one, other in zip(programs.fitted(str(tmp_path / "parts")), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("how", "lines"),
     [
         ("kill", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
                   "rank 1 on {host} is gone (ended by signal 9)"]),
+        ("stop", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
+                  "rank 1 on {host} is gone (stopped by a signal for 1 s)"]),
+        ("slow", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
+                  "has waited 1 s for rank 1 on {host}, which is at {file}"]),
         ("raise", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
                    "rank 1 on {host} is gone (ValueError: of rank 1)"]),
         ("return", ["all_reduce(float32[1], SUM) at {file} in rank 0 on {host}, among ranks [0, 1]: "
@@ -70,7 +85,8 @@ def test_loss_curves_do_not_depend_on_the_number_of_processes(start, tmp_path):
                      f"rank {1 - r} on {{host}} waits in recv(float32[1], src={r}) at {{file}}" for r in range(2)]),
     ],
 )  # fmt: skip
-def test_who_waits_in_vain_says_for_whom(start, tmp_path, how, lines):
+def test_who_waits_in_vain_says_for_whom(start, monkeypatch, tmp_path, how, lines):
+    monkeypatch.setattr(stopped, "PATIENCE", 1.0)
     path = tmp_path / "errors"
     path.touch()
     begin = time.monotonic()
@@ -103,13 +119,54 @@ def test_processes_that_were_started_by_other_means(start, program):
     assert [process.exitcode for process in processes] == [0, 0]
 
 
+def test_the_service_outlives_the_first_process(start, tmp_path):
+    """Without a launcher that one started it; when it is killed, the other names it."""
+    path, context = tmp_path / "errors", multiprocessing.get_context("forkserver")
+    path.touch()
+    address = f"127.0.0.1:{world.free_ports(1)[0]}"
+    processes = [context.Process(target=programs.by_hand_killed, args=(r, address, str(path))) for r in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [-signal.SIGKILL, 1]
+    gone = (
+        rf"all_reduce\(float32\[1\], SUM\) at .* in rank 1 on {HOST}, .*: rank 0 on {HOST} is gone \(without a word\)"
+    )
+    assert re.search(gone, path.read_text())
+
+
+def test_a_process_whose_launcher_is_gone_says_so_and_ends(monkeypatch, capfd):
+    """The launcher's end of a pipe closes with it."""
+
+    class Connection:
+        rank = 1
+        name = "rank {} on node1".format
+        tell = told = staticmethod(lambda *given: {})
+
+    kept, held = os.pipe()
+    ended = threading.Event()
+    monkeypatch.setattr(watch, "_starter", lambda: kept)
+    monkeypatch.setattr(os, "_exit", lambda code: ended.set())
+    watcher = watch.Watcher(Connection())
+    watcher.waits = watch.Wait("key", "all_reduce() at train.py:3", [0, 1], 10.0)
+    os.close(held)
+    assert ended.wait(10)
+    os.close(kept)
+    watcher.leave(10)
+    told = (
+        "all_reduce() at train.py:3 in rank 1 on node1, among ranks [0, 1]: the process that started this one is gone\n"
+    )
+    assert told in capfd.readouterr().err
+
+
 def test_deadlocks():
     """A process waits forever if one of those it waits for does so in another call."""
     calls = {0: ["a", "", [0, 1]], 1: ["b", "", [1, 2]], 2: ["c", "", [0, 2]]}
-    assert connection.deadlocked(calls) == [0, 1, 2]
-    assert connection.deadlocked({**calls, 2: ["b", "", [1, 2]]}) == []  # 1 and 2 meet, then 1 may come to 0
-    assert connection.deadlocked({0: calls[0], 1: calls[1]}) == []  # 2 may still come
-    assert connection.deadlocked({}) == []
+    assert watch.deadlocked(calls) == [0, 1, 2]
+    assert watch.deadlocked({**calls, 2: ["b", "", [1, 2]]}) == []  # 1 and 2 meet, then 1 may come to 0
+    assert watch.deadlocked({0: calls[0], 1: calls[1]}) == []  # 2 may still come
+    assert watch.deadlocked({}) == []
 
 
 @pytest.fixture
@@ -190,10 +247,48 @@ def test_two_machines(handlers, monkeypatch, tmp_path, text, codes):
         assert len({places for places, _ in found}) == 1 and len(found[0][0].split(",")) == 3
 
 
+@pytest.mark.parametrize("change", ["lost", "new"])
+def test_machines_come_and_go(handlers, monkeypatch, tmp_path, change):
+    """A job of one to two machines starts again with those that are there; that is no failure."""
+    monkeypatch.setattr(job, "GRACE", 0.2)
+    monkeypatch.setattr(members, "RETRY", 0.02)
+    master = f"127.0.0.1:{world.free_ports(1)[0]}"
+    last = 1 if change == "lost" else 2  # machines with which the program comes to its end
+    program = command(
+        f"size = int(os.environ['PADDLE_TRAINERS_NUM']); print(size, flush=True); size == {last} or time.sleep(60)"
+    )
+    joined, started = {}, threading.Event()
+
+    def launcher(node):
+        if node == 1 and change == "new":
+            assert started.wait(30)
+        machines = members.Members(master, node == 0, 1, 2, 0.0 if change == "new" else 60.0, job.own_host)
+        joined[node] = machines
+        return job.run(program, 1, machines, str(tmp_path / str(node)), 0, False)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(launcher, node) for node in range(2)]
+        log = tmp_path / "0" / "workerlog.0"
+        while not log.exists() or not log.read_text():
+            started.wait(0.02)
+        started.set()
+        if change == "lost":
+            joined[0]._list.patience = 0.0  # nobody else is expected
+            joined[1].close()
+            with pytest.raises(SystemExit):
+                found[1].result(60)
+        else:
+            assert found[1].result(60) == 0
+        assert found[0].result(60) == 0
+    assert log.read_text().split() == [str(3 - last), str(last)]
+
+
 def test_the_command_line_of_the_launcher(capfd):
     for arguments, message in (
         (["--nproc_per_node", "0", __file__], "expected a number from 1 after --nproc_per_node, got 0"),
         (["--nnodes", "2", __file__], "expected --master HOST:PORT and --rank below 2 with --nnodes 2"),
+        (["--nnodes", "3:2", __file__], "expected --nnodes LO:HI with 1 <= LO <= HI, got 3:2"),
+        (["--nnodes", "1:2", __file__], "expected --master HOST:PORT and --rank below 2 with --nnodes 1:2"),
         (["--elastic_level", "x", __file__], "expected -1, 0, 1 or 2 after --elastic_level, got x"),
     ):
         with pytest.raises(SystemExit):

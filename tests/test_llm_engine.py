@@ -1,6 +1,7 @@
 """The engine: texts of single requests whatever runs beside them, pages, prefixes, cancelling, and text that streams."""
 
 import random
+import re
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ import bireme.llm
 from bireme.core.base import dtype as dtypes
 from bireme.core.record.capture import capture
 from bireme.core.tensor.tensor import wrap
+from bireme.core.xla_exec import program_files, xla
 from bireme.llm import Engine, SamplingOptions, engine, pages, programs
 from bireme.ops import paged_attention
 from tests import language_models as models
@@ -321,8 +323,13 @@ def test_rows_come_out_the_same_wherever_they_stand():
     assert (rows == rows[0]).all()
 
 
-def test_several_steps_of_one_program_choose_the_same_tokens(prompts):
-    """Texts that end at a limit, at a stop token, with penalties and draws; as few programs are launched as can be."""
+def test_several_steps_of_one_program_choose_the_same_tokens(monkeypatch):
+    """Texts that end at a limit, at a stop token, with penalties and draws; as few programs are launched as can be, and
+    the caches are written where they are.
+    """
+    texts, compile_it = [], xla._compiled
+    monkeypatch.setattr(program_files, "load", lambda *a: None)
+    monkeypatch.setattr(xla, "_compiled", lambda *a: [made := compile_it(*a), texts.append(made.as_text())][0])
     made = network(end=(7, 11, 19), windows=())
     given = [
         SamplingOptions(max_tokens=n, temperature=t, seed=n, repetition_penalty=p, logprobs=0)
@@ -333,7 +340,7 @@ def test_several_steps_of_one_program_choose_the_same_tokens(prompts):
         with Engine(made, max_batch=3, max_length=96, steps=steps) as running:
             calls[steps], own = [], running._programs.step
             running._programs.step = lambda *a, own=own, told=calls[steps]: [told.append(a[3]), own(*a)][1]
-            found[steps] = running.generate(prompts[1:4], given)
+            found[steps] = running.generate([[3], [5], [2]], given)
             assert running.statistics()["pages_used"] == 0
             assert running.statistics()["tokens"] == sum(len(r.tokens) for r in found[steps])
     assert {r.finish_reason for r in found[1]} == {"stop", "length"}
@@ -341,3 +348,6 @@ def test_several_steps_of_one_program_choose_the_same_tokens(prompts):
         assert one.tokens == several.tokens and one.finish_reason == several.finish_reason
         np.testing.assert_allclose(one.logprobs, several.logprobs, atol=1e-5)
     assert set(calls[1]) == {1} and 8 in calls[8] and len(calls[8]) < len(calls[1]) / 2
+    (loop,) = [text for text in texts if '"known_trip_count":{"n":"8"}' in text]
+    assert loop.splitlines()[0].count("-alias") == 2  # the cache and the counts
+    assert not re.search(r"f32\[18,4,16,16\]\S* copy\(", loop)

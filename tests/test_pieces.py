@@ -267,6 +267,35 @@ def test_no_recompile_lets_one_go_on_for_a_known_graph(soon):
     assert bireme.debug.stats()["compiles"] == 1
 
 
+def test_a_graph_is_cut_when_it_can_be_time(monkeypatch):
+    """What the pieces take at least is known without cutting, and so is the first run that a compile may begin at."""
+    net, x = Net(layers=10, width=64), bireme.ones([256, 8])
+    graph, live = graph_of(lambda: [net(x)])
+    found, whole = pieces.cut(graph, live), pieces.cut
+    assert pieces.least_compile_work(graph.nodes) <= pieces.compile_work(found)
+    monkeypatch.setattr(pieces, "cut", None)
+    later = beside.compiling(graph, live, (), 2)
+    assert later.least >= tiers.PATIENCE * tiers.WAITED_RUNS
+    monkeypatch.setattr(pieces, "cut", whole)
+    assert later.least <= later.when.begin < later.when.due
+
+
+def test_a_program_of_a_new_graph_is_prepared_once(monkeypatch):
+    """Also where it is interpreted more than once, as until a compile can be worth it; a few new ones are kept."""
+    lookup.clear()
+    made, prepare = [], lookup.interpreter.Interpreter.prepare
+    monkeypatch.setattr(lookup.interpreter.Interpreter, "prepare", lambda *a: made.append(a) or prepare(*a))
+    net, x = Net(layers=10, width=64), bireme.ones([256, 8])
+    net(x).numpy()
+    before = len(made)
+    for _ in range(3):
+        net(x).numpy()
+    assert len(made) == before
+    for n in range(1, lookup.MAX_FRESH + 3):
+        net(bireme.ones([n, 8])).numpy()
+    assert len(lookup._fresh) == lookup.MAX_FRESH
+
+
 def test_the_flag_waits_instead():
     net, x = Net(layers=10, width=64), bireme.ones([256, 8])
     graph, live = graph_of(lambda: [net(x)])
@@ -295,7 +324,7 @@ def stepper():
     bireme.seed(0)
     net = Net()
     opt = bireme.optimizer.AdamW(0.01, parameters=net.parameters())
-    x, y = bireme.ones([32, 8]), bireme.to_tensor(np.arange(32) % 3)
+    x, y = bireme.to_tensor(np.ones((32, 8), np.float32)), bireme.to_tensor(np.arange(32) % 3)
 
     def step():
         loss = nn.functional.cross_entropy(net(x), y)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import bireme
+from tools import extras
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -127,3 +128,11 @@ def test_the_sample_of_an_operator_is_the_one_that_is_declared():
     sample = re.search(r"^ {3}```python\n(.*?)^ {3}```$", read("CONTRIBUTING.md"), re.MULTILINE | re.DOTALL)
     assert "def erfinv(" in sample[1]
     assert textwrap.dedent(sample[1]) in read("bireme/ops/math/special.py")
+
+
+def test_every_extra_has_a_first_use():
+    """`python -m tools.extras` tries each of them in an environment of its own."""
+    assert set(extras.FIRST) == set(PROJECT["optional-dependencies"]) == set(extras.names())
+    for name, (code, _) in extras.FIRST.items():
+        compile(code, name, "exec")
+        assert bool(code) != (name in extras.COMMANDS)

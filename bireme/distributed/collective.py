@@ -9,9 +9,10 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.distributed import world
 from bireme.distributed.communication.group import Group, groups, is_initialized, member
+from bireme.distributed.fleet.base.distributed_strategy import NCCL, Config
 from bireme.distributed.fleet.layers.mpu import mp_ops
 
-__all__ = ["is_available", "new_group", "restart_process_group", "shutdown_process_group"]
+__all__ = ["create_nccl_config", "is_available", "new_group", "restart_process_group", "shutdown_process_group"]
 
 # by these names programs import what tensor-parallel layers are made of
 _c_concat, _c_identity, _c_split = mp_ops._c_concat, mp_ops._c_identity, mp_ops._c_split
@@ -35,6 +36,30 @@ def is_available() -> bool:
         True
     """
     return True
+
+
+def create_nccl_config(nccl_config: dict[str, int | str] | None = None) -> Config | None:
+    """Return options of NCCL for ``new_group``. They are checked, and have no effect: XLA moves the data.
+
+    Args:
+        nccl_config: ``commName``, ``algoStr`` and ``protoStr``, str, and ``ll_buffsize``, ``ll128_buffsize``,
+            ``simple_buffsize``, ``buffsize_align`` and ``nchannels``, int. Default: None.
+
+    Returns:
+        An object with these attributes; None for None.
+
+    Raises:
+        ValueError: If an option is unknown, or of another type.
+
+    Examples:
+        >>> bireme.distributed.create_nccl_config({"commName": "tp", "nchannels": 4}).nchannels
+        4
+    """
+    if nccl_config is None:
+        return None
+    made = Config("create_nccl_config", NCCL)
+    made._update(nccl_config)
+    return made
 
 
 def new_group(

@@ -13,7 +13,7 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.distributed import parallel_helper as parallel_helper
 from bireme.distributed import world
 from bireme.distributed.communication.group import Group, check_rank, member, start
-from bireme.distributed.reducer import Reducer, broadcast_all
+from bireme.distributed.reducer import Reducer, broadcast_all, is_expert
 from bireme.distributed.world import ParallelMode
 from bireme.nn.layer import Layer
 
@@ -157,7 +157,8 @@ def sync_params_buffers(
         src_rank: Rank of the source. Default: 0.
         is_model_parallel: Leave out parameters that differ between processes. Default: False.
         fuse_params: Send them together. They always are. Default: True.
-        is_moe_sharding_parallel: Leave out parameters of experts. Default: False.
+        is_moe_sharding_parallel: Send those of experts too, which the processes of this group have in common. Other
+            parameters with ``no_sync`` are always left out. Default: False.
     """
     _check_layer("sync_params_buffers(model)", model)
     group = member("sync_params_buffers", comm_group)
@@ -167,7 +168,7 @@ def sync_params_buffers(
     parameters = [
         p for p in model.parameters()
         if not (is_model_parallel and getattr(p, "is_distributed", False))
-        and not (is_moe_sharding_parallel and getattr(p, "expert", False))
+        and (not getattr(p, "no_sync", False) or (is_moe_sharding_parallel and is_expert(p)))
     ]  # fmt: skip
     what = "the exchange of parameters and buffers"
     broadcast_all([*parameters, *model.buffers()], group, group.ranks.index(src_rank), what)
@@ -183,6 +184,8 @@ class DataParallel(Layer):
 
     All processes begin with the parameters and buffers of the first one. After each backward pass that reaches a
     parameter, its gradient is the mean of all processes'; one that a process did not reach counts as zeros there.
+    Parameters with a true attribute ``no_sync`` are each process' own. Those of experts, which compute for all processes,
+    have the gradient of all losses already, and only the mean of it is taken.
     One process has all gradients itself, so this adds nothing but a name: ``state_dict`` has the inner names.
 
     Args:

@@ -35,6 +35,31 @@ def buckets(tensors: Sequence[Tensor], limits: Sequence[float]) -> list[list[Ten
     return found
 
 
+def is_expert(p: Tensor) -> bool:
+    """Whether a parameter belongs to an expert that this process has for others, which send it their tokens."""
+    return getattr(p, "expert", False)
+
+
+def shared(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Those parameters of which all processes have copies, whose gradients are exchanged."""
+    return [p for p in parameters if not getattr(p, "no_sync", False) and not is_expert(p)]
+
+
+def scale_experts(parameters: Sequence[Tensor], scale: float) -> None:
+    """Multiply the gradients of experts: tokens of all processes have added to them, so the sum is there already."""
+    with no_grad():
+        for p in parameters:
+            if is_expert(p) and p.grad is not None:
+                p.grad = p.grad * scale
+
+
+def average_experts(parameters: Sequence[Tensor], count: int) -> None:
+    """Let the gradients of experts be those of the mean of all processes' losses, pass by pass."""
+    for p in parameters:
+        if is_expert(p):
+            p.register_hook(lambda g: g * (1 / count))
+
+
 def pieces(flat: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:
     """The parts of a flat tensor in the shapes of others."""
     start = 0
@@ -65,7 +90,8 @@ class Reducer:
     def __init__(self, parameters: Sequence[Tensor], group: Group, sizes: Sequence[float]):
         self.group, self.expected, self._due = group, False, False
         # last parameters first: their gradients come first
-        self.buckets = buckets(list(reversed(parameters)), [size * MEGABYTE for size in sizes])
+        self.buckets = buckets(shared(list(reversed(parameters))), [size * MEGABYTE for size in sizes])
+        average_experts(parameters, group.nranks)
         self._reached: set[int] = set()
         for parameter in parameters:
             parameter._register_backward_hook(functools.partial(self._reach, id(parameter)))
@@ -89,8 +115,16 @@ class Reducer:
 def exchange_gradients(parameters: Sequence[Tensor], group: Group, most: float, scale: float) -> None:
     """Replace gradients by their sum over a group, multiplied by a number, in buckets of at most so many bytes."""
     with no_grad():
-        for bucket in buckets(parameters, [most]):
+        for bucket in buckets(shared(parameters), [most]):
             _exchange(bucket, group, lambda p: p.grad is not None, scale)
+    scale_experts(parameters, scale)
+
+
+def add_experts(parameters: Sequence[Tensor], group: Group, most: float) -> None:
+    """Add up the gradients of experts that the processes of a group have copies of."""
+    with no_grad():
+        for bucket in buckets([p for p in parameters if is_expert(p)], [most]):
+            _exchange(bucket, group, lambda p: p.grad is not None, 1.0)
 
 
 def _exchange(bucket: list[Tensor], group: Group, reached: Callable[[Tensor], bool], scale: float) -> None:

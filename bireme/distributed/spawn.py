@@ -16,6 +16,8 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.processes import connection
 from bireme.distributed import world
+from bireme.distributed.launch import stopped
+from bireme.distributed.launch.stopped import Stopped
 
 __all__ = ["MultiprocessContext", "spawn"]
 
@@ -32,6 +34,7 @@ OPTIONS = {
 }
 
 
+POLL = 0.5  # seconds between two looks at the processes
 GRACE = 10.0  # seconds that the others get to say what they waited for, when one has failed
 
 
@@ -52,6 +55,7 @@ class MultiprocessContext:
         self._coordinator = ""
         self._served: Any = None
         self._folder: Any = None
+        self._stopped = Stopped(POLL)
 
     def serve(self) -> dict[str, str]:
         """Start the service through which the processes find each other: the environment variables that tell where."""
@@ -84,8 +88,9 @@ class MultiprocessContext:
         until = None if timeout is None else time.monotonic() + timeout
         running = list(self.processes)
         while running:
-            left = None if until is None else max(until - time.monotonic(), 0)
+            left = POLL if until is None else max(min(until - time.monotonic(), POLL), 0)
             multiprocessing.connection.wait([process.sentinel for process in running], left)
+            self._end_stopped()
             failed = [i for i, process in enumerate(self.processes) if process.exitcode]
             if failed:
                 raise self._failure(failed)
@@ -94,12 +99,24 @@ class MultiprocessContext:
                 return False
         return True
 
+    def _end_stopped(self) -> None:
+        """End processes that have been stopped for too long. Who waits for them hears of it first."""
+        found = self._stopped.look(process.pid for process in self.processes if process.exitcode is None)
+        for rank, process in enumerate(self.processes):
+            if process.pid in found:
+                self._speak_for(rank, f"stopped by a signal for {stopped.PATIENCE:.0f} s")
+                process.kill()
+                process.join()
+
+    def _speak_for(self, rank: int, how: str) -> None:
+        if self._have_connected():
+            connection.speak_for(self._coordinator, rank, how)
+
     def _failure(self, failed: list[int]) -> Exception:
         """End the processes, and the error that tells which one has failed."""
-        for rank in failed if self._have_connected() else ():
+        for rank in failed:
             code = self.processes[rank].exitcode
-            how = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
-            connection.speak_for(self._coordinator, rank, how)
+            self._speak_for(rank, f"ended by signal {-code}" if code < 0 else f"exit code {code}")
         until = time.monotonic() + GRACE
         for process in self.processes:
             process.join(max(until - time.monotonic(), 0))

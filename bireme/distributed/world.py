@@ -9,6 +9,8 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.processes import connection
+from bireme.core.processes.server import Server
+from bireme.distributed import engines
 
 SECRET = "BIREME_JOB_SECRET"  # what the processes of a job know and nobody else, from whoever started them
 
@@ -47,6 +49,7 @@ def _integer(name: str, default: int) -> int:
 
 def connect() -> None:
     """Connect this process with the others that were started together; a process alone has none."""
+    engines.adopt()
     if size() == 1 or connection.current() is not None:
         return
     if rank() >= size():
@@ -60,9 +63,9 @@ def connect() -> None:
                 "environment variable PADDLE_MASTER",
                 f"the address of the first of {size()} processes, as 127.0.0.1:6170",
                 described="none",
-                hint="start the processes by python -m bireme.distributed.launch",
+                hint="start the processes by python -m bireme.distributed.launch, or set PADDLE_MASTER for all of them",
             )
-        served = connection.serve(address, size()) if rank() == 0 else None
+        served = Server(address, size()) if rank() == 0 else None
     connection.connect(rank(), size(), address, host(address), served)
 
 
@@ -93,11 +96,6 @@ def only_one(where: str, count: int, what: str = "process", got: str = "") -> No
             described=got or str(count),
             kind=NotImplementedError,
         )
-
-
-def alone(where: str) -> None:
-    """Raise an error if this process was started together with others."""
-    only_one(where, size(), got=f"PADDLE_TRAINERS_NUM={size()}")
 
 
 def environment(

@@ -14,12 +14,11 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.export import place as places
 from bireme.export import rows as _rows  # noqa: F401 - registers them
-from bireme.export.graph import Graph, Value, graph_of
+from bireme.export.graph import Graph, Value
 from bireme.export.memory import home, placed
+from bireme.export.models import loaded
+from bireme.export.reading import graph_of
 from bireme.files.atomic import replacing
-from bireme.inference.saved import model_of, sketches
-from bireme.jit import TranslatedLayer
-from bireme.nn import Layer
 from bireme.static import InputSpec
 
 KERNELS = Path(__file__).with_name("kernels.c")
@@ -72,7 +71,8 @@ def to_c(
         shapes: Shapes of inputs whose sizes are open, by name. Default: None.
         name: Beginning of the names in C. Default: None, the file's name.
         beside: Write the weights into a file of their own, which ``NAME_weights`` is given in memory. Default: False.
-        int8: Keep filters of convolutions as integers of 8 bits with a scale for each, a quarter of their size. Default: False.
+        int8: Keep filters, matrices and tables as integers of 8 bits with a scale for each filter, column or row, a quarter of
+            their size; those of a quantized model are kept so, and multiplied as integers, without it. Default: False.
         input_spec: Inputs of a ``Layer``. Default: None, those of a saved model.
 
     Returns:
@@ -95,7 +95,7 @@ def to_c(
     name = name or Path(path).stem
     if not _NAME.fullmatch(name):
         raise errors.bad("to_c(name)", "letters, digits and _, as a name of C", name)
-    layer, specs = _loaded(model, input_spec)
+    layer, specs = loaded(model, input_spec, "to_c")
     sizes = {key: tuple(shape) for key, shape in (shapes or {}).items()}
     for key in sizes:
         if key not in {spec.name for spec in specs}:
@@ -111,21 +111,6 @@ def to_c(
         with replacing(weights) as file:
             file.write(bytes(source.data))
     return Written(path, weights, len(text) + len(source.data), source.memory, len(graph.calls))
-
-
-def _loaded(model: Any, input_spec: list[InputSpec] | None) -> tuple[Any, list[InputSpec]]:
-    if isinstance(model, Layer):
-        if input_spec is None:
-            raise errors.bad("to_c(input_spec)", "an InputSpec for each input of the Layer", None)
-        return model, [InputSpec(s.shape, s.dtype, s.name or f"x{i}") for i, s in enumerate(input_spec)]
-    if not isinstance(model, (str, os.PathLike)):
-        raise errors.bad("to_c(model)", "a path or a Layer", model, kind=errors.ArgumentTypeError)
-    graph = model_of(model)
-    specs = [
-        InputSpec([None if n < 0 else n for n in shape], str(dtype), key)
-        for key, (dtype, shape) in sketches(graph)[0].items()
-    ]
-    return TranslatedLayer({"forward": graph}, graph.program.tensors), specs
 
 
 class _Source:
@@ -264,7 +249,8 @@ def _identifiers(names: list[str]) -> list[str]:
         made = re.sub(r"\W", "_", name, flags=re.ASCII)
         made = made if made[:1].isalpha() else f"t{made}"
         while made in found or re.fullmatch(
-            r"[vcir]\d+|memory|scratch|weights|times|file|held|argc|argv|sum|best|[giloqw]|int|float|double|long", made
+            r"[vcir]\d+|memory|scratch|weights|times|file|held|argc|argv|sum|best|step|[giloqw]|int|float|double|long",
+            made,
         ):
             made += "_"
         found.append(made)

@@ -24,16 +24,23 @@ static void bm_act(float *x, size_t n, int kind, float a, float b) {
     }
 }
 
-//: tile
-/* products of matrices in tiles of BM_MR rows and BM_NR columns, which stay in registers */
-enum { BM_MR = 8, BM_NR = 8, BM_KC = 256, BM_NC = 64 };
+//: window
+typedef struct {
+    size_t channels, height, width, filters, kh, kw, oh, ow;
+    long sh, sw, ph, pw, dh, dw; /* strides, padding at the top and left, dilations */
+} bm_window;
 
+//: contract
 /* products and sums in one instruction, where there is one: gcc leaves them apart in C99 unless it is told */
 #if defined(__GNUC__) && !defined(__clang__)
 #define BM_CONTRACT __attribute__((optimize("fp-contract=fast")))
 #else
 #define BM_CONTRACT
 #endif
+
+//: tile contract
+/* products of matrices in tiles of BM_MR rows and BM_NR columns, which stay in registers */
+enum { BM_MR = 8, BM_NR = 8, BM_KC = 256, BM_NC = 64 };
 
 /* c[rows, columns] (+)= a[BM_MR, k] b[k, BM_NR], both packed */
 BM_CONTRACT static void bm_tile(const float *a, const float *b, size_t k, float *c, size_t ldc, size_t rows, size_t columns,
@@ -62,14 +69,6 @@ BM_CONTRACT static void bm_tile(const float *a, const float *b, size_t k, float 
         for (j = 0; j < columns; j++) c[i * ldc + j] = add ? c[i * ldc + j] + sum[i][j] : sum[i][j];
 }
 
-/* m rows of a block of k columns, by tiles: float [m / BM_MR][k][BM_MR] */
-static void bm_pack(const float *a, size_t row, size_t column, size_t m, size_t k, float *to) {
-    size_t t, p, i;
-    for (t = 0; t < m; t += BM_MR)
-        for (p = 0; p < k; p++)
-            for (i = 0; i < BM_MR; i++) *to++ = t + i < m ? a[(t + i) * row + p * column] : 0.0f;
-}
-
 /* c[m, n] (+)= packed a [m, k] times packed b [k, n] */
 static void bm_block(const float *a, const float *b, size_t m, size_t n, size_t k, float *c, size_t ldc, int add) {
     size_t i, j;
@@ -79,7 +78,16 @@ static void bm_block(const float *a, const float *b, size_t m, size_t n, size_t 
                     n - j < BM_NR ? n - j : BM_NR, add);
 }
 
-//: pack_i8
+//: pack tile
+/* m rows of a block of k columns, by tiles: float [m / BM_MR][k][BM_MR] */
+static void bm_pack(const float *a, size_t row, size_t column, size_t m, size_t k, float *to) {
+    size_t t, p, i;
+    for (t = 0; t < m; t += BM_MR)
+        for (p = 0; p < k; p++)
+            for (i = 0; i < BM_MR; i++) *to++ = t + i < m ? a[(t + i) * row + p * column] : 0.0f;
+}
+
+//: pack_i8 tile
 /* the same of integers that stand for value * scale, a scale for each row */
 static void bm_pack_i8(const signed char *a, const float *scale, size_t row, size_t m, size_t k, float *to) {
     size_t t, p, i;
@@ -88,7 +96,50 @@ static void bm_pack_i8(const signed char *a, const float *scale, size_t row, siz
             for (i = 0; i < BM_MR; i++) *to++ = t + i < m ? (float)a[(t + i) * row + p] * scale[t + i] : 0.0f;
 }
 
-//: matmul tile
+//: row contract
+/* c[n] = a[k] b[k, n], one row */
+BM_CONTRACT static void bm_row(const float *a, const float *b, float *c, size_t n, size_t k) {
+    size_t p, j, most = k - k % 4;
+    memset(c, 0, n * sizeof *c);
+    for (p = 0; p < most; p += 4) {
+        const float *r = b + p * n;
+        for (j = 0; j < n; j++)
+            c[j] += (a[p] * r[j] + a[p + 1] * r[n + j]) + (a[p + 2] * r[2 * n + j] + a[p + 3] * r[3 * n + j]);
+    }
+    for (p = most; p < k; p++)
+        for (j = 0; j < n; j++) c[j] += a[p] * b[p * n + j];
+}
+
+//: row_i8 contract
+/* the same where b is of integers that stand for value * scale, a scale for each column */
+BM_CONTRACT static void bm_row_i8(const float *a, const signed char *b, const float *scale, float *c, size_t n, size_t k) {
+    size_t p, j, most = k - k % 4;
+    memset(c, 0, n * sizeof *c);
+    for (p = 0; p < most; p += 4) {
+        const signed char *r = b + p * n;
+        for (j = 0; j < n; j++)
+            c[j] += (a[p] * (float)r[j] + a[p + 1] * (float)r[n + j]) + (a[p + 2] * (float)r[2 * n + j] + a[p + 3] * (float)r[3 * n + j]);
+    }
+    for (p = most; p < k; p++)
+        for (j = 0; j < n; j++) c[j] += a[p] * (float)b[p * n + j];
+    for (j = 0; j < n; j++) c[j] *= scale[j];
+}
+
+//: row_of_columns contract
+/* c[n] = a[k] b[n, k], one row of a matrix whose columns are contiguous */
+BM_CONTRACT static void bm_row_of_columns(const float *a, const float *b, float *c, size_t n, size_t k) {
+    size_t j, p, i, most = k - k % 8;
+    for (j = 0; j < n; j++, b += k) {
+        float sum[8] = {0}, all = 0.0f;
+        for (p = 0; p < most; p += 8)
+            for (i = 0; i < 8; i++) sum[i] += a[p + i] * b[p + i];
+        for (p = most; p < k; p++) all += a[p] * b[p];
+        for (i = 0; i < 8; i++) all += sum[i];
+        c[j] = all;
+    }
+}
+
+//: matmul pack
 /* c[m, n] = a[m, k] b[k, n], rows and columns of a and b at any distance; scratch: m * BM_KC + BM_KC * BM_NC, m rounded up to tiles */
 static void bm_matmul(const float *a, size_t ar, size_t ac, const float *b, size_t br, size_t bc, float *c,
                       size_t m, size_t n, size_t k, float *scratch) {
@@ -108,12 +159,29 @@ static void bm_matmul(const float *a, size_t ar, size_t ac, const float *b, size
     }
 }
 
-//: conv tile act
-typedef struct {
-    size_t channels, height, width, filters, kh, kw, oh, ow;
-    long sh, sw, ph, pw, dh, dw; /* strides, padding at the top and left, dilations */
-} bm_window;
+//: matmul_i8 pack
+/* the same where b is of integers that stand for value * scale, a scale for each column */
+static void bm_matmul_i8(const float *a, const signed char *b, const float *scale, float *c, size_t m, size_t n, size_t k,
+                         float *scratch) {
+    size_t p, j, t, q, i;
+    float *packed = scratch + (m + BM_MR - 1) / BM_MR * BM_MR * BM_KC;
+    for (p = 0; p < k; p += BM_KC) {
+        size_t depth = k - p < BM_KC ? k - p : BM_KC;
+        bm_pack(a + p, k, 1, m, depth, scratch);
+        for (j = 0; j < n; j += BM_NC) {
+            size_t wide = n - j < BM_NC ? n - j : BM_NC;
+            float *to = packed;
+            for (t = 0; t < wide; t += BM_NR)
+                for (q = 0; q < depth; q++)
+                    for (i = 0; i < BM_NR; i++) *to++ = t + i < wide ? (float)b[(p + q) * n + j + t + i] : 0.0f;
+            bm_block(scratch, packed, m, wide, depth, c + j, n, p > 0);
+        }
+    }
+    for (i = 0; i < m; i++)
+        for (j = 0; j < n; j++) c[i * n + j] *= scale[j];
+}
 
+//: conv window tile act
 /* a block of the matrix of windows: rows p.. of channels * kh * kw, columns j.. of oh * ow, by tiles */
 static void bm_windows(const float *x, const bm_window *w, size_t p, size_t depth, size_t j, size_t wide, float *to) {
     size_t t, q, i;
@@ -179,7 +247,7 @@ static void bm_conv(const float *x, const float *packed, const float *bias, floa
     }
 }
 
-//: filters tile
+//: filters pack
 static void bm_filters(const float *f, size_t m, size_t k, float *to) {
     size_t p;
     for (p = 0; p < k; p += BM_KC) {
@@ -258,7 +326,8 @@ static void bm_pool(const float *x, float *y, size_t planes, size_t height, size
     for (c = 0; c < planes; c++, x += height * width)
         for (r = 0; r < oh; r++)
             for (q = 0; q < ow; q++) {
-                float sum = 0.0f, most = -INFINITY;
+                double sum = 0.0;
+                float most = -INFINITY;
                 size_t count = 0;
                 for (ky = 0; ky < kh; ky++) {
                     long row = (long)r * sh - ph + (long)ky * dh;
@@ -273,7 +342,7 @@ static void bm_pool(const float *x, float *y, size_t planes, size_t height, size
                         count++;
                     }
                 }
-                *y++ = mean ? sum / (float)(all ? kh * kw : count ? count : 1) : most;
+                *y++ = mean ? (float)(sum / (double)(all ? kh * kw : count ? count : 1)) : most;
             }
 }
 
@@ -284,10 +353,11 @@ static void bm_softmax(const float *x, float *y, size_t outer, size_t n, size_t 
     for (o = 0; o < outer; o++)
         for (q = 0; q < inner; q++) {
             const float *from = x + o * n * inner + q;
-            float *to = y + o * n * inner + q, most = -INFINITY, sum = 0.0f;
+            float *to = y + o * n * inner + q, most = -INFINITY;
+            double sum = 0.0; /* thousands of classes would lose a digit in float */
             for (i = 0; i < n; i++) most = from[i * inner] > most ? from[i * inner] : most;
             for (i = 0; i < n; i++) sum += to[i * inner] = expf(from[i * inner] - most);
-            for (i = 0; i < n; i++) to[i * inner] = logarithm ? from[i * inner] - most - logf(sum) : to[i * inner] / sum;
+            for (i = 0; i < n; i++) to[i * inner] = logarithm ? from[i * inner] - most - (float)log(sum) : to[i * inner] * (float)(1.0 / sum);
         }
 }
 
@@ -329,4 +399,222 @@ static int bm_gather(const void *x, const int64_t *index, void *y, size_t outer,
             memcpy((char *)y + (o * count + i) * inner, (const char *)x + (o * n + (size_t)at) * inner, inner);
         }
     return 1;
+}
+
+//: gather_i8
+/* rows of a table of integers that stand for value * scale, a scale for each row */
+static int bm_gather_i8(const signed char *x, const float *scale, const int64_t *index, float *y, size_t n, size_t inner,
+                        size_t count) {
+    size_t i, q;
+    for (i = 0; i < count; i++) {
+        int64_t at = index[i] < 0 ? index[i] + (int64_t)n : index[i];
+        if (at < 0 || at >= (int64_t)n) return 0;
+        for (q = 0; q < inner; q++) *y++ = (float)x[(size_t)at * inner + q] * scale[at];
+    }
+    return 1;
+}
+
+//: rounded
+/* numbers as integers of 8 bits, halves to even */
+static void bm_rounded(const float *x, signed char *y, size_t n, float scale) {
+    size_t i;
+    for (i = 0; i < n; i++) {
+        float v = x[i] / scale;
+        v = v > 127.0f ? 127.0f : v;
+        v = v < -128.0f ? -128.0f : v;
+        /* the sum has no bits for halves, so it is rounded as every sum is */
+        y[i] = v != v ? 0 : (signed char)((v + 12582912.0f) - 12582912.0f);
+    }
+}
+
+//: dots
+/* products of up to four rows of a with up to n rows of b, all of k integers: sums[4][n] */
+static void bm_dots(const signed char *a, size_t rows, const signed char *b, size_t n, size_t k, int32_t *sums) {
+    size_t j = 0, p, i;
+    if (rows == 4)
+        for (; j + 2 <= n; j += 2) {
+            const signed char *a0 = a, *a1 = a + k, *a2 = a + 2 * k, *a3 = a + 3 * k, *b0 = b + j * k, *b1 = b0 + k;
+            int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0;
+            for (p = 0; p < k; p++) {
+                s0 += a0[p] * b0[p]; s1 += a1[p] * b0[p]; s2 += a2[p] * b0[p]; s3 += a3[p] * b0[p];
+                t0 += a0[p] * b1[p]; t1 += a1[p] * b1[p]; t2 += a2[p] * b1[p]; t3 += a3[p] * b1[p];
+            }
+            sums[j] = s0; sums[n + j] = s1; sums[2 * n + j] = s2; sums[3 * n + j] = s3;
+            sums[j + 1] = t0; sums[n + j + 1] = t1; sums[2 * n + j + 1] = t2; sums[3 * n + j + 1] = t3;
+        }
+    for (; j < n; j++)
+        for (i = 0; i < rows; i++) {
+            int32_t s = 0;
+            for (p = 0; p < k; p++) s += a[i * k + p] * b[j * k + p];
+            sums[i * n + j] = s;
+        }
+}
+
+//: conv_i8 window act dots rounded
+/* one image and one group of integers; the results are numbers, or integers if `rounded` is not 0: the scale of these.
+   scratch: 64 windows */
+static void bm_conv_i8(const signed char *x, const signed char *f, const float *scale, const float *bias, void *y,
+                       const bm_window *w, int kind, float a, float b, float rounded, signed char *scratch) {
+    size_t k = w->channels * w->kh * w->kw, n = w->oh * w->ow, plane = w->height * w->width, i, j, t, r, c, ky, kx;
+    for (j = 0; j < n; j += 64) {
+        size_t wide = n - j < 64 ? n - j : 64;
+        signed char *to = scratch;
+        for (t = 0; t < wide; t++) {
+            long row = (long)((j + t) / w->ow) * w->sh - w->ph, column = (long)((j + t) % w->ow) * w->sw - w->pw;
+            if (w->kh == 1 && w->kw == 1 && row >= 0 && row < (long)w->height && column >= 0 && column < (long)w->width) {
+                const signed char *from = x + (size_t)row * w->width + (size_t)column;
+                for (c = 0; c < w->channels; c++) *to++ = from[c * plane];
+                continue;
+            }
+            for (c = 0; c < w->channels; c++)
+                for (ky = 0; ky < w->kh; ky++) {
+                    long at = row + (long)ky * w->dh;
+                    for (kx = 0; kx < w->kw; kx++) {
+                        long to_right = column + (long)kx * w->dw;
+                        int inside = at >= 0 && at < (long)w->height && to_right >= 0 && to_right < (long)w->width;
+                        *to++ = inside ? x[c * plane + (size_t)at * w->width + (size_t)to_right] : 0;
+                    }
+                }
+        }
+        for (i = 0; i < w->filters; i += 4) {
+            int32_t sums[4 * 64];
+            float numbers[64];
+            size_t rows = w->filters - i < 4 ? w->filters - i : 4;
+            bm_dots(f + i * k, rows, scratch, wide, k, sums);
+            for (r = 0; r < rows; r++) {
+                for (t = 0; t < wide; t++)
+                    numbers[t] = (float)sums[r * wide + t] * scale[i + r] + (bias ? bias[i + r] : 0.0f);
+                bm_act(numbers, wide, kind, a, b);
+                if (rounded != 0.0f)
+                    bm_rounded(numbers, (signed char *)y + (i + r) * n + j, wide, rounded);
+                else
+                    memcpy((float *)y + (i + r) * n + j, numbers, wide * sizeof *numbers);
+            }
+        }
+    }
+}
+
+//: depthwise_i8 window act rounded
+/* a filter of integers for each channel; scratch: a row of sums and one of numbers */
+static void bm_depthwise_i8(const signed char *x, const signed char *f, const float *scale, const float *bias, void *y,
+                            const bm_window *w, int kind, float a, float b, float rounded, float *scratch) {
+    size_t c, r, ky, kx, i, plane = w->height * w->width;
+    int32_t *sums = (int32_t *)(void *)(scratch + w->ow);
+    for (c = 0; c < w->channels; c++, x += plane, f += w->kh * w->kw)
+        for (r = 0; r < w->oh; r++) {
+            size_t at = (c * w->oh + r) * w->ow;
+            for (i = 0; i < w->ow; i++) sums[i] = 0;
+            for (ky = 0; ky < w->kh; ky++) {
+                long row = (long)r * w->sh - w->ph + (long)ky * w->dh;
+                if (row < 0 || row >= (long)w->height) continue;
+                for (kx = 0; kx < w->kw; kx++) {
+                    long shift = (long)kx * w->dw - w->pw, first = 0, last = (long)w->ow;
+                    const signed char *from = x + (size_t)row * w->width;
+                    int32_t v = f[ky * w->kw + kx];
+                    while (first < last && first * w->sw + shift < 0) first++;
+                    while (last > first && (last - 1) * w->sw + shift >= (long)w->width) last--;
+                    if (w->sw == 1)
+                        for (i = (size_t)first; i < (size_t)last; i++) sums[i] += v * from[(long)i + shift];
+                    else
+                        for (i = (size_t)first; i < (size_t)last; i++) sums[i] += v * from[(long)i * w->sw + shift];
+                }
+            }
+            for (i = 0; i < w->ow; i++) scratch[i] = (float)sums[i] * scale[c] + (bias ? bias[c] : 0.0f);
+            bm_act(scratch, w->ow, kind, a, b);
+            if (rounded != 0.0f)
+                bm_rounded(scratch, (signed char *)y + at, w->ow, rounded);
+            else
+                memcpy((float *)y + at, scratch, w->ow * sizeof *scratch);
+        }
+}
+
+//: matmul_of_integers act dots rounded
+/* y[m, n] = x[m, k] f[n, k], of integers; scratch: 4 * m sums and m * n numbers */
+static void bm_matmul_of_integers(const signed char *x, const signed char *f, const float *scale, const float *bias, void *y,
+                                  size_t m, size_t n, size_t k, int kind, float a, float b, float rounded, float *scratch) {
+    size_t i, j, r;
+    int32_t *sums = (int32_t *)(void *)(scratch + m * n);
+    float *to = rounded != 0.0f ? scratch : (float *)y;
+    for (j = 0; j < n; j += 4) {
+        size_t rows = n - j < 4 ? n - j : 4;
+        bm_dots(f + j * k, rows, x, m, k, sums);
+        for (r = 0; r < rows; r++)
+            for (i = 0; i < m; i++) to[i * n + j + r] = (float)sums[r * m + i] * scale[j + r] + (bias ? bias[j + r] : 0.0f);
+    }
+    bm_act(to, m * n, kind, a, b);
+    if (rounded != 0.0f) bm_rounded(to, (signed char *)y, m * n, rounded);
+}
+
+//: pool_i8
+/* the largest integer of each window */
+static void bm_pool_i8(const signed char *x, signed char *y, size_t planes, size_t height, size_t width, size_t kh, size_t kw,
+                       size_t oh, size_t ow, long sh, long sw, long ph, long pw, long dh, long dw) {
+    size_t c, r, q, ky, kx;
+    for (c = 0; c < planes; c++, x += height * width)
+        for (r = 0; r < oh; r++)
+            for (q = 0; q < ow; q++) {
+                signed char most = -128;
+                for (ky = 0; ky < kh; ky++)
+                    for (kx = 0; kx < kw; kx++) {
+                        long row = (long)r * sh - ph + (long)ky * dh, column = (long)q * sw - pw + (long)kx * dw;
+                        if (row < 0 || row >= (long)height || column < 0 || column >= (long)width) continue;
+                        if (x[(size_t)row * width + (size_t)column] > most) most = x[(size_t)row * width + (size_t)column];
+                    }
+                *y++ = most;
+            }
+}
+
+//: recurrent matmul act row_of_columns
+/* one direction of a recurrent layer over x[steps, batch, inputs]: GRU (gates update, reset, new), LSTM (input, output, forget, new) or
+   plain; f[gates * units, inputs], r[gates * units, units], bias: two of [gates * units] or NULL, h and c: the states, which stay.
+   y[steps, batch, units] has `stride` numbers between steps. scratch: steps * batch * gates * units, gates * units, and the product's */
+enum { BM_PLAIN = 1, BM_GRU = 3, BM_LSTM = 4 };
+
+static void bm_recurrent(const float *x, const float *f, const float *r, const float *bias, float *h, float *c, float *y,
+                         size_t stride, size_t steps, size_t batch, size_t inputs, size_t units, int kind, int after, int reverse,
+                         const int32_t *lengths, int act, float *scratch) {
+    size_t wide = (size_t)kind * units, s, n, i;
+    float *all = scratch, *own = all + steps * batch * wide, *part = own + wide;
+    bm_matmul(x, inputs, 1, f, 1, inputs, all, steps * batch, wide, inputs, part);
+    for (n = 0; n < batch; n++) {
+        size_t length = lengths ? (size_t)lengths[n] : steps;
+        float *state = h + n * units;
+        for (s = length; s < steps; s++) memset(y + s * stride + n * units, 0, units * sizeof *y);
+        for (s = 0; s < length; s++) {
+            size_t at = reverse ? length - 1 - s : s;
+            float *g = all + (at * batch + n) * wide;
+            if (bias) for (i = 0; i < wide; i++) g[i] += bias[i];
+            if (kind == BM_GRU) {
+                bm_row_of_columns(state, r, own, 2 * units, units);
+                for (i = 0; i < 2 * units; i++) g[i] += own[i] + (bias ? bias[wide + i] : 0.0f);
+                bm_act(g, 2 * units, BM_SIGMOID, 0.0f, 0.0f);
+                if (after) {
+                    bm_row_of_columns(state, r + 2 * units * units, own, units, units);
+                    for (i = 0; i < units; i++)
+                        g[2 * units + i] += g[units + i] * (own[i] + (bias ? bias[wide + 2 * units + i] : 0.0f));
+                } else {
+                    for (i = 0; i < units; i++) g[units + i] *= state[i];
+                    bm_row_of_columns(g + units, r + 2 * units * units, own, units, units);
+                    for (i = 0; i < units; i++) g[2 * units + i] += own[i] + (bias ? bias[wide + 2 * units + i] : 0.0f);
+                }
+                bm_act(g + 2 * units, units, BM_TANH, 0.0f, 0.0f);
+                for (i = 0; i < units; i++) state[i] = g[2 * units + i] + g[i] * (state[i] - g[2 * units + i]);
+            } else {
+                bm_row_of_columns(state, r, own, wide, units);
+                for (i = 0; i < wide; i++) g[i] += own[i] + (bias ? bias[wide + i] : 0.0f);
+                if (kind == BM_LSTM) {
+                    bm_act(g, 3 * units, BM_SIGMOID, 0.0f, 0.0f);
+                    bm_act(g + 3 * units, units, BM_TANH, 0.0f, 0.0f);
+                    for (i = 0; i < units; i++) {
+                        c[n * units + i] = g[2 * units + i] * c[n * units + i] + g[i] * g[3 * units + i];
+                        state[i] = g[units + i] * tanhf(c[n * units + i]);
+                    }
+                } else {
+                    bm_act(g, units, act, 0.0f, 0.0f);
+                    memcpy(state, g, units * sizeof *g);
+                }
+            }
+            memcpy(y + at * stride + n * units, state, units * sizeof *y);
+        }
+    }
 }

@@ -21,6 +21,7 @@ C_TYPES = {
     "bool": "unsigned char",
 }
 TILE, DEPTH, WIDE = 8, 256, 64  # BM_MR, BM_KC, BM_NC of kernels.c
+SMALL = 64  # numbers of a weight that is not worth to be made integers
 
 
 class Place:
@@ -125,6 +126,26 @@ def loops(place: Place, shape: tuple[int, ...], strides: list[list[int]], body: 
         place.write("  " * (a + 1) + f"for (i{a} = 0; i{a} < {n}; i{a}++)")
     place.write("  " * (len(merged) + 1) + body(indices))
     place.write("}")
+
+
+def ending(call: Call) -> str:
+    """How a product of integers ends: its activation, and the scale of the integers that its results become, or 0."""
+    kind, a, b = call.activation or ("NONE", 0.0, 0.0)
+    return f"BM_{kind}, {number(a)}, {number(b)}, {number(call.attributes.get('rounded', 0.0))}"
+
+
+def integers_of(place: Place, weight: Value, axis: int) -> tuple[str, str] | None:
+    """Names of integers that a weight is stored as and of their scales along an axis, if it was quantized or is to be."""
+    held = weight.integers
+    if held is not None and held.data.shape == weight.shape and (held.axis == axis or held.scale.size == 1):
+        scale = np.broadcast_to(held.scale.reshape(-1), weight.shape[axis : axis + 1])
+        return place.constant(held.data), place.constant(scale.astype(np.float32))
+    if not place.int8 or weight.data is None or weight.dtype != np.float32 or weight.size < SMALL:
+        return None
+    others = tuple(i for i in range(len(weight.shape)) if i != axis)
+    scale = np.maximum(np.abs(weight.data).max(others, keepdims=True), 1e-30) / 127
+    integers = np.round(weight.data / scale).astype(np.int8)
+    return place.constant(integers), place.constant(scale.reshape(-1).astype(np.float32))
 
 
 def local_names(expression: str) -> str:

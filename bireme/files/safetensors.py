@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import ml_dtypes
@@ -29,9 +30,17 @@ _TYPES: dict[str, Any] = {
     "F64": np.float64, "C64": np.complex64,
 }  # fmt: skip
 _CODES = {np.dtype(t): code for code, t in _TYPES.items()}
+DTYPES = tuple(_CODES)
 
 
 # ---------------------------------------------------------------- writing
+
+
+class Deferred:
+    """An array that is made when it is written."""
+
+    def __init__(self, dtype: np.dtype, shape: tuple[int, ...], make: Callable[[], np.ndarray]):
+        self.dtype, self.shape, self.make = dtype, shape, make
 
 
 def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
@@ -64,13 +73,14 @@ def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
     file.write(len(text).to_bytes(8, "little"))
     file.write(text)
     for name in order:
-        array = host_of(obj[name]) if isinstance(obj[name], Tensor) else np.asarray(obj[name], kinds[name])
+        x = obj[name].make() if isinstance(obj[name], Deferred) else obj[name]
+        array = host_of(x) if isinstance(x, Tensor) else np.asarray(x, kinds[name])
         if array.nbytes:
             write_all(file, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def _kind(name: str, x: Any) -> np.dtype:
-    if name == "__metadata__" or not isinstance(x, (Tensor, np.ndarray)):
+    if name == "__metadata__" or not isinstance(x, (Tensor, np.ndarray, Deferred)):
         raise errors.bad(
             "save(obj)",
             "a dict of name to Tensor for a safetensors file",

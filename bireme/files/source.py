@@ -111,6 +111,22 @@ class Source:
         self._buffer, self._at = b"".join(pieces), 0
 
 
+class MappedSource(Source):
+    """A whole file, of which arrays are not read but mapped; what is written to them stays in memory."""
+
+    def __init__(self, file: BinaryIO, size: int, path: str):
+        super().__init__(file, size)
+        self._map = np.asarray(np.memmap(path, np.uint8, "c", shape=(size,))) if size else np.zeros(0, np.uint8)
+
+    def blob(self, n: int) -> np.ndarray:
+        self._need(n)
+        start, have = self.place, min(n, len(self._buffer) - self._at)
+        self._at += have
+        self._unread -= n - have
+        self._file.seek(self.size - self._unread)
+        return self._map[start : start + n]
+
+
 def size_of(file: BinaryIO) -> int:
     """Return the size of an open file; pipes and devices, which have none, are an error."""
     info = os.fstat(file.fileno())

@@ -198,7 +198,7 @@ def _read(source: Source, path: str | None, configs: dict) -> Any:
     if (
         configs.get("safetensors")
         or (path is not None and path.endswith(".safetensors"))
-        or _is_safetensors(head, source.left)
+        or is_safetensors(head, source.left)
     ):
         reader = safetensors.Reader(source)
         mapped = bool(configs.get("mmap")) and path is not None
@@ -215,7 +215,8 @@ def _read(source: Source, path: str | None, configs: dict) -> Any:
     raise FileFormatError("neither a file written by save, nor a safetensors file")
 
 
-def _is_safetensors(head: bytes, size: int) -> bool:
+def is_safetensors(head: bytes, size: int) -> bool:
+    """Whether a file of this size that begins with these nine bytes is a safetensors file."""
     return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from bireme.core.base.errors import FileFormatError
 from bireme.files import opcodes as op
@@ -35,6 +35,9 @@ _NOTHING = object()  # where no object was remembered
 class Unpickler(Builder):
     """Unpickles one object. Arrays are returned as ``Array``, long bytes as ``Blob``."""
 
+    table: ClassVar[dict[int, Callable[[Any], Any]]]  # what each opcode does
+    words: ClassVar[dict[tuple[str, str], Word]] = WORDS  # global names that a file may contain
+
     def __init__(self, source: Source):
         self.source = source
         self.stack: list[Any] = []
@@ -45,7 +48,7 @@ class Unpickler(Builder):
         super().__init__(source.left)
 
     def run(self) -> Any:
-        source, table = self.source, _TABLE
+        source, table = self.source, self.table
         try:
             while True:
                 code = source.byte()
@@ -170,7 +173,7 @@ class Unpickler(Builder):
         self._name(module, name)
 
     def _name(self, module: str, name: str) -> None:
-        word = WORDS.get((module, name))
+        word = self.words.get((module, name))
         if word is None:
             raise FileFormatError(f"unsupported pickle global {f'{module}.{name}'[:200]!r}: only data is loaded")
         self.push(word)
@@ -220,7 +223,7 @@ def _signed(m: Unpickler) -> None:
     m.push(int.from_bytes(m.source.take(4), "little", signed=True))
 
 
-_TABLE: dict[int, Callable[[Unpickler], Any]] = {
+Unpickler.table = {
     op.PROTO: _proto,
     op.FRAME: _frame,
     op.MARK: _mark,

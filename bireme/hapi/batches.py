@@ -9,7 +9,8 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.io import DataLoader, Dataset, IterableDataset
+from bireme.distributed import world
+from bireme.io import DataLoader, Dataset, DistributedBatchSampler, IterableDataset
 from bireme.ops import to_tensor
 
 
@@ -51,10 +52,15 @@ def first(data: Any, most: int | None, start: int = 0) -> Iterator[Any]:
             return
 
 
-def loader(where: str, data: Any, batch_size: Any, shuffle: bool, drop_last: bool, num_workers: int) -> Any:
-    """Return what iterates over batches of a user's argument, which is ``where``."""
+def loader(
+    where: str, data: Any, batch_size: Any, shuffle: bool, drop_last: bool, num_workers: int, divided: bool = False
+) -> Any:
+    """Return what iterates over batches of a user's argument, which is ``where``; if divided, of this process' part."""
     if isinstance(data, IterableDataset):
         return DataLoader(data, batch_size=batch_size, drop_last=drop_last, num_workers=num_workers)
+    if isinstance(data, Dataset) and divided and world.size() > 1:
+        part = DistributedBatchSampler(data, batch_size, shuffle=shuffle, drop_last=drop_last)
+        return DataLoader(data, batch_sampler=part, num_workers=num_workers)
     if isinstance(data, Dataset):
         return DataLoader(data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=num_workers)
     if not isinstance(data, Iterable):

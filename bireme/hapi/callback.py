@@ -12,6 +12,7 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base.boundary import Guarded
 from bireme.core.tensor.tensor import Tensor
+from bireme.distributed import world
 from bireme.optimizer.lr import LRScheduler as Schedule
 
 
@@ -272,7 +273,7 @@ class ModelCheckpoint(Callback):
         self._save("final")
 
     def _save(self, name: str) -> None:
-        if self.save_dir and self.model is not None:
+        if self.save_dir and self.model is not None and world.rank() == 0:
             path = os.path.join(self.save_dir, name)
             self.model.save(path)
             say(f"save checkpoint at {os.path.abspath(path)}")

@@ -16,6 +16,7 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed import world
+from bireme.distributed.communication.group import start
 from bireme.distributed.parallel import DataParallel
 from bireme.hapi.batches import (
     arrays,
@@ -92,6 +93,7 @@ class Model(Guarded):
             raise errors.bad("Model(network)", "a Layer", network, kind=AttributeError)
         self.mode = "train"
         self.network = network
+        self._parallel: DataParallel | None = None  # what trains the network in several processes
         self._inputs, self._labels = _specs(inputs, "inputs"), _specs(labels, "labels")
         self._optimizer: Any = None
         self._loss: Any = None
@@ -230,7 +232,7 @@ class Model(Guarded):
         What the metrics take is recorded before the step is cut, so that all of it is one program.
         """
         with self._precision.casting(True):
-            outputs = listed(self.network(*inputs))
+            outputs = listed((self._parallel or self.network)(*inputs))
             losses = listed(self._loss(*outputs, *labels))
         with no_grad():
             count(self._scores.computed(outputs, labels))
@@ -287,6 +289,9 @@ class Model(Guarded):
     ) -> None:
         """Train the network, with evaluations in between.
 
+        Several processes that were started together train one network, as under ``DataParallel``. Of a ``Dataset`` each
+        gets its own part, with ``batch_size`` samples per process; all evaluate on all of ``eval_data``.
+
         Losses and metrics are read from the device only where progress is shown or a callback accesses them. ``Model``
         adds callbacks that show the progress, step the learning rate scheduler after each batch and save the model,
         unless ``callbacks`` has one of that kind.
@@ -324,8 +329,9 @@ class Model(Guarded):
                 "Model.fit(train_data)", "a dataset, a DataLoader, or batches", None, kind=errors.ArgumentError
             )
         self._need("fit", optimizer=self._optimizer, loss=self._loss)
-        if not isinstance(self.network, DataParallel):
-            world.alone("Model.fit()")  # without a word each process would train a network of its own
+        if world.size() > 1 and self._parallel is None and not isinstance(self.network, DataParallel):
+            start()
+            self._parallel = DataParallel(self.network)
         for name, number in (
             ("epochs", epochs),
             ("eval_freq", eval_freq),
@@ -343,7 +349,7 @@ class Model(Guarded):
                 kind=errors.for_number(batch_size),
             )
         _must_have("Model.fit(train_data)", train_data)
-        train = loader("Model.fit(train_data)", train_data, sizes[0], shuffle, drop_last, num_workers)
+        train = loader("Model.fit(train_data)", train_data, sizes[0], shuffle, drop_last, num_workers, divided=True)
         test = (
             None
             if eval_data is None

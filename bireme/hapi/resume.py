@@ -6,6 +6,8 @@ import os
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.distributed import elastic, world
+from bireme.distributed.communication.group import barrier
 from bireme.files import checkpoint
 from bireme.hapi.callback import Callback, say
 from bireme.io import DataLoader
@@ -17,12 +19,16 @@ class Checkpoint(Callback):
     Start the same script again, and ``Model.fit`` continues where the last checkpoint was made. A checkpoint is saved
     after each epoch and every ``every`` steps. It holds the network, the optimizer with its scheduler, the loss scaler,
     the random state and the position in the data, so the losses are those of a run without interruption, to the last
-    bit on CPU with ``FLAGS_deterministic``. Metrics count from where the run is resumed. Paddle has no counterpart.
+    bit on CPU with ``FLAGS_deterministic``. Metrics count from where the run is resumed. Of several processes the first
+    one saves and all resume; with ``distributed.elastic.GlobalBatchSampler`` their number may change in between. Paddle
+    has no counterpart.
 
     Args:
         folder: Directory of the checkpoints.
         every: Number of training steps between two checkpoints. Default: None, only after each epoch.
         keep: Number of newest checkpoints to keep. Default: 3.
+        preemption: Where a process gets SIGTERM, save after the step, and end all of them with exit code 101, at which
+            the launcher starts them again. Default: False.
 
     Examples:
         >>> net = bireme.nn.Linear(1, 1)
@@ -36,16 +42,19 @@ class Checkpoint(Callback):
         [3, 5, 6]
     """
 
-    def __init__(self, folder: str | os.PathLike, every: int | None = None, keep: int = 3):
+    def __init__(self, folder: str | os.PathLike, every: int | None = None, keep: int = 3, preemption: bool = False):
         super().__init__()
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise errors.bad("Checkpoint(every)", "a positive integer or None", every, kind=errors.for_number(every))
         self.folder, self.every, self.keep = os.fspath(folder), every, keep
         self.saved = checkpoint.Checkpoint(self.folder, keep)
         self._epoch = self._done = self._kept = 0
+        self._preemption = elastic.Preemption() if preemption else None
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         model = self.model
+        if self._preemption is not None:
+            self._preemption.__enter__()
         parts: dict[str, Any] = {"network": model.network, "optimizer": model._optimizer}
         if model._precision.scaler is not None:
             parts["scaler"] = model._precision.scaler
@@ -68,13 +77,23 @@ class Checkpoint(Callback):
     def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
         self._done += 1
         # between two updates the gradients would have to be saved as well: it waits for the next update
-        if self.every is not None and self._done - self._kept >= self.every and self.model._updated:
+        if not self.model._updated:
+            return
+        asked = self._preemption is not None and self._preemption.asked()
+        if asked or (self.every is not None and self._done - self._kept >= self.every):
             self._save(self._epoch, step + 1)
+        if asked and self._preemption is not None:
+            self._preemption.leave()
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._save(self._epoch + 1, 0)
+        if self._preemption is not None:
+            self._preemption.__exit__()
 
     def _save(self, epoch: int, step: int) -> None:
         if self._done:
-            self.saved.save(self._done, epoch=epoch, batch=step)
+            if world.rank() == 0:
+                self.saved.save(self._done, epoch=epoch, batch=step)
+            if world.size() > 1:
+                barrier()  # who ends now has seen it saved
             self._kept = self._done

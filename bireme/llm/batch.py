@@ -265,7 +265,7 @@ class Batch:
         first half runs.
         """
         words = -(-self.programs.network.config.vocabulary // 32)
-        allowed = np.full((len(self.slots), words), ALL, np.int32)
+        allowed = np.full((self.programs.rows, words), ALL, np.int32)
         for row, slot, place in pending.rows:
             if row.matcher is None or row.slot != slot:
                 continue

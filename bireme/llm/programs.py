@@ -17,7 +17,6 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import shutdown
 from bireme.core.program.building import suspended
 from bireme.core.record.capture import capture
-from bireme.core.run.lookup import Captured
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, wrap
 from bireme.llm.network import Network
@@ -86,7 +85,7 @@ class Programs:
         if key not in self._compiled:
             with suspended(), no_grad(), capture() as captured:
                 given = [wrap(captured.input(tuple(shape), dtype)) for shape, dtype in inputs()]
-                made: Captured = captured.finish([t._value for t in body(*given)])
+                made = captured.finish([t._value for t in body(*given)])
             self._compiled[key] = made.compiled(donate, times=times, carried=carried)
         return self._compiled[key]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bireme.core.base import errors, torch_names
 from bireme.core.program import building, gradients
-from bireme.core.record.flush import close_step, run_closed
+from bireme.core.record.flush import close_step, parameters_made, run_closed
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
@@ -82,6 +82,7 @@ class Optimizer(States):
         self._slots: dict[int, Slot] = {}
         self._added, self._waiting = {}, {}
         self._skip: Tensor | None = None
+        parameters_made()
 
     @property
     def type(self) -> str:

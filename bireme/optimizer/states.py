@@ -162,11 +162,15 @@ class States(Guarded):
         return f"{key}_0"
 
     def _set_state(self, slot: Slot, name: str, value: Tensor) -> None:
-        if self._shard_fn is not None:
-            value = self._shard_fn(name, slot.param, value)
-        value = on_mesh.like(value, slot.param)
+        value = self._placed(slot.param, name, value)
         value.name = self._filed_as(slot.param, name)
         slot.state[name] = value
+
+    def _placed(self, p: Tensor, name: str, value: Tensor) -> Tensor:
+        """An accumulator where it belongs: divided as it was asked for, or as its parameter is."""
+        if self._shard_fn is not None and not on_mesh.is_there(value):
+            value = self._shard_fn(name, p, value)
+        return on_mesh.like(value, p)
 
     def _set_master(self, slot: Slot, value: Tensor) -> None:
         value.name = f"{slot.param.name}_fp32_master_0"
@@ -325,10 +329,13 @@ class States(Guarded):
 
 def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] | None = None) -> Tensor:
     """A copy of a loaded value, of a parameter's shape unless another is given."""
-    host = value._host() if isinstance(value, Tensor) else np.asarray(value)
+    divided = isinstance(value, Tensor) and on_mesh.is_there(value)  # other processes may have parts of it
+    host = value if divided else value._host() if isinstance(value, Tensor) else np.asarray(value)
     expected = p.shape if shape is None else list(shape)
     if list(host.shape) != expected:
         raise errors.bad(where, f"shape {expected}", described=f"shape {list(host.shape)}", kind=errors.ShapeError)
+    if divided:
+        return value.detach().clone() if value.dtype is dtype else value.detach().astype(dtype)
     return to_tensor(host, dtype=dtype, place=p.place)
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.core.base import errors
 from bireme.core.program import running
 from bireme.core.program.program import Operation, mapped
 from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
+from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit.transforms.editing import arguments
 from bireme.nn.common import Linear
 from bireme.nn.conv import Conv2D
 from bireme.nn.layer import Layer
+from bireme.ops import to_tensor
+from bireme.quantization.config import QuantConfig
+from bireme.quantization.observers import AbsMaxChannelWiseWeightObserver, GroupWiseWeightObserver
+from bireme.quantization.quantize import PTQ
 
 _CONV = ("stride", "padding", "dilation", "groups", "data_format")
 
@@ -64,6 +70,39 @@ class Lifted(Layer):
             return env[x] if isinstance(x, Symbol) else x
 
         return mapped(result, self._model.results)
+
+
+def quantized_model(
+    model: Model,
+    to: str,
+    batches: list[list[Any]],
+    observer: Any = None,
+    group: int | None = None,
+    bits: int | None = None,
+) -> tuple[Layer, int]:
+    """A saved model with integers, and how many layers have them.
+
+    `to` is int8, which finds scales of inputs in batches of arrays by an observer, weight-int8 or weight-int4; `group` rows of a
+    matrix share a scale.
+    """
+    bits = bits or (4 if to == "weight-int4" else 8)
+    activation = observer if to == "int8" else None
+    each = AbsMaxChannelWiseWeightObserver(quant_bits=bits)
+    config = QuantConfig(activation=None, weight=None)
+    config.add_type_config(Conv2D, activation=activation, weight=each)
+    matrix = each if group is None else GroupWiseWeightObserver(bits, group)
+    config.add_type_config(Linear, activation=activation, weight=matrix)
+    net, ptq = Lifted(model), PTQ(config)
+    count = len(net.sublayers())
+    if not count:
+        raise errors.failure(
+            "the model has no product with a stored weight, so nothing can be quantized", kind=ValueError
+        )
+    watched = ptq.quantize(net, inplace=True)
+    with no_grad():
+        for rows in batches if activation is not None else []:
+            watched(*[to_tensor(a) for a in rows])
+    return ptq.convert(watched, inplace=True), count
 
 
 def _itself(t: Any) -> Any:

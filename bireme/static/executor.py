@@ -15,6 +15,7 @@ from bireme.core.program.program import Program, mapped
 from bireme.core.program.variable import UNKNOWN, Symbol, Variable
 from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.static import scopes
+from bireme.static.dataset_runs import run_over
 from bireme.static.dense_tensor import DenseTensor
 
 
@@ -105,6 +106,93 @@ class Executor(Guarded):
         if found is None or found.version != program.version:
             found = self._plans[key] = running.Plan(program, fetched)
         return found
+
+    def train_from_dataset(
+        self,
+        program: Any = None,
+        dataset: Any = None,
+        scope: Any = None,
+        thread: int = 0,
+        debug: bool = False,
+        fetch_list: Sequence[Any] | None = None,
+        fetch_info: Sequence[str] | None = None,
+        print_period: int = 100,
+        fetch_handler: Any = None,
+    ) -> None:
+        """Run a program on all batches of a dataset.
+
+        Args:
+            program: The program. Default: None, the default main program.
+            dataset: A ``QueueDataset`` or an ``InMemoryDataset`` of ``bireme.distributed``.
+            scope: Scope that parameters are looked up in. Default: None, the current one.
+            thread: Has no effect.
+            debug: Has no effect.
+            fetch_list: Variables whose values are printed. Default: None, none.
+            fetch_info: What they are called there. Default: None, their names.
+            print_period: Print at each of so many batches. Default: 100.
+            fetch_handler: An object whose ``handler`` is called with the values of its ``var_dict`` then. Default: None.
+
+        Raises:
+            ValueError: If a file of the dataset does not fit its variables.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> dataset = bireme.distributed.QueueDataset()
+            >>> with bireme.static.program_guard(bireme.static.Program()):
+            ...     dataset.init(use_var=[bireme.static.data("x", [None, 2])])
+            ...     bireme.static.Executor().train_from_dataset(dataset=dataset)
+            >>> bireme.disable_static()
+        """
+
+        def run(feed: dict[str, Any], fetched: list[Any]) -> list[Any]:
+            return self.run(program, feed, fetched, scope=scope)
+
+        run_over("train_from_dataset", run, dataset, fetch_list, fetch_info, print_period, fetch_handler)
+
+    def infer_from_dataset(
+        self,
+        program: Any = None,
+        dataset: Any = None,
+        scope: Any = None,
+        thread: int = 0,
+        debug: bool = False,
+        fetch_list: Sequence[Any] | None = None,
+        fetch_info: Sequence[str] | None = None,
+        print_period: int = 100,
+        fetch_handler: Any = None,
+    ) -> None:
+        """Run a program on all batches of a dataset, without its gradients and updates.
+
+        Args:
+            program: The program. Default: None, the default main program.
+            dataset: A ``QueueDataset`` or an ``InMemoryDataset`` of ``bireme.distributed``.
+            scope: Scope that parameters are looked up in. Default: None, the current one.
+            thread: Has no effect.
+            debug: Has no effect.
+            fetch_list: Variables whose values are printed. Default: None, none.
+            fetch_info: What they are called there. Default: None, their names.
+            print_period: Print at each of so many batches. Default: 100.
+            fetch_handler: An object whose ``handler`` is called with the values of its ``var_dict`` then. Default: None.
+
+        Raises:
+            ValueError: If a file of the dataset does not fit its variables.
+
+        Examples:
+            >>> bireme.enable_static()
+            >>> dataset = bireme.distributed.QueueDataset()
+            >>> with bireme.static.program_guard(bireme.static.Program()):
+            ...     dataset.init(use_var=[bireme.static.data("x", [None, 2])])
+            ...     bireme.static.Executor().infer_from_dataset(dataset=dataset)
+            >>> bireme.disable_static()
+        """
+        whole = building.programs.main if program is None else getattr(program, "program", program)
+        test = whole.clone(for_test=True)
+        names = [x if isinstance(x, str) else x.name for x in fetch_list or ()]
+
+        def run(feed: dict[str, Any], fetched: list[Any]) -> list[Any]:
+            return self.run(test, feed, [x if isinstance(x, str) else x.name for x in fetched], scope=scope)
+
+        run_over("infer_from_dataset", run, dataset, names, fetch_info, print_period, fetch_handler)
 
     def flush(self) -> None:
         """Do nothing: every run is finished when its results are returned.

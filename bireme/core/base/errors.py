@@ -271,17 +271,17 @@ class _Files(dict):
 _ours = _Files()
 
 
-def user_frame() -> FrameType | None:
-    """The innermost frame outside this package: the line the user wrote."""
-    frame: FrameType | None = sys._getframe(1)
+def user_frame(frame: FrameType | None = None) -> FrameType | None:
+    """The innermost frame outside this package: the line the user wrote. Starts from the caller, or from the frame given."""
+    frame = frame or sys._getframe(1)
     while frame is not None and _ours[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
 
 
-def position() -> tuple[str, int] | None:
+def position(frame: FrameType | None = None) -> tuple[str, int] | None:
     """File and line of the user's call, cheap enough to keep with a node."""
-    frame = user_frame()
+    frame = user_frame(frame or sys._getframe(1))
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 

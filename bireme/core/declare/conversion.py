@@ -266,6 +266,19 @@ def _where_called(where: str, names: tuple[str, ...]) -> str:
     return where if len(names) < 2 else errors.called(names) + where.removeprefix(names[0])
 
 
+MOST_LOOKED_AT = 1 << 16  # elements of a storage, of which a view may be a small part
+
+
+def _of_storage(t: Tensor) -> tuple[int, int] | None:
+    """Least and most in the storage that a view shows a part of, as `targets[:, i]` does, where that is on the host."""
+    if t._view is None or not all(bound.op.linear for bound, _ in t._view.path):
+        return None
+    v = t._view.cell.value
+    if v.bounds is None and v.array.__class__ is np.ndarray and v.device.is_cpu and 0 < v.sig.size <= MOST_LOOKED_AT:
+        v.bounds = int(v.array.min()), int(v.array.max())
+    return v.bounds
+
+
 def check_range(
     where: str,
     t: Any,
@@ -285,7 +298,8 @@ def check_range(
     v = read(t)
     if v.sig.size == 0 or v.sig.dtype.kind != "i":  # another type is refused by the operator itself
         return
-    if v.bounds is not None and low <= v.bounds[0] and v.bounds[1] < high:  # known from before it went to the device
+    known = v.bounds or _of_storage(t)  # from before it went to the device
+    if known is not None and low <= known[0] and known[1] < high:
         return
     wanted = f"indices in [{low}, {high - 1}]" + ("" if ignored is None else f" or {ignored}")
     on_host = v.array is not None and (isinstance(v.array, np.ndarray) or v.device.is_cpu)

@@ -146,6 +146,12 @@ def compile_work(pieces: list[Piece]) -> float:
     )
 
 
+def least_compile_work(nodes: Sequence[Node]) -> float:
+    """What the compiler takes at least for the pieces that calls will be cut into: each different call is in one."""
+    different = {(node.bound, node.sigs): node.bound for node in nodes}
+    return cost.COMPILE_PIECE + sum([cost.compiling(bound) for bound in different.values()])
+
+
 # ------------------------------------------------------------ what repeats
 
 

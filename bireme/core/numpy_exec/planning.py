@@ -67,11 +67,7 @@ def _body_on_numpy(bound: Bound, body: Callable) -> Callable:
     always.
     """
     given = [n for n, count in zip(bound.op.operand_names, bound.layout) if count == 1]
-    first = list(inspect.signature(body).parameters.values())[: len(given)]
-    if (
-        any(count not in (1, None) for count in bound.layout)
-        or [p.name for p in first if p.kind is p.POSITIONAL_OR_KEYWORD] != given
-    ):
+    if any(count not in (1, None) for count in bound.layout) or _positional(body)[: len(given)] != given:
         return lambda *arrays: body(**bound.arguments(arrays))
     left_out = {n: None for n, count in zip(bound.op.operand_names, bound.layout) if count is None}
     fixed = {**left_out, **dict(zip(bound.op.attr_names, bound.attrs))}

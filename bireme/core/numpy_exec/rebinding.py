@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bireme.core.numpy_exec.numpy_namespace import numerics
 
@@ -29,6 +30,9 @@ class traced_once:
         return self._call(*args, **settings)
 
 
+_NO_JAX_ARRAYS = frozenset((np.ndarray, int, float, bool, str, tuple, list, type(None)))
+
+
 class dual:
     """A function on jax arrays with a form of its own for NumPy arrays, which runs where no argument is a jax array.
 
@@ -45,8 +49,10 @@ class dual:
             self.body = args[0]
             self.__name__, self.__doc__ = self.body.__name__, self.body.__doc__
             return self
-        traced = any(isinstance(a, jax.Array) for a in args)
-        return (self.body if traced else self.numpy)(*args, **kwargs)
+        for a in args:
+            if a.__class__ not in _NO_JAX_ARRAYS and isinstance(a, jax.Array):  # jax's own check takes a microsecond
+                return self.body(*args, **kwargs)
+        return self.numpy(*args, **kwargs)
 
 
 class on_numpy:

@@ -12,19 +12,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 from jaxlib import _jax, xla_client
 
 from bireme.core.base import errors
+from bireme.core.processes.watch import Signs, Wait, Watcher
 
 HEARTBEAT = 100  # seconds without a sign of life after which the service gives a process up; its death shows earlier
-PATIENCE = 2.0  # seconds in a call after which a process says where it waits
-LOOK = 1.0  # seconds between two looks at where the others wait
-FAREWELL = 2.0  # seconds between a process' last words and its end
-CERTAIN = 3  # looks in a row that have to show the same before a process is ended
 CONNECTED = "BIREME_CONNECTED"  # a file that tells who started the processes that they have all connected
 LINGER = 300.0  # seconds that the process which runs the service waits at its end for the others
 SETTLE = 0.5  # seconds that it takes to leave, at most
@@ -117,10 +114,9 @@ class Connection(Service):
     def __init__(self, rank: int, size: int, address: str, host: str, served: Any = None, timeout: int = 300):
         super().__init__(address, rank, timeout)
         self.rank, self.size, self._served = rank, size, served
-        self.waits: Wait | None = None
         self.before_end: list[Callable[[], None]] = []  # what the others may still want of this process
         self.lock = threading.RLock()
-        self._left, self._process = threading.Event(), os.getpid()
+        self._left, self._process = False, os.getpid()
         self.join()
         self.tell(f"host/{rank}", socket.gethostname())
         gloo = _jax.make_gloo_tcp_collectives(distributed_client=self.client, hostname=host)
@@ -129,8 +125,7 @@ class Connection(Service):
         )
         self.devices = sorted(backend.devices(), key=lambda device: device.process_index)
         self.hosts = self.told("host/")  # all are there: making the client has waited for them
-        self._watching = threading.Thread(target=self._watch, name="bireme-processes", daemon=True)
-        self._watching.start()
+        self.watcher = Watcher(self)
         atexit.register(self.close)
 
     def name(self, rank: int) -> str:
@@ -139,13 +134,13 @@ class Connection(Service):
 
     def close(self, error: BaseException | None = None) -> None:
         """Tell how this process ends, and leave."""
-        if self._left.is_set() or self._process != os.getpid():
+        if self._left or self._process != os.getpid():
             return
         if error is None and getattr(sys, "last_value", None) is None:
             while self.before_end:
                 self.before_end.pop()()
-        self._left.set()
-        self._watching.join(GRACE)
+        self._left = True
+        self.watcher.leave(GRACE)
         error = error or getattr(sys, "last_value", None)  # what nobody caught
         how = "ended" if error is None else first_line(error)
         try:
@@ -156,91 +151,31 @@ class Connection(Service):
         except jax.errors.JaxRuntimeError:  # the service has gone before
             return
 
-    # ------------------------------------------------------------ waiting for others
+    @contextlib.contextmanager
+    def waiting(self, wait: Wait) -> Iterator[None]:
+        """The others may see where this process waits, inside this block."""
+        self.watcher.waits = wait
+        try:
+            yield
+        finally:
+            self.watcher.waits = None
 
     def lost(self, wait: Wait) -> Exception:
         """The error to raise where the connection broke during a call: it names who was lost."""
+        signs, others = Signs(), [r for r in range(self.size) if r != self.rank]
         until = time.monotonic() + GRACE
         while True:
             found = {r: how for r, how in self.told("ended/").items() if r != self.rank}
             causes = {r: how for r, (how, cause) in found.items() if cause}
             if causes or time.monotonic() > until:
                 break
+            signs.look(self.told("alive/"), others)
             time.sleep(0.05)
         by = causes or {r: how for r, (how, _) in found.items()}
+        by = by or dict.fromkeys(signs.silent(others, GRACE / 2), "without a word")  # nobody was there to speak for it
         who = "; ".join(f"{self.name(r)} is gone ({how})" for r, how in sorted(by.items()))
-        return errors.as_told(errors.ProcessLostError(f"{self._here(wait)}: {who or 'a process of the group is gone'}"))
-
-    def _here(self, wait: Wait) -> str:
-        return f"{wait.text} in {self.name(self.rank)}, among ranks {list(wait.ranks)}"
-
-    def _watch(self) -> None:
-        """What the thread that watches does: look after calls that wait long."""
-        shown: Wait | None = None
-        before, times = "", 0
-        while not self._left.wait(LOOK):
-            wait = self.waits
-            if wait is not shown and shown is not None:
-                self.client.key_value_delete(f"waits/{self.rank}")
-                shown = None
-            if wait is None or time.monotonic() - wait.since < PATIENCE:
-                continue
-            if shown is not wait:
-                self.tell(f"waits/{self.rank}", wait.told())
-                shown = wait
-            reason = self._hopeless(wait)
-            # a look at others is never quite up to date: what is true several times in a row is true
-            times = times + 1 if reason and reason == before else 0
-            before = reason
-            if times >= CERTAIN and self.waits is wait:
-                self._end(f"{self._here(wait)}: {reason}")
-
-    def _hopeless(self, wait: Wait) -> str:
-        """Why a call can never end; empty if it can."""
-        waits = self.told("waits/")
-        stuck = deadlocked(waits)
-        others = [r for r in stuck if r != self.rank and waits[r][0] != wait.told()[0]]
-        if self.rank in stuck and others:
-            return "; ".join(f"{self.name(r)} waits in {waits[r][1]}" for r in others)
-        gone = {r: how for r, (how, _) in self.told("ended/").items() if r in wait.ranks}
-        if gone:
-            return "; ".join(f"{self.name(r)} is gone ({how})" for r, how in sorted(gone.items()))
-        if time.monotonic() - wait.since > wait.timeout:
-            missing = [r for r in wait.ranks if waits.get(r, [None])[0] != wait.told()[0]]
-            return f"after {wait.timeout:.0f} s {', '.join(map(self.name, missing))} did not come"
-        return ""
-
-    def _end(self, message: str) -> None:
-        """End the process from a thread: the main one is in a call that never comes back."""
-        sys.stderr.write(f"{message}\n")
-        sys.stderr.flush()
-        try:
-            self.ended(self.rank, message, cause=False)
-            time.sleep(FAREWELL)  # others in the same state come to see it themselves
-        except jax.errors.JaxRuntimeError:  # the service is gone, and with it those who would listen
-            pass
-        os._exit(1)
-
-
-class Wait:
-    """A call in which this process waits for others: which it is in all processes, its text, and whom it waits for."""
-
-    def __init__(self, key: str, text: str, ranks: Sequence[int], timeout: float):
-        self.key, self.text, self.ranks, self.timeout = key, text, ranks, timeout
-        self.since = time.monotonic()
-
-    def told(self) -> list:
-        return [self.key, self.text, list(self.ranks)]
-
-
-def deadlocked(waits: dict[int, list]) -> list[int]:
-    """The ranks that wait for each other in different calls. One waits forever if somebody it needs does so elsewhere."""
-    stuck = set(waits)
-    while True:
-        free = {r for r in stuck if not any(m in stuck and waits[m][0] != waits[r][0] for m in waits[r][2])}
-        if not free:
-            return sorted(stuck)
-        stuck -= free
+        told = f"{self.watcher.here(wait)}: {who or 'a process of the group is gone'}"
+        return errors.as_told(errors.ProcessLostError(told))
 
 
 def first_line(error: BaseException) -> str:

@@ -13,7 +13,8 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.processes.collectives import Call
-from bireme.core.processes.connection import Connection, Wait
+from bireme.core.processes.connection import Connection
+from bireme.core.processes.watch import Wait
 
 PART = 4 << 20  # bytes of one entry in the service
 WINDOW = 8  # messages that may be under way to one process; then who sends waits for who receives
@@ -44,13 +45,11 @@ class Mailbox:
 
     def _wait_until_received(self, call: Call, rank: int, tag: str, number: int) -> None:
         key = _key(self.connection.rank, rank, tag, number, 0)
-        wait = self._begin(call, f"send{tag}", rank, number)
-        try:
+        wait = self._wait(call, f"send{tag}", rank, number)
+        with self.connection.waiting(wait):
             while self._is_there(key):
                 self._check(wait, rank)
                 time.sleep(0.002)
-        finally:
-            self.connection.waits = None
 
     def _is_there(self, key: str) -> bool:
         try:
@@ -69,8 +68,8 @@ class Mailbox:
     def receive(self, call: Call, rank: int, number: int, tag: str = "") -> tuple[Any, bytearray]:
         """Wait for a message: the word about it, and its bytes."""
         client, me = self.connection.client, self.connection.rank
-        wait = self._begin(call, f"recv{tag}", rank, number)
-        try:
+        wait = self._wait(call, f"recv{tag}", rank, number)
+        with self.connection.waiting(wait):
             what, parts = json.loads(self._get(wait, rank, _key(rank, me, tag, number, 0)))
             data = bytearray()
             for i in range(parts):
@@ -78,8 +77,6 @@ class Mailbox:
                 data += client.blocking_key_value_get_bytes(key, int(self.timeout * 1000))
                 client.key_value_delete(key)
             client.key_value_delete(_key(rank, me, tag, number, 0))
-        finally:
-            self.connection.waits = None
         return what, data
 
     def _get(self, wait: Wait, rank: int, key: str) -> str:
@@ -91,10 +88,9 @@ class Mailbox:
                     raise self.connection.lost(wait) from e
             self._check(wait, rank)
 
-    def _begin(self, call: Call, kind: str, rank: int, number: int) -> Wait:
+    def _wait(self, call: Call, kind: str, rank: int, number: int) -> Wait:
         key = f"{kind}/{self.connection.rank}/{rank}/{number}"
-        wait = self.connection.waits = Wait(key, f"{call.text} at {call.line}", (rank,), self.timeout)
-        return wait
+        return Wait(key, f"{call.text} at {call.line}", (rank,), self.timeout)
 
     def _check(self, wait: Wait, rank: int) -> None:
         """Raise an error if the other process is gone, or the time over."""

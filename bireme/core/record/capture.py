@@ -8,7 +8,7 @@ from bireme.core.base import device as devices
 from bireme.core.graph.graph import SYMBOLIC, Graph, Value, sig_of
 from bireme.core.graph.segment import Segment, announce, local, reads_again
 from bireme.core.record import flush, guards
-from bireme.core.run import lookup
+from bireme.core.run.captured import Captured
 
 
 class capture:
@@ -38,14 +38,14 @@ class capture:
         local.segment = self._outer
         reads_again(self._outer)
 
-    def finish(self, outputs: list[Value]) -> Any:
+    def finish(self, outputs: list[Value]) -> Captured:
         """The captured graph as a callable object: `run(arrays) -> arrays`."""
         seg = self.segment
         for v in outputs:
             if v.segment is not seg and v.marks != SYMBOLIC:
                 flush.force(v)  # computed outside, perhaps still pending there
                 guards.check_value(v, wait=True)
-        return lookup.Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)
+        return Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)
 
 
 def needs_value(e: RuntimeError) -> bool:

@@ -508,6 +508,15 @@ def close_step() -> None:
     _open_new()
 
 
+def parameters_made() -> None:
+    """An optimizer was made for parameters: their first values are a program of their own, and no part of the first
+    step, which so is the same as the second.
+    """
+    seg = local.segment
+    if not seg.symbolic and seg.state.bound is not None and not has_live_tape(seg):
+        run(seg)
+
+
 def run_closed() -> None:
     """Run the segment that `close_step` closed, if it has not run yet."""
     seg = local.waiting

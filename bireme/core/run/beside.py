@@ -7,6 +7,7 @@ script gives the same bits twice; a take-over that comes too early for the compi
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -25,12 +26,20 @@ LEAST_CALLS = 12  # fewer are compiled in half a second
 
 
 class Compiling:
-    """One graph whose pieces are compiled beside its runs; `when` says when that begins, and when they take over."""
+    """One graph whose pieces are compiled beside its runs, not before run `least`; by then `find` says when.
 
-    def __init__(self, graph: Graph, when: tiers.Beside):
-        self._graph, self.when = graph, when
+    To say it, the graph has to be cut, which takes as long as half a run, and short jobs end before it matters.
+    """
+
+    def __init__(self, graph: Graph, least: int, find: Callable[[], tiers.Beside]):
+        self._graph, self.least, self._find = graph, least, find
         self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         self._rounds: Iterator[None] = iter(())  # what Python has still to do
+
+    @functools.cached_property
+    def when(self) -> tiers.Beside:
+        """When it begins, and when the pieces take over."""
+        return self._find()
 
     @property
     def begun(self) -> bool:
@@ -61,9 +70,16 @@ def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met:
     """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
     if not graph.device.is_cpu or not flags.compile_beside.value:
         return None
+    least = tiers.beside(graph.work, cut.least_compile_work(graph.needed(live)[0]), met, 1)
+    if least is not None:
+        return Compiling(graph, least.begin, functools.partial(_when, graph, live, donate, met))
+    when = _when(graph, live, donate, met)
+    return None if when is None else Compiling(graph, met, lambda: when)
+
+
+def _when(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Any:
     found = pieces.parts(graph, live, donate)
-    when = tiers.beside(graph.work, cut.compile_work(found), met, 2 * len(found))
-    return None if when is None else Compiling(graph, when)
+    return tiers.beside(graph.work, cut.compile_work(found), met, 2 * len(found))
 
 
 class Whole:

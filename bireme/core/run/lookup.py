@@ -16,26 +16,25 @@ import threading
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from itertools import starmap
 from typing import Any, Literal
 
 import jax
 import numpy as np
 
-from bireme.core.base import counters, errors, flags, shutdown
+from bireme.core.base import counters, errors, flags
 from bireme.core.base.device import Fork, started
 from bireme.core.graph import executor, segment
-from bireme.core.graph.graph import Graph, Node, Value, fitting
+from bireme.core.graph.graph import Graph, Node, fitting
 from bireme.core.numpy_exec import interpreter
 from bireme.core.run import beside, explain, loss_reads, mesh_run, padding, prefetch, progress, tiers
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import pieces, split_step, xla
-from bireme.core.xla_exec.lowering import Loop
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
-MAX_WAITING = 48
+MAX_WAITING, MAX_FRESH = 48, 8  # interpreted programs that are kept: of graphs that came back, and of those met last
 
 
 class Executable:
@@ -164,9 +163,11 @@ _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
 _new: OrderedDict[int, Entry] = OrderedDict()  # those that may not have come back yet, the oldest first
 _families: OrderedDict[tuple, Family] = OrderedDict()
-_waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
+# those that have an interpreted program, the oldest first: graphs that came back, and those that were met once
+_waiting: deque[Entry] = deque()
+_fresh: deque[Entry] = deque()
 _lock = threading.RLock()
-_BY_XLA = ("xla", "xla_pieces", "xla_per_op")  # executors whose calls take three lists, see `executor`
+BY_XLA = ("xla", "xla_pieces", "xla_per_op")  # executors whose calls take three lists, see `executor`
 _pinned: dict[int, weakref.ref] = {}
 
 
@@ -326,7 +327,7 @@ def execute(seg: Any, held: set[int]) -> None:
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
-        if program.tier in _BY_XLA:
+        if program.tier in BY_XLA:
             start = time.perf_counter()
             stats["op_by_op"] += program.tier == "xla_per_op"
             xla.call(seg, program, vectors, set(dead))
@@ -455,6 +456,8 @@ def _due(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> bool:
         entry.beside = beside.compiling(entry.graph, live, donate, entry.met)
     if not entry.beside or entry.compiled:
         return True
+    if entry.met < entry.beside.least:
+        return False
     if entry.beside.begun:
         entry.beside.go_on()
     elif entry.met >= entry.beside.when.begin:
@@ -506,19 +509,20 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
             len(graph.leaf_sigs),
             "interpreter",
         )
-        if entry.met > 1 and not keep:
+        if not keep:
             _keep_interpreted(entry, program)
     entry.note.interpreted += 1
     return _keep(entry.exact, keep, program) if keep else program
 
 
 def _keep_interpreted(entry: Entry, program: Executable) -> None:
-    """What came back may come again, but thousands of small objects each are not kept for every shape there ever was."""
+    """What was met may come again, but thousands of small objects each are not kept for every shape there ever was."""
+    kept, most = (_fresh, MAX_FRESH) if entry.met == 1 else (_waiting, MAX_WAITING)
     with _lock:
         entry.interpreted = program
-        _waiting.append(entry)
-        if len(_waiting) > MAX_WAITING:
-            _waiting.popleft().interpreted = None
+        kept.append(entry)
+        if len(kept) > most:
+            kept.popleft().interpreted = None
 
 
 def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Executable:
@@ -651,100 +655,6 @@ def _copied_anyway(graph: Graph) -> set[int]:
     return {~r for n in updates for r in n.args if r.__class__ is int and r < 0}
 
 
-class Captured:
-    """A captured graph that can be run: symbolic inputs became leaves, everything else it read is kept as it was."""
-
-    def __init__(self, graph: Graph, inputs: list[Value], outputs: list[Value], seg: Any):
-        self.graph = graph
-        self.inputs = [v.leaf if v.leaf_of is seg else None for v in inputs]
-        self._sigs = [v.sig for v in inputs]
-        self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
-        self._values = list(seg.leaves)  # weak references to what the leaves are arrays of
-        # an output is a value of the graph, an input handed on as it is, or an array that was there before
-        places = {id(v): i for i, v in enumerate(inputs)}
-        self._outputs = [
-            v.index if v.segment is seg else ("input", places[id(v)]) if id(v) in places else ("array", v.array)
-            for v in outputs
-        ]
-        for array in (*self._leaves, *[i[1] for i in self._outputs if isinstance(i, tuple) and i[0] == "array"]):
-            if array is not None:
-                pin(array)  # tensors that it belongs to may let go of it
-
-    def run(self, arrays: list, by: str = "xla") -> list:
-        """Run with one array per input, of its shape and dtype."""
-        if len(arrays) != len(self.inputs):
-            raise errors.bad("run(arrays)", f"{len(self.inputs)} arrays, one for each input", len(arrays))
-        for i, (sig, a) in enumerate(zip(self._sigs, arrays)):
-            if tuple(a.shape) != sig.shape or a.dtype != sig.dtype.np:
-                raise errors.bad(f"run(arrays[{i}])", f"{sig}", described=f"{a.dtype}{list(a.shape)}")
-        leaves = list(self._leaves)
-        for leaf, array in zip(self.inputs, arrays):
-            if leaf is not None:
-                leaves[leaf] = array
-        live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
-        results = {}
-        if live:
-            results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
-        return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
-
-    def compiled(
-        self,
-        donate: Sequence[int] = (),
-        *,
-        between: Any = contextlib.nullcontext,
-        times: int = 1,
-        carried: Mapping[int, int] | None = None,
-    ) -> Callable[[list], list]:
-        """A compiled program of it, found on disk or made now: it takes an array per input, from any thread. Arrays of
-        the inputs that are donated are gone after a call. `between` is entered while it is lowered.
-
-        With `times` one call runs it so often: an output that is `carried` becomes its input for the next time, and is
-        given as it is at the end; of the others all are given, along a new first axis.
-        """
-        live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
-        leaves, vectors = self._placed(), self.graph.pack(self._numbers)
-        fill = [(leaf, i) for i, leaf in enumerate(self.inputs) if leaf is not None]
-        given_away = tuple(sorted(leaf for i in donate if (leaf := self.inputs[i]) is not None))
-        loop = None
-        if times > 1:
-            pairs = [(live.index(self._outputs[o]), self.inputs[i]) for o, i in (carried or {}).items()]
-            loop = Loop(times, tuple(pairs))
-        call = xla.repeated(self.graph, live, vectors, given_away, between=between, loop=loop) if live else None
-
-        def run(arrays: list) -> list:
-            given = list(leaves)
-            for leaf, i in fill:
-                given[leaf] = arrays[i]
-            results = {} if call is None else dict(zip(live, shutdown.within(call, given)))
-            return [
-                results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs
-            ]
-
-        return run
-
-    def _placed(self) -> list:
-        """Its leaves on the device. What they belong to has the same array from now on, so that other graphs share it."""
-        leaves = list(self._leaves)
-        for i, array in enumerate(leaves):
-            if isinstance(array, np.ndarray):
-                value = self._values[i]()
-                if value is None:
-                    leaves[i] = xla.put(array, self.graph.device)
-                else:
-                    if isinstance(value.array, np.ndarray):
-                        value.array = xla.put(array, self.graph.device)
-                    leaves[i] = value.array
-        return leaves
-
-    def _call(self, live: tuple[int, ...], leaves: list, by: str) -> list:
-        call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
-        vectors = self.graph.pack(self._numbers)
-        if by not in _BY_XLA:
-            return call(leaves, vectors)
-        with jax.default_device(self.graph.device.jax):
-            return xla.call_prepared(call, leaves, vectors)
-
-
 def forked() -> None:
     """In the child of a fork: another thread may have held the lock, and what was compiled cannot run any more."""
     global _lock
@@ -771,4 +681,5 @@ def clear() -> None:
         _families.clear()
         padding.clear()
         _waiting.clear()
+        _fresh.clear()
         _new.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from bireme.core.base.mesh import Layout, layout_of
 from bireme.core.graph.graph import Sig, Value, sig_of
 from bireme.core.record import flush
 from bireme.core.run.mesh_run import Rehearsal
-from bireme.core.tensor.tensor import Tensor, read, wrap
+from bireme.core.tensor.tensor import Tensor, read, store, wrap
 
 
 def is_there(t: Tensor) -> bool:
@@ -76,3 +76,43 @@ def local(array: np.ndarray, sig: Sig, stop_gradient: bool = True) -> Tensor:
     """An array as a tensor of this process alone."""
     made = Value(sig_of(array.shape, sig.dtype), np.array(array), devices.current())
     return wrap(made, stop_gradient)
+
+
+def parts(t: Tensor) -> list[tuple[tuple[int, ...], Any]]:
+    """What this process has of a tensor: where each part begins, and its array, of which nobody reuses the buffer."""
+    v = read(t)
+    array = flush.force(v)
+    if isinstance(array, np.ndarray):
+        return [((0,) * array.ndim, array)]
+    flush.pin(v)
+    found: dict[tuple[int, ...], Any] = {}
+    for d, offset, sizes in _places(v, layout(t)):
+        if offset not in found and 0 not in sizes:
+            own = next(s.data for s in array.addressable_shards if s.device == d)
+            found[offset] = own if own.shape == sizes else own[tuple([slice(n) for n in sizes])]
+    return list(found.items())
+
+
+def refill(t: Tensor, fill: Callable[[tuple[int, ...], np.ndarray], None]) -> None:
+    """Give a tensor new numbers where it lies: each part of this process is filled once, where it begins."""
+    v, to = read(t), layout(t)
+    whole = to.padded(v.sig.shape)
+    sizes = to.sharding.shard_shape(whole)
+    made: dict[tuple[int, ...], np.ndarray] = {}
+    owned = []
+    for d, offset, kept in _places(v, to):
+        if offset not in made:
+            made[offset] = np.zeros(sizes, v.sig.dtype.np)
+            if 0 not in kept:
+                inside: Any = (..., *[slice(n) for n in kept])  # a view also where there are no axes
+                fill(offset, made[offset][inside])
+        owned.append((d, made[offset]))
+    store(t, Value(v.sig, mesh.assemble(whole, to, owned, v.sig.dtype.np), v.device))
+
+
+def _places(v: Value, to: Layout) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...]]]:
+    """Of each device of this process: where its part of a value begins, and its sizes without padding."""
+    whole, real = to.padded(v.sig.shape), v.sig.shape
+    for d, index in to.sharding.addressable_devices_indices_map(whole).items():
+        spans = [span.indices(n)[:2] for span, n in zip(index or (), whole)]
+        yield d, tuple([a for a, _ in spans]), tuple([max(0, min(b, n) - a) for (a, b), n in zip(spans, real)])

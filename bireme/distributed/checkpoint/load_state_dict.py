@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
-
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.distributed.checkpoint import parts
 from bireme.distributed.checkpoint.flat_names import flattened
-from bireme.distributed.checkpoint.manifest import Version
-from bireme.distributed.checkpoint.sharded_weight import ShardedWeight, part_of
+from bireme.distributed.checkpoint.index import Version
+from bireme.distributed.checkpoint.layouts import opened
+from bireme.distributed.checkpoint.save_state_dict import settle
+from bireme.distributed.checkpoint.sharded_weight import ShardedWeight
 from bireme.distributed.communication.group import Group
-from bireme.ops.creation.tensors import to_tensor
+from bireme.files.pdparams import tensor_of
 
 __all__ = ["load_merged_state_dict", "load_state_dict"]
 
@@ -64,45 +65,43 @@ def load_state_dict(
     where = "load_state_dict"
     if aoa_config is not None:
         raise errors.bad(f"{where}(aoa_config)", "None", described="a dict", kind=NotImplementedError)
+    settle()
     wanted = flattened(f"{where}(state_dict)", state_dict)
-    version = Version(where, os.fspath(path), unique_id)
+    with opened(where, os.fspath(path), unique_id) as version:
+        load(wanted, version)
+
+
+def load(wanted: dict[str, tuple[Any, Any, Any]], version: Version) -> None:
+    """Fill the tensors of a flat state dict, one by one, once all of them were looked for; set what else is there."""
     lacking = [name for name in wanted if name not in version.tensors and name not in version.values]
     if lacking:
         raise errors.bad(
-            f"{where}(state_dict)",
+            f"{version.where}(state_dict)",
             f"names that {version.folder} has",
             ", ".join(lacking[:5]),
             kind=errors.MissingKeyError,
         )
-    found = {name: _numbers(where, version, name, x) for name, (x, _, _) in wanted.items()}
-    for name, (x, holder, key) in wanted.items():  # all are there: now they are set
-        if isinstance(x, ShardedWeight):
-            x.local_tensor.set_value(found[name])
-        elif isinstance(x, Tensor):
-            x.set_value(found[name])
+    for name, (x, _, _) in wanted.items():
+        _check(name, x, version)
+    for name, (x, holder, key) in wanted.items():
+        if isinstance(x, (Tensor, ShardedWeight)):
+            parts.fill(name, x, version)
         else:
-            holder[key] = found[name]
+            holder[key] = version.values[name]
 
 
-def _numbers(where: str, version: Version, name: str, x: Any) -> Any:
+def _check(name: str, x: Any, version: Version) -> None:
+    where = version.where
     if not isinstance(x, (Tensor, ShardedWeight)):
         if name not in version.values:
             raise errors.bad(f"{where}(state_dict)[{name}]", "a tensor, as it was saved", x)
-        return version.values[name]
-    part = part_of(name, x)
-    saved = version.tensors.get(name)
-    if saved is None or tuple(saved["shape"]) != part.global_shape:
-        got = "a plain value" if saved is None else f"shape {saved['shape']}"
-        expected = f"{name} of shape {list(part.global_shape)} in all"
+        return
+    shape, saved = parts.whole_shape(name, x), version.tensors.get(name)
+    if saved is None or saved.shape != shape:
+        got = "a plain value" if saved is None else f"shape {list(saved.shape)}"
+        expected = f"{name} of shape {list(shape)} in all"
         raise errors.bad(f"{where}(path)", expected, described=got, kind=errors.ShapeError)
-    block = version.block(where, name, part.global_offset, part.local_shape)
-    dtype, shape = part.local_tensor.dtype.np, part.local_tensor.shape
-    if part.is_flattened:
-        padded = np.zeros(part.local_tensor.size, dtype)
-        chosen = block.reshape(-1)[part.flattened_range or slice(None)]
-        padded[: chosen.size] = chosen
-        block = padded
-    return np.asarray(block).astype(dtype, copy=False).reshape(shape)
+    parts.check(name, x, version)
 
 
 def load_merged_state_dict(
@@ -140,11 +139,9 @@ def load_merged_state_dict(
     where = "load_merged_state_dict"
     if aoa_config is not None:
         raise errors.bad(f"{where}(aoa_config)", "None", described="a dict", kind=NotImplementedError)
-    version = Version(where, os.fspath(path), unique_id)
-    found: dict[str, Any] = dict(version.values)
-    for name, saved in version.tensors.items():
-        shape = tuple(saved["shape"])
-        found[name] = to_tensor(np.array(version.block(where, name, (0,) * len(shape), shape)))
-    if prefix is None:
-        return found
-    return {name.removeprefix(f"{prefix}."): x for name, x in found.items() if name.startswith(f"{prefix}.")}
+    settle()
+    start = "" if prefix is None else f"{prefix}."
+    with opened(where, os.fspath(path), unique_id) as version:
+        found: dict[str, Any] = dict(version.values)
+        found |= {name: tensor_of(version.whole(name)) for name in version.tensors if name.startswith(start)}
+    return {name.removeprefix(start): x for name, x in found.items() if name.startswith(start)}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.core.tensor import on_mesh
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.checkpoint.sharded_weight import ShardedWeight, part_of
 from bireme.distributed.fleet.meta_parallel.sharding.group_sharded_stage3 import GroupShardedStage3
@@ -81,7 +82,8 @@ def set_sharded_state(state: dict[str, Any], model: Layer, optimizer: Any = None
             where = "set_sharded_state(state)"
             raise errors.bad(where, "what sharded_state() returned", described=f"one without {key}")
         target = filed.setdefault("master_weights", {}) if name == p.name else filed
-        target[name] = state[key].local_tensor
+        x = state[key]
+        target[name] = x.local_tensor if isinstance(x, ShardedWeight) else x
     if SCHEDULE in state:
         filed["LR_Scheduler"] = state[SCHEDULE]
     states.set_state_dict(filed)
@@ -118,13 +120,16 @@ def _slots(optimizer: Any, named: dict[str, Tensor]) -> Iterator[tuple[str, str,
             own = state in optimizer._accumulator_names
             shape = list(optimizer._initial(p, state).shape) if own else [1]
             like = zeros(shape, optimizer._state_dtype(p) if own else "float32")
+            like = optimizer._placed(p, state, like)
             yield f"optimizer.{names.get(id(p), p.name)}.{state}", optimizer._filed_as(p, state), p, like
         if masters and p.dtype.name in ("float16", "bfloat16"):
             yield f"optimizer.{names.get(id(p), p.name)}.master", p.name, p, p.astype("float32")
 
 
 def _part(key: str, x: Any, p: Any, cut: dict[int, tuple[list[int], int]]) -> Any:
-    """A tensor as the part that a parameter is, if it has its shape."""
+    """A tensor as the part that a parameter is, if it has its shape; one on a mesh knows its parts itself."""
+    if on_mesh.is_there(x):
+        return x
     if x.shape != p.shape:
         return ShardedWeight(key, x, x.shape, x.shape, [0] * x.ndim)
     if id(p) in cut:

@@ -6,26 +6,33 @@ whoever was killed when.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
 import shutil
+import zlib
 from typing import Any
 
 import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
+from bireme.distributed.checkpoint import array_files
+from bireme.distributed.checkpoint.index import Piece, Saved, Version, checked_piece
 from bireme.files import safetensors
 from bireme.files.atomic import sync_folder
-from bireme.files.source import Source, size_of
 from bireme.files.store import telling
 
 MANIFEST = "manifest.json"
 FORMAT = "bireme checkpoint 1"
+UNCHANGED = "what was saved before is unchanged"
 _PART = re.compile(r"\.(\d+)\.\w+\.part")
 _OLD = re.compile(r"\.(\d+)\.old")
+_HEAD = re.compile(r'\{"crc32": "([0-9a-f]{8})", ')
+_DTYPES = {dtype.name: dtype for dtype in safetensors.DTYPES}
+_LIMIT = 1 << 62
 
 
 def versions(path: str) -> dict[int, str]:
@@ -34,11 +41,14 @@ def versions(path: str) -> dict[int, str]:
     if os.path.isdir(path):
         for name in sorted(os.listdir(path)):
             old = _OLD.fullmatch(name)
-            if (name.isdigit() or old) and os.path.exists(os.path.join(path, name, MANIFEST)):
+            if (name.isdecimal() or old) and os.path.exists(os.path.join(path, name, MANIFEST)):
                 number = int(old[1] if old else name)
-                if name.isdigit() or number not in found:
+                if name.isdecimal() or number not in found:
                     found[number] = os.path.join(path, name)
     return found
+
+
+# ------------------------------------------------------------ writing
 
 
 def part_folder(path: str, version: int, token: str) -> str:
@@ -57,21 +67,13 @@ def tidy(path: str, running: set[str]) -> None:
             shutil.rmtree(found, ignore_errors=True)
 
 
-def write_arrays(folder: str, name: str, arrays: dict[str, np.ndarray]) -> None:
-    """Write a file of arrays, and wait until it is on the disk."""
-    path = os.path.join(folder, name)
-    with telling("save_state_dict", path, "what was saved before is unchanged"), open(path, "wb") as file:
-        safetensors.write(file, arrays, None)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def publish(path: str, folder: str, version: int, manifest: dict[str, Any]) -> None:
     """Write the manifest, and give the folder its name."""
     target = os.path.join(path, str(version))
-    with telling("save_state_dict", target, "what was saved before is unchanged"):
+    body = json.dumps({"format": FORMAT, **manifest})[1:]
+    with telling("save_state_dict", target, UNCHANGED):
         with open(os.path.join(folder, MANIFEST), "w") as file:
-            json.dump({"format": FORMAT, **manifest}, file)
+            file.write(f'{{"crc32": "{zlib.crc32(body.encode()):08x}", {body}')
             file.flush()
             os.fsync(file.fileno())
         sync_folder(folder)
@@ -84,87 +86,113 @@ def publish(path: str, folder: str, version: int, manifest: dict[str, Any]) -> N
         shutil.rmtree(old, ignore_errors=True)
 
 
-class Version:
-    """A version that is read: the logical tensors in it, each by its pieces."""
-
-    def __init__(self, where: str, path: str, version: int | None):
-        found = versions(path)
-        if version is None and found:
-            version = max(found)
-        if version not in found:
-            expected = "a folder that save_state_dict has written"
-            expected += f", with version {version}" if version is not None and found else ""
-            described = f"{path}, which has versions {sorted(found)}" if found else path
-            raise errors.bad(f"{where}(path)", expected, described=described, kind=FileNotFoundError)
-        self.folder = found[version]
-        with telling(where, self.folder), open(os.path.join(self.folder, MANIFEST)) as file:
-            manifest = _parsed(file.read(), self.folder)
-        self.tensors: dict[str, dict[str, Any]] = manifest["tensors"]
-        self.values: dict[str, Any] = manifest["values"]
-        self._files: dict[str, dict[str, np.ndarray]] = {}
-
-    def _stored(self, piece: dict[str, Any]) -> np.ndarray:
-        name = piece["file"]
-        if name not in self._files:
-            path = os.path.join(self.folder, os.path.basename(name))
-            with telling("load_state_dict", path), open(path, "rb") as file:
-                self._files[name] = safetensors.Reader(Source(file, size_of(file))).mapped(path)
-        return self._files[name][piece["key"]]
-
-    def block(self, where: str, key: str, offset: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
-        """A block of a logical tensor, of whatever pieces it was saved in."""
-        told = self.tensors[key]
-        pieces = told["pieces"]
-        for piece in pieces:  # as it was saved: no copy
-            same = tuple(piece["offset"]) == offset and tuple(piece["shape"]) == shape
-            if same and piece["flat"] is None:
-                return self._stored(piece)
-        found: np.ndarray | None = None
-        have = np.zeros(shape, bool)
-        for piece in pieces:
-            here, there = _common(offset, shape, piece["offset"], piece["shape"])
-            if here is None:
-                continue
-            data, known = self._stored(piece), None
-            if piece["flat"] is not None:
-                data, known = _unfolded(data, piece["flat"], piece["shape"])
-            found = np.zeros(shape, data.dtype) if found is None else found
-            if known is None:
-                found[here], have[here] = data[there], True
-            else:
-                found[here] = np.where(known[there], data[there], found[here])
-                have[here] |= known[there]
-        if found is None or not have.all():
-            expected = f"all pieces of {key} of shape {told['shape']}"
-            raise errors.bad(f"{where}(path)", expected, described="only some", kind=FileFormatError)
-        return found
+def prune(path: str, keep: int | None, damaged: frozenset[int] = frozenset()) -> list[int]:
+    """Remove damaged versions, and of the others all but the newest; the numbers of those that are gone."""
+    found = versions(path)
+    whole = sorted(number for number in found if number not in damaged)
+    gone = [*sorted(damaged & found.keys()), *([] if keep is None else whole[:-keep])]
+    for number in gone:
+        # a version without its manifest is none: it is never seen half removed
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(found[number], MANIFEST))
+        shutil.rmtree(found[number], ignore_errors=True)
+    return gone
 
 
-def _parsed(text: str, folder: str) -> dict[str, Any]:
+# ------------------------------------------------------------ reading
+
+
+def opened(where: str, path: str, version: int | None) -> Version:
+    """A version of a folder, the last one unless a number is given."""
+    found = versions(path)
+    if version is None and found:
+        version = max(found)
+    if version not in found:
+        expected = "a folder that save_state_dict has written"
+        expected += f", with version {version}" if version is not None and found else ""
+        described = f"{path}, which has versions {sorted(found)}" if found else path
+        raise errors.bad(f"{where}(path)", expected, described=described, kind=FileNotFoundError)
+    folder = found[version]
+
+    def open_file(name: str) -> array_files.Arrays:
+        full = os.path.join(folder, name)
+        with telling(where, full), open(full.removesuffix(array_files.ENDING) + array_files.SUMS, "rb") as file:
+            sums = file.read()
+        return array_files.ArrayFile(where, full, sums)
+
     try:
+        with telling(where, folder), open(os.path.join(folder, MANIFEST), "rb") as file:
+            tensors, values = _parsed(file.read())
+    except FileFormatError as e:
+        expected = f"a manifest of {FORMAT!r}"
+        raise errors.bad(f"{where}(path)", expected, described=f"{folder}: {e}", kind=FileFormatError) from None
+    return Version(where, folder, tensors, values, open_file)
+
+
+def _parsed(data: bytes) -> tuple[dict[str, Saved], dict[str, Any]]:
+    """Tensors and values of a manifest. Nothing in it is believed before it was looked at."""
+    try:
+        text = data.decode()
+        head = _HEAD.match(text)
+        if head is None:
+            raise FileFormatError("something else")
+        if int(head[1], 16) != zlib.crc32(text[head.end() :].encode()):
+            raise FileFormatError("a checksum that does not match")
         found = json.loads(text)
-        if found["format"] == FORMAT and isinstance(found["tensors"], dict) and isinstance(found["values"], dict):
-            return found
-    except (ValueError, TypeError, KeyError):
-        pass
-    raise errors.bad("load_state_dict(path)", f"a manifest of {FORMAT!r}", described=folder, kind=FileFormatError)
+    except (ValueError, RecursionError) as e:
+        raise e if isinstance(e, FileFormatError) else FileFormatError("something that is not JSON") from None
+    if found.get("format") != FORMAT:
+        raise FileFormatError(f"format {str(found.get('format'))[:40]!r}")
+    tensors, values = found.get("tensors"), found.get("values")
+    if not isinstance(tensors, dict) or not isinstance(values, dict):
+        raise FileFormatError("one without tensors or values")
+    return {name: parsed_tensor(name, told) for name, told in tensors.items()}, values
 
 
-def _common(offset: Any, shape: Any, other: Any, other_shape: Any) -> tuple[Any, Any]:
-    """Where two blocks overlap, as indices into each; None where they do not."""
-    here, there = [], []
-    for a, n, b, m in zip(offset, shape, other, other_shape):
-        start, stop = max(a, b), min(a + n, b + m)
-        if start >= stop and n and m:
-            return None, None
-        here.append(slice(start - a, stop - a))
-        there.append(slice(start - b, stop - b))
-    return tuple(here), tuple(there)
+def parsed_tensor(name: str, told: Any) -> Saved:
+    """A tensor of a manifest."""
+    shown = repr(name[:100])
+    if not isinstance(told, dict) or set(told) != {"dtype", "shape", "pieces"} or not isinstance(told["pieces"], list):
+        raise FileFormatError(f"an incomplete entry for {shown}")
+    dtype = _DTYPES.get(told["dtype"]) if isinstance(told["dtype"], str) else None
+    if dtype is None:
+        raise FileFormatError(f"{shown} of unknown dtype {str(told['dtype'])[:40]!r}")
+    shape = _ints(name, told["shape"])
+    if math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT:
+        raise FileFormatError(f"{shown} of shape {list(shape)}")
+    return Saved(dtype, shape, [_piece(name, shape, piece) for piece in told["pieces"]])
 
 
-def _unfolded(data: np.ndarray, flat: list[int], shape: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """A block of which some numbers are known, and which."""
-    whole, known = np.zeros(math.prod(shape), data.dtype), np.zeros(math.prod(shape), bool)
-    stop = min(flat[1], whole.size)
-    whole[flat[0] : stop], known[flat[0] : stop] = data.reshape(-1)[: stop - flat[0]], True
-    return whole.reshape(shape), known.reshape(shape)
+def _piece(name: str, shape: tuple[int, ...], told: Any) -> Piece:
+    if not isinstance(told, dict) or set(told) != {"file", "key", "offset", "shape", "flat"}:
+        raise FileFormatError(f"an incomplete piece of {name[:100]!r}")
+    if not isinstance(told["file"], str) or not isinstance(told["key"], str):
+        raise FileFormatError(f"a piece of {name[:100]!r} without a file or a key")
+    flat = None
+    if told["flat"] is not None:
+        start, stop = _ints(name, told["flat"], 2)
+        flat = start, stop
+    found = Piece(told["file"], told["key"], _ints(name, told["offset"]), _ints(name, told["shape"]), flat)
+    checked_piece(name, shape, found)
+    if not found.file.endswith(array_files.ENDING):
+        raise FileFormatError(f"{name[:100]!r} in a file of another format, {found.file[:200]!r}")
+    return found
+
+
+def _ints(name: str, values: Any, count: int | None = None) -> tuple[int, ...]:
+    if (
+        not isinstance(values, list)
+        or len(values) > safetensors.MAX_AXES
+        or not all(type(n) is int and 0 <= n < _LIMIT for n in values)
+        or (count is not None and len(values) != count)
+    ):
+        raise FileFormatError(f"an invalid shape or offset of {name[:100]!r}")
+    return tuple(values)
+
+
+def dtype_of(where: str, name: str, dtype: np.dtype) -> np.dtype:
+    """A dtype, if files can have it."""
+    if dtype.name not in _DTYPES:
+        supported = "dtypes that safetensors has"
+        raise errors.bad(f"{where}(state_dict)[{name}]", supported, described=dtype.name, kind=errors.DtypeError)
+    return dtype

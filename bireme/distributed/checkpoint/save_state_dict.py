@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 import threading
 import time
 import zlib
@@ -13,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.base import errors
+from bireme.core.base import errors, shutdown
 from bireme.core.processes import connection
 from bireme.core.processes.collectives import Call
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed import world
-from bireme.distributed.checkpoint import manifest
+from bireme.distributed.checkpoint import array_files, boxes, manifest, parts
 from bireme.distributed.checkpoint.flat_names import flattened
-from bireme.distributed.checkpoint.sharded_weight import ShardedWeight, part_of
+from bireme.distributed.checkpoint.sharded_weight import ShardedWeight
 from bireme.distributed.communication.group import Group, member
 
-__all__ = ["save_state_dict"]
+__all__ = ["clear_async_save_task_queue", "save_state_dict"]
 
 POLL = 0.02  # seconds between two looks at whether the others have written
 
@@ -56,8 +57,9 @@ def save_state_dict(
         process_group: The processes that have the tensors. Default: None, all.
         coordinator_rank: Rank of the process that writes the manifest. Default: 0.
         unique_id: Number of the version; one of this number is replaced. Default: None, the next number.
-        async_save: Return when the values are copied, and write in a thread. The next save, and the end of the process,
-            wait for it; its error is raised by the next save. Default: False.
+        async_save: Return at once, and write the values as they are now in a thread. The next save or load and the end
+            of the process wait for it; its error is printed, and raised by the next save or load, or by
+            ``clear_async_save_task_queue``. Default: False.
         safetensors: Not used: the files are always of this format. Default: False.
 
     Raises:
@@ -72,27 +74,76 @@ def save_state_dict(
         ...     sorted(bireme.distributed.load_merged_state_dict(folder))
         ['bias', 'weight']
     """
+    save(state_dict, path, process_group, coordinator_rank, unique_id, async_save)
+
+
+def save(
+    state_dict: dict[str, Any],
+    path: str | os.PathLike,
+    process_group: Group | None,
+    coordinator_rank: int,
+    unique_id: int | None,
+    async_save: bool,
+    keep: int | None = None,
+    damaged: frozenset[int] = frozenset(),
+) -> None:
+    """``save_state_dict``, which removes all but the newest versions, and damaged ones, when the new one is there."""
     where, path = "save_state_dict", os.path.abspath(os.fspath(path))
-    _settle()
-    job = _Save(path, process_group, coordinator_rank, flattened(f"{where}(state_dict)", state_dict), unique_id)
+    if unique_id is not None and (isinstance(unique_id, bool) or not isinstance(unique_id, int) or unique_id < 0):
+        raise errors.bad(f"{where}(unique_id)", "a non-negative integer", unique_id, kind=errors.for_number(unique_id))
+    settle()
+    flat = flattened(f"{where}(state_dict)", state_dict)
+    job = _Save(path, process_group, coordinator_rank, flat, unique_id)
+    job.keep, job.damaged = keep, damaged
     if not async_save:
         job.run()
         return
     with _State.lock:
         if _State.writer is None:
             _State.writer = ThreadPoolExecutor(1, "bireme.save_state_dict")
-        _State.last = _State.writer.submit(job.run)
+        _State.last = _State.writer.submit(job.run_aside)
 
 
-def _settle() -> None:
+def settle() -> None:
     """Wait for what is being written, and raise its error."""
     last, _State.last = _State.last, None
     if last is not None:
         last.result()
 
 
+def clear_async_save_task_queue() -> None:
+    """Wait until what ``save_state_dict`` saves in the background is written, and raise its error if it failed.
+
+    Raises:
+        OSError: If a file could not be written.
+        RuntimeError: If another process could not write, or is gone.
+
+    Examples:
+        >>> import tempfile
+        >>> checkpoint = bireme.distributed.checkpoint
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     checkpoint.save_state_dict({"w": bireme.ones([2])}, folder, async_save=True)
+        ...     checkpoint.clear_async_save_task_queue()
+        ...     sorted(checkpoint.load_merged_state_dict(folder))
+        ['w']
+    """
+    settle()
+
+
+def _forked() -> None:
+    """Forget everything in a forked child, which has no such thread: the files are the parent's."""
+    _State.lock, _State.writer, _State.last, _State.running = threading.Lock(), None, None, set()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class _Save:
     """One version on its way to the disk."""
+
+    keep: int | None = None
+    damaged: frozenset[int] = frozenset()
 
     def __init__(self, path: str, group: Group | None, coordinator: int, state: dict, version: int | None):
         self.path = path
@@ -106,6 +157,7 @@ class _Save:
         arrays, pieces, values = self._taken(call, state)
         mine: dict[str, Any] = {
             "pieces": pieces,
+            "values": values,
             "token": secrets.token_hex(8) if self.leads else "",
             "version": version,
         }
@@ -119,77 +171,90 @@ class _Save:
         lead = told[self.ranks.index(coordinator)]
         self.version, self.token = lead["version"], lead["token"]
         self.folder = manifest.part_folder(path, self.version, self.token)
-        self.manifest = {"tensors": self._shared_out([one["pieces"] for one in told]), "values": values}
-        own = f"data_{self.rank}.safetensors"
-        wanted = {
-            piece["key"]: name
-            for name, tensor in self.manifest["tensors"].items()
+        tensors = self._shared_out([one["pieces"] for one in told])
+        every = {name: x for one in told for name, x in one["values"].items()}
+        self.manifest = {"tensors": tensors, "values": every | lead["values"]}
+        self.stem = f"data_{self.rank}"
+        own = self.stem + array_files.ENDING
+        self.arrays = {
+            piece["key"]: arrays[name, json.dumps([piece["offset"], piece["shape"], piece["flat"]])]
+            for name, tensor in tensors.items()
             for piece in tensor["pieces"]
             if piece["file"] == own
         }
-        # copies: training may go on before they are written
-        self.arrays = {key: np.array(arrays[name]) for key, name in wanted.items()}
         _State.running.add(self.folder)
 
-    def _taken(self, call: Call, state: dict) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
-        """Numbers of this process' tensors, which pieces they are, and plain values."""
+    def _taken(self, call: Call, state: dict) -> tuple[dict[tuple[str, str], Any], dict[str, Any], dict[str, Any]]:
+        """Arrays of this process' tensors by name and block, which blocks they are, and plain values."""
         arrays, pieces, values = {}, {}, {}
         for name, (x, _, _) in state.items():
             if not isinstance(x, (Tensor, ShardedWeight)):
                 values[name] = x
                 continue
-            part = part_of(name, x)
-            flat = None
-            if part.is_flattened:
-                chosen = part.flattened_range or slice(0, part.local_tensor.size)
-                flat = [chosen.start or 0, chosen.stop]
-            arrays[name] = call.read(part.local_tensor)
-            block = [list(part.global_offset), list(part.local_shape), flat]
-            pieces[name] = [arrays[name].dtype.name, list(part.global_shape), block]
+            dtype = x.dtype.np if isinstance(x, Tensor) else x.local_tensor.dtype.np
+            manifest.dtype_of("save_state_dict", name, np.dtype(dtype))
+            blocks = []
+            for held in parts.held(name, x, call):
+                blocks.append([list(held.offset), list(held.shape), None if held.flat is None else list(held.flat)])
+                arrays[name, json.dumps(blocks[-1])] = held.array
+            pieces[name] = [np.dtype(dtype).name, list(parts.whole_shape(name, x)), blocks]
         return arrays, pieces, values
 
     def _shared_out(self, told: list[dict[str, Any]]) -> dict[str, Any]:
         """Which process writes which piece: one that several have is written by one of them, in turn."""
         tensors: dict[str, Any] = {}
-        owners: dict[str, list[int]] = {}
+        owners: dict[tuple[str, str], list[int]] = {}
         for rank, pieces in zip(self.ranks, told):
-            for name, (dtype, shape, block) in pieces.items():
+            for name, (dtype, shape, blocks) in pieces.items():
                 tensor = tensors.setdefault(name, {"dtype": dtype, "shape": shape, "pieces": []})
                 if [tensor["dtype"], tensor["shape"]] != [dtype, shape]:
                     expected = f"{name} as {tensor['dtype']}{tensor['shape']} in all processes"
                     raise errors.bad(
                         "save_state_dict(state_dict)", expected, described=f"{dtype}{shape} in rank {rank}"
                     )
-                key = json.dumps([name, block])
-                if key not in owners:
-                    tensor["pieces"].append(block)
-                owners.setdefault(key, []).append(rank)
+                for block in blocks:
+                    able = owners.setdefault((name, json.dumps(block)), [])
+                    if not able:
+                        tensor["pieces"].append(block)
+                    able.append(rank)
         for name, tensor in tensors.items():
-            found = []
-            for i, block in enumerate(tensor["pieces"]):
-                able = owners[json.dumps([name, block])]
+            blocks, tensor["pieces"] = tensor["pieces"], []
+            for i, (offset, shape, flat) in enumerate(blocks):
+                able = owners[name, json.dumps([offset, shape, flat])]
                 rank = able[(zlib.crc32(name.encode()) + i) % len(able)]
-                key = f"{name}@{i}" if len(tensor["pieces"]) > 1 else name
-                found.append(
-                    {
-                        "file": f"data_{rank}.safetensors",
-                        "key": key,
-                        "offset": block[0],
-                        "shape": block[1],
-                        "flat": block[2],
-                    }
-                )
-            tensor["pieces"] = found
+                key = f"{name}@{i}" if len(blocks) > 1 else name
+                file = f"data_{rank}{array_files.ENDING}"
+                piece = {"file": file, "key": key, "offset": offset, "shape": shape, "flat": flat}
+                tensor["pieces"].append(piece)
+            self._check_pieces(name, tensor)
         return tensors
+
+    @staticmethod
+    def _check_pieces(name: str, tensor: dict[str, Any]) -> None:
+        """Which of two values that processes have of a number is right nobody knows."""
+        if len(tensor["pieces"]) > 1:
+            saved = manifest.parsed_tensor(name, tensor)
+            pair = boxes.overlapping([box for piece in saved.pieces for box in piece.boxes()])
+            if pair is not None:
+                got = f"parts at {list(pair[0].offset)} and {list(pair[1].offset)}"
+                raise errors.bad("save_state_dict(state_dict)", f"parts of {name} that do not overlap", described=got)
+
+    def run_aside(self) -> None:
+        """Write; an error is printed before somebody who waits gets it, since maybe nobody does."""
+        try:
+            self.run()
+        except BaseException as e:
+            sys.stderr.write(f"bireme: save_state_dict({self.path}): {e}\n")
+            raise
 
     def run(self) -> None:
         """Write, and wait until all have: then it has its name, or an error is raised in all processes."""
         problem: Exception | None = None
         try:
-            with manifest.telling("save_state_dict", self.folder, "what was saved before is unchanged"):
+            with manifest.telling("save_state_dict", self.folder, manifest.UNCHANGED):
                 os.makedirs(self.folder, exist_ok=True)
             if self.arrays:
-                manifest.write_arrays(self.folder, f"data_{self.rank}.safetensors", self.arrays)
+                array_files.write("save_state_dict", self.folder, self.stem, self._arrays(), manifest.UNCHANGED)
         except OSError as e:
             problem = e
         self.arrays = {}
@@ -199,11 +264,15 @@ class _Save:
                 try:
                     manifest.publish(self.path, self.folder, self.version, self.manifest)
                     manifest.tidy(self.path, _State.running - {self.folder})
+                    manifest.prune(self.path, self.keep, self.damaged - {self.version})
                 except OSError as e:
                     problem = e
             self._agree("named", problem, [self.coordinator])
         finally:
             _State.running.discard(self.folder)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {key: shutdown.within(np.asarray, array) for key, array in self.arrays.items()}
 
     def _agree(self, stage: str, problem: Exception | None, ranks: list[int] | None = None) -> None:
         """Tell how it went here, and wait to hear how it went in other processes."""

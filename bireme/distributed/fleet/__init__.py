@@ -12,6 +12,10 @@ from bireme.distributed.fleet.base.distributed_strategy import DistributedStrate
 from bireme.distributed.fleet.base.role_maker import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
 from bireme.distributed.fleet.base.topology import CommunicateTopology, HybridCommunicateGroup
 from bireme.distributed.fleet.base.util_factory import UtilBase
+from bireme.distributed.fleet.data_generator.data_generator import MultiSlotDataGenerator, MultiSlotStringDataGenerator
+from bireme.distributed.fleet.dataset.dataset import DatasetBase as DatasetBase
+from bireme.distributed.fleet.dataset.dataset import InMemoryDataset as InMemoryDataset
+from bireme.distributed.fleet.dataset.dataset import QueueDataset as QueueDataset
 from bireme.distributed.fleet.fleet import Fleet, fleet
 
 init = fleet.init
@@ -35,10 +39,29 @@ distributed_optimizer = fleet.distributed_optimizer
 distributed_model = fleet.distributed_model
 distributed_scaler = fleet.distributed_scaler
 minimize = fleet.minimize
+init_worker = fleet.init_worker
+init_server = fleet.init_server
+run_server = fleet.run_server
+stop_worker = fleet.stop_worker
+save = fleet.save
+save_persistables = fleet.save_persistables
+save_inference_model = fleet.save_inference_model
+save_cache_model = fleet.save_cache_model
+save_cache_table = fleet.save_cache_table
+save_dense_params = fleet.save_dense_params
+save_one_table = fleet.save_one_table
+load_model = fleet.load_model
+load_inference_model = fleet.load_inference_model
+load_one_table = fleet.load_one_table
+set_date = fleet.set_date
+print_table_stat = fleet.print_table_stat
+shrink = fleet.shrink
 
 __all__ = [
-    "CommunicateTopology", "DistributedStrategy", "Fleet", "HybridCommunicateGroup", "PaddleCloudRoleMaker", "Role",
-    "UserDefinedRoleMaker", "UtilBase", "auto", "barrier_worker", "distributed_model", "distributed_optimizer",
-    "distributed_scaler", "fleet", "get_hybrid_communicate_group", "init", "is_first_worker", "is_server",
-    "is_worker", "util", "utils", "worker_endpoints", "worker_index", "worker_num",
+    "CommunicateTopology", "DistributedStrategy", "Fleet", "HybridCommunicateGroup", "MultiSlotDataGenerator",
+    "MultiSlotStringDataGenerator", "PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker", "UtilBase", "auto",
+    "barrier_worker", "distributed_model", "distributed_optimizer", "distributed_scaler", "fleet",
+    "get_hybrid_communicate_group", "init", "init_server", "init_worker", "is_first_worker", "is_server", "is_worker",
+    "load_model", "run_server", "save_cache_table", "save_inference_model", "save_persistables", "shrink",
+    "stop_worker", "util", "utils", "worker_endpoints", "worker_index", "worker_num",
 ]  # fmt: skip

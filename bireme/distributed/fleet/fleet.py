@@ -13,15 +13,18 @@ from bireme.core.base import errors
 from bireme.distributed import world
 from bireme.distributed.communication.objects import broadcast_object_list
 from bireme.distributed.fleet.base.distributed_strategy import DistributedStrategy
+from bireme.distributed.fleet.base.expert_topology import EPHybridCommunicateGroup
 from bireme.distributed.fleet.base.role_maker import PaddleCloudRoleMaker
 from bireme.distributed.fleet.base.topology import CommunicateTopology, HybridCommunicateGroup
 from bireme.distributed.fleet.base.util_factory import UtilBase
 from bireme.distributed.fleet.layers.mpu.random import model_parallel_random_seed
 from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.hybrid_parallel_optimizer import HybridParallelOptimizer
 from bireme.distributed.fleet.model import distributed_model
+from bireme.distributed.fleet.parameter_server import ParameterServerCalls
 from bireme.distributed.fleet.scaler import distributed_scaler
 from bireme.distributed.parallel import init_parallel_env
-from bireme.distributed.world import only_one
+from bireme.distributed.ps.lookup import Current
+from bireme.distributed.ps.optimizer import ParameterServerOptimizer
 from bireme.optimizer.optimizer import Optimizer
 
 __all__ = ["Fleet"]
@@ -29,7 +32,7 @@ __all__ = ["Fleet"]
 AXES = {"data": "dp", "pipe": "pp", "sharding": "sharding", "sep": "sep", "context": "cp", "model": "mp"}
 
 
-class Fleet:
+class Fleet(ParameterServerCalls):
     """What ``bireme.distributed.fleet`` offers as functions: they are the methods of one object, ``fleet.fleet``.
 
     Examples:
@@ -45,6 +48,7 @@ class Fleet:
         self._user_defined_strategy: DistributedStrategy | None = None
         self.user_defined_optimizer: Any = None
         self._util = UtilBase()
+        super().__init__()
 
     def init(
         self,
@@ -53,7 +57,8 @@ class Fleet:
         strategy: DistributedStrategy | None = None,
         log_level: int | str = "INFO",
     ) -> Fleet:
-        """Set up training: the default group, and the groups along each axis of ``strategy.hybrid_configs``.
+        """Set up training: the default group, and the groups along each axis of ``strategy.hybrid_configs``; or, if
+        ``is_collective`` is False and there are parameter servers, the part that this process plays.
 
         Args:
             role_maker: What is known about this process. Default: None, what the environment says.
@@ -65,8 +70,9 @@ class Fleet:
             The object itself.
 
         Raises:
-            ValueError: If the product of all degrees is not the number of processes.
-            NotImplementedError: If experts or contexts are divided.
+            ValueError: If the product of all degrees is not the number of processes. Where experts are divided,
+                ``ep_degree`` times ``moe_sharding_degree`` is the number of processes of a stage, as is the product of
+                the others but ``cp_degree``, which divides ``sharding_degree``.
         """
         if role_maker is not None and not isinstance(role_maker, PaddleCloudRoleMaker):
             raise errors.bad("fleet.init(role_maker)", "a role maker", role_maker, kind=errors.ArgumentTypeError)
@@ -74,17 +80,16 @@ class Fleet:
             raise errors.bad("fleet.init(strategy)", "a DistributedStrategy", strategy, kind=errors.ArgumentTypeError)
         strategy = DistributedStrategy() if strategy is None else strategy
         options = strategy.hybrid_configs
-        for name in ("cp", "ep", "moe_sharding", "cp_sharding"):
-            if options[f"{name}_degree"] != -1:
-                only_one(f"fleet.init(strategy.hybrid_configs['{name}_degree'])", options[f"{name}_degree"], "part")
         self._role_maker = PaddleCloudRoleMaker(is_collective) if role_maker is None else role_maker
         self._util._set_role_maker(self._role_maker)
-        init_parallel_env()
         self._user_defined_strategy = strategy
         self._is_collective = is_collective
+        if self._with_servers():
+            return self
+        init_parallel_env()
         order = [name for short in strategy.hybrid_parallel_order for name, s in AXES.items() if s == short]
-        self._topology = CommunicateTopology(order, _sizes(order, options))
-        self._hcg = HybridCommunicateGroup(self._topology, options)
+        self._hcg = _groups(order, options)
+        self._topology = self._hcg.topology()
         if self._hcg.get_model_parallel_world_size() > 1:
             seed = strategy.tensor_parallel_configs["tensor_init_seed"]
             model_parallel_random_seed(self._common_seed() if seed == -1 else seed)
@@ -95,13 +100,6 @@ class Fleet:
         drawn = [int(np.random.randint(1, 10000))]  # noqa: NPY002 - whoever seeds NumPy's generator decides
         broadcast_object_list(drawn, 0)
         return drawn[0]
-
-    def _role(self) -> PaddleCloudRoleMaker:
-        if self._role_maker is None:
-            raise errors.bad(
-                "fleet", "a call of fleet.init() before", described="none", kind=errors.MissingAttributeError
-            )
-        return self._role_maker
 
     def is_first_worker(self) -> bool:
         """Return whether this process is the first worker."""
@@ -224,12 +222,15 @@ class Fleet:
 
         Returns:
             The optimizer itself for one worker, which has all gradients, unless ``strategy.gradient_merge`` asks for
-            more; else a ``HybridParallelOptimizer`` around it.
+            more; with parameter servers a ``ParameterServerOptimizer``, else a ``HybridParallelOptimizer`` around it.
         """
         self._role()
         if strategy is not None:
             self._user_defined_strategy = strategy
         self.user_defined_optimizer = optimizer
+        if self._with_servers():
+            self.user_defined_optimizer = ParameterServerOptimizer(optimizer)
+            return self.user_defined_optimizer
         options = self._user_defined_strategy
         if world.size() == 1 and not (options is not None and options.gradient_merge):
             return optimizer
@@ -243,9 +244,12 @@ class Fleet:
             model: The layer; a ``PipelineLayer`` where ``pp_degree`` is above 1.
 
         Returns:
-            A layer around it, whose parameters are those of all workers; for one worker the layer itself.
+            A layer around it, whose parameters are those of all workers; for one worker, or with parameter servers, the
+            layer itself.
         """
         self._role()
+        if self._with_servers():
+            return model
         return distributed_model(model, self.get_hybrid_communicate_group(), self._user_defined_strategy)
 
     def distributed_scaler(self, scaler: Any) -> Any:
@@ -278,6 +282,18 @@ class Fleet:
         return self.user_defined_optimizer.minimize(loss, startup_program, parameter_list, no_grad_set)
 
 
+def _groups(order: list[str], options: Any) -> HybridCommunicateGroup:
+    """The groups along each axis; experts lie over the axes of all other layers."""
+    if options["ep_degree"] <= 1:
+        return HybridCommunicateGroup(CommunicateTopology(order, _sizes(order, options)), options)
+    axes = [name for name in order if name != "context"]
+    sizes = {**dict(zip(axes, _sizes(axes, options))), "context": max(options["cp_degree"], 1)}
+    stage = world.size() // sizes.get("pipe", 1)
+    experts, copies = options["ep_degree"], options["moe_sharding_degree"]
+    sizes.update(expert=experts, moe_sharding=stage // experts if copies <= 1 else copies)
+    return EPHybridCommunicateGroup(list(sizes), list(sizes.values()), options)
+
+
 def _sizes(order: list[str], options: Any) -> list[int]:
     """How many processes there are along each axis; the data axis has what is left unless it is given."""
     degrees = {name: options[f"{AXES[name]}_degree"] for name in order}
@@ -295,4 +311,4 @@ def _sizes(order: list[str], options: Any) -> list[int]:
     return list(degrees.values())
 
 
-fleet = Fleet()
+fleet = Current.fleet = Fleet()

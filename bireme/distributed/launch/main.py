@@ -7,9 +7,9 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from bireme.core.base import errors
 from bireme.distributed import world
-from bireme.distributed.launch import job
+from bireme.distributed.launch import job, servers
+from bireme.distributed.launch.members import Members
 
 __all__ = ["launch"]
 
@@ -20,6 +20,10 @@ process runs in place, with its output on the terminal; of several, the output o
 
   --nproc_per_node N   number of processes on this machine (default: one per device of --devices, else 1)
   --nnodes N           number of machines (default: 1); more need --master and --rank
+  --nnodes LO:HI       a number that changes: the job starts with HI, or with LO and more if no other comes for
+                       --elastic_timeout seconds; it starts again, from what the program has saved, with those that are
+                       there when one is lost or comes; --rank 0 is the machine at --master, and must stay
+  --elastic_timeout S  see --nnodes LO:HI (default: 30)
   --master HOST:PORT   address of the first machine, with a free port
   --rank K             index of this machine
   --devices IDS        devices to use, as 0,1 (also --gpus)
@@ -27,17 +31,18 @@ process runs in place, with its output on the terminal; of several, the output o
   --max_restart N      how often to start all processes again after a failure (default: 3) if --elastic_level is 1 or
                        more; a program that exits with code 101 asks for it at any level
   --elastic_level L    -1 or 0: end with the first failure (default); 1 or more: start again
+  --server_num N       parameter servers on this machine, with --worker_num N workers (also --trainer_num): see
+                       servers.py; --servers and --workers list addresses instead (also --run_mode ps)
   -h, --help           this text
 
 When a process fails, the others get 10 seconds to say what they waited for and are then ended; the last lines of the one
-that failed are shown, and its exit code is returned. Other options of Paddle's launcher (--job_id, --ips, --host,
---run_mode collective, ...) are taken and have no effect.
+that failed are shown, and its exit code is returned. Other options of Paddle's launcher (--job_id, --ips, --host, ...) are taken and have no effect.
 """
-COUNTS = {"nproc_per_node", "nnodes", "max_restart", "rank"}
+COUNTS = {"nproc_per_node", "nnodes", "max_restart", "rank", "elastic_timeout", *servers.COUNTS}
 DEVICES = {"devices", "gpus", "npus", "xpus"}
 OTHERS = {
     "master", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "job_id", "host", "ips", "start_port",
-    "elastic_level", "elastic_timeout", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir",
+    "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir", *servers.LISTS,
 }  # fmt: skip
 
 
@@ -59,20 +64,20 @@ def run(arguments: Sequence[str]) -> None:
     if "help" in options:
         sys.stdout.write(HELP)
         return
+    if servers.wanted(options):
+        raise SystemExit(servers.run([sys.executable, "-u", *rest], options, refuse))
     devices = options.get("devices", "").split(",")
-    count, nodes = int(options.get("nproc_per_node", len(devices))), int(options.get("nnodes", 1))
+    count, nodes = int(options.get("nproc_per_node", len(devices))), options.get("nnodes", "1")
     if "devices" in options:
         os.environ["FLAGS_selected_gpus"] = options["devices"]  # noqa: SIM112 - Paddle's name
-    if count * nodes > 1:
-        if nodes > 1 and not ({"master", "rank"} <= set(options) and int(options["rank"]) < nodes):
-            refuse(f"expected --master HOST:PORT and --rank below {nodes} with --nnodes {nodes}")
+    if count > 1 or nodes != "1":
         code = job.run(
             [sys.executable, "-u", *rest],
             count,
-            job.Nodes(options.get("master"), int(options.get("rank", 0)), nodes),
+            machines(nodes, options),
             options.get("log_dir", "log"),
             int(options.get("max_restart", 3)),
-            int(options.get("elastic_level", -1)) > 0,
+            int(options.get("elastic_level", 1 if ":" in nodes else -1)) > 0,
         )
         raise SystemExit(code)
     as_module = rest[:1] == ["-m"]
@@ -86,6 +91,18 @@ def run(arguments: Sequence[str]) -> None:
     else:
         sys.path[0] = os.path.dirname(os.path.abspath(program))
         runpy.run_path(program, run_name="__main__")
+
+
+def machines(nodes: str, options: dict[str, str]) -> job.Nodes | Members:
+    """The machines of a job, of which there is a number or a range."""
+    least, _, most = nodes.partition(":")
+    rank, count = int(options.get("rank", 0)), int(most or least)
+    if nodes != "1" and not ({"master", "rank"} <= set(options) and rank < count):
+        refuse(f"expected --master HOST:PORT and --rank below {count} with --nnodes {nodes}")
+    if not most:
+        return job.Nodes(options.get("master"), rank, count)
+    patience = float(options.get("elastic_timeout", 30))
+    return Members(options["master"], rank == 0, int(least), count, patience, job.own_host)
 
 
 def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -113,20 +130,19 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 def check(name: str, value: str) -> None:
     """End with a message, or raise an error, for a value that an option does not take."""
-    if name in COUNTS:
-        least = 1 if name in ("nproc_per_node", "nnodes") else 0
-        if not value.isdigit() or int(value) < least:
-            refuse(f"expected a number from {least} after --{name}, got {value}")
+    if name == "nnodes" and ":" in value:
+        least, _, most = value.partition(":")
+        if not (least.isdigit() and most.isdigit() and 1 <= int(least) <= int(most)):
+            refuse(f"expected --nnodes LO:HI with 1 <= LO <= HI, got {value}")
+    elif name in COUNTS:
+        smallest = 1 if name in ("nproc_per_node", "nnodes") else 0
+        if not value.isdigit() or int(value) < smallest:
+            refuse(f"expected a number from {smallest} after --{name}, got {value}")
     elif name == "elastic_level":
         if value not in ("-1", "0", "1", "2"):
             refuse(f"expected -1, 0, 1 or 2 after --elastic_level, got {value}")
-    elif name == "run_mode" and value != "collective":
-        raise errors.bad(
-            "launch(--run_mode)",
-            "collective, since parameter servers are not there yet",
-            value,
-            kind=NotImplementedError,
-        )
+    elif name == "run_mode" and value not in ("collective", "ps"):
+        refuse(f"expected collective or ps after --run_mode, got {value}")
 
 
 def refuse(message: str) -> None:

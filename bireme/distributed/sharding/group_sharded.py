@@ -47,7 +47,7 @@ def group_sharded_parallel(
         buffer_max_size: Bytes that are exchanged together. Default: 2**23.
         segment_size: Smallest parameter that is divided, in bytes. Default: 2**20.
         sync_comm: Wait for each exchange. Default: False.
-        dp_group: Group of the data axis. Default: None.
+        dp_group: Group of the data axis, over which gradients are averaged as well. Default: None.
         exclude_layer: Layers that are not divided. Default: None.
 
     Returns:
@@ -80,7 +80,9 @@ def group_sharded_parallel(
             dp_group=dp_group, exclude_layer=exclude_layer,
         )  # fmt: skip
         return whole, optimizer, scaler
-    sync_params_buffers(model, among, among.ranks[0])
+    for one in (among, dp_group):
+        if one is not None:
+            sync_params_buffers(model, one, one.ranks[0])
     divided = GroupShardedOptimizerStage2(
         model.parameters(), optimizer, among, offload, pretrain_sync_models=False, dp_group=dp_group
     )

@@ -158,3 +158,44 @@ def _(place: Place, call: Call) -> None:
 def _(place: Place, call: Call) -> None:
     assert call.inputs[0] is not None
     _elementwise(place, call, "x", [call.inputs[0]])
+
+
+@row("QuantizeLinear")
+def _(place: Place, call: Call) -> None:
+    x, scale = call.inputs[:2]
+    zero, out = given(call, 2), call.outputs[0]
+    assert x is not None and scale is not None
+    low, high = (-128, 127) if out.dtype == np.int8 else (0, 255)
+    if scale.size == 1 and scale.data is not None and out.dtype == np.int8 and (zero is None or _is_zero(zero)):
+        place.needs("rounded")
+        place.write(
+            f"bm_rounded({place.name_of(x)}, {place.name_of(out)}, {x.size}, {number(float(scale.data.reshape(-1)[0]))});"
+        )
+        return
+    shift = " + (float)z" if zero is not None else ""
+    form = f"fminf({high}.0f, fmaxf({low}.0f, nearbyintf(x / y){shift}))"
+    _elementwise(place, call, form, [x, *_along(call, x)])
+
+
+@row("DequantizeLinear")
+def _(place: Place, call: Call) -> None:
+    x = call.inputs[0]
+    assert x is not None
+    form = "((float)x - (float)z) * y" if given(call, 2) is not None else "(float)x * y"
+    _elementwise(place, call, form, [x, *_along(call, x)])
+
+
+def _is_zero(zero: Value) -> bool:
+    return zero.data is not None and not zero.data.any()
+
+
+def _along(call: Call, x: Value) -> list[Value]:
+    """Scales and zero points with axes of size 1 after theirs, so that they are broadcast."""
+    found = []
+    for value in call.inputs[1:3]:
+        if value is not None:
+            after = len(x.shape) - 1 - call.attributes.get("axis", 1) % max(len(x.shape), 1)
+            shape = (value.size, *[1] * after) if value.size > 1 else ()
+            data = None if value.data is None else value.data.reshape(shape)
+            found.append(Value(value.name, shape, value.dtype, data) if data is not None else value)
+    return found

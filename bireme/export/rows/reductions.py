@@ -8,13 +8,13 @@ from bireme.export.graph import Call
 from bireme.export.place import Place, given, local_names, loops, number, refuse, row, strides_of
 
 _REDUCTIONS = {
-    "ReduceMean": ("0.0f", "sum += x", "sum / (float){n}"),
-    "ReduceSum": ("0.0f", "sum += x", "sum"),
+    "ReduceMean": ("0.0", "sum += x", "sum / {n}.0"),
+    "ReduceSum": ("0.0", "sum += x", "sum"),
     "ReduceMax": ("-INFINITY", "sum = x > sum || x != x ? x : sum", "sum"),
     "ReduceMin": ("INFINITY", "sum = x < sum || x != x ? x : sum", "sum"),
-    "ReduceProd": ("1.0f", "sum *= x", "sum"),
-    "ReduceL2": ("0.0f", "sum += x * x", "sqrtf(sum)"),
-    "ReduceSumSquare": ("0.0f", "sum += x * x", "sum"),
+    "ReduceProd": ("1.0", "sum *= x", "sum"),
+    "ReduceL2": ("0.0", "sum += (double)x * x", "sqrt(sum)"),
+    "ReduceSumSquare": ("0.0", "sum += (double)x * x", "sum"),
 }
 
 
@@ -46,8 +46,8 @@ def _(place: Place, call: Call) -> None:
 
     def body(i: list[str]) -> str:
         return (
-            f"{{ float sum = {start}; {names}{inside}{{ float bm_x = {source}[{i[0]} + {within}]; {local_names(add)}; }} "
-            f"{to}[{i[1]}] = {end.format(n=n)}; }}"
+            f"{{ double sum = {start}; {names}{inside}{{ float bm_x = {source}[{i[0]} + {within}]; {local_names(add)}; }} "
+            f"{to}[{i[1]}] = (float)({end.format(n=n)}); }}"
         )
 
     loops(place, shape, [[steps[a] for a in kept], strides_of(shape, shape)], body)

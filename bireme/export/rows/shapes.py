@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bireme.export.graph import ALIASES, Call
-from bireme.export.place import Place, given, loops, number, refuse, row, strides_of
+from bireme.export.place import Place, given, integers_of, loops, number, refuse, row, strides_of
 
 
 @row(*ALIASES)
@@ -118,6 +118,12 @@ def _(place: Place, call: Call) -> None:
     axis = call.attributes.get("axis", 0) % len(x.shape)
     outer = int(np.prod(x.shape[:axis], dtype=np.int64))
     inner = int(np.prod(x.shape[axis + 1 :], dtype=np.int64)) * x.dtype.itemsize
+    held = integers_of(place, x, 0) if axis == 0 and len(x.shape) == 2 else None
+    if held is not None:
+        place.needs("gather_i8")
+        operands = *held, place.name_of(index), place.name_of(call.outputs[0])
+        place.write(f"if (!bm_gather_i8({', '.join(operands)}, {x.shape[0]}, {x.shape[1]}, {index.size})) return 1;")
+        return
     place.needs("gather")
     names = place.name_of(x), place.name_of(index), place.name_of(call.outputs[0])
     place.write(f"if (!bm_gather({', '.join(names)}, {outer}, {x.shape[axis]}, {inner}, {index.size})) return 1;")

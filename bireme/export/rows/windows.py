@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bireme.export.graph import Call
-from bireme.export.place import DEPTH, TILE, WIDE, Place, given, number, refuse, row
+from bireme.export.place import DEPTH, TILE, WIDE, Place, ending, given, integers_of, number, refuse, row
 
 
 def _window(call: Call, rank: int, size: tuple[int, ...], kernel: list[int]) -> tuple[list[int], list[int], list[int]]:
@@ -70,14 +70,11 @@ def _(place: Place, call: Call) -> None:
         f"{sh}, {sw}, {ph}, {pw}, {dh}, {dw}}}; size_t i, g;"
     )
     place.write(f"  for (g = 0; g < {groups}; g++) {{")
-    if place.int8 and weight.data is not None:
-        flat = weight.data.reshape(weight.shape[0], -1)
-        scale = np.maximum(np.abs(flat).max(1), 1e-30) / 127
-        whole = place.constant(np.round(flat / scale[:, None]).astype(np.int8))
-        scales = place.constant(scale.astype(np.float32))
+    held = integers_of(place, weight, 0)
+    if held is not None:
         place.needs("filters_i8")
         place.write(
-            f"    bm_filters_i8({whole} + g * {filters * k}, {scales} + g * {filters}, {filters}, {k}, scratch);"
+            f"    bm_filters_i8({held[0]} + g * {filters * k}, {held[1]} + g * {filters}, {filters}, {k}, scratch);"
         )
     else:
         place.needs("filters")
@@ -88,6 +85,43 @@ def _(place: Place, call: Call) -> None:
         f"{names[1]} + (i * {groups} + g) * {filters * oh * ow}, &w, {end}, scratch + {tiles * k});"
     )
     place.write("  } }")
+
+
+@row("ConvOfIntegers")
+def _(place: Place, call: Call) -> None:
+    x, weight, bias, scales = call.inputs
+    assert x is not None and weight is not None and scales is not None
+    rank, (height, width), (oh, ow) = _planes(call)
+    kh, kw = _two(weight.shape[2:])
+    (sh, sw), (ph, pw), (dh, dw) = _window(call, rank, x.shape[2:], list(weight.shape[2:]))
+    groups, batch, channels = call.attributes.get("group", 1), x.shape[0], x.shape[1]
+    filters, depth = weight.shape[0] // groups, channels // groups
+    out = call.outputs[0]
+    source, to, scale = place.name_of(x), place.name_of(out), place.name_of(scales)
+    added = place.name_of(bias) if bias is not None else "NULL"
+    alone = depth == 1 and filters == 1
+    sizes = f"{channels if alone else depth}, {height}, {width}, {filters}, {kh}, {kw}, {oh}, {ow}"
+    place.write(
+        f"{{ static const bm_window w = {{{sizes}, {sh}, {sw}, {ph}, {pw}, {dh}, {dw}}}; size_t i{', g' * (not alone)};"
+    )
+    if alone:
+        place.needs("depthwise_i8")
+        place.floats(2 * ow)
+        place.write(
+            f"  for (i = 0; i < {batch}; i++) bm_depthwise_i8({source} + i * {channels * height * width}, {place.name_of(weight)}, "
+            f"{scale}, {added}, {to} + i * {channels * oh * ow}, &w, {ending(call)}, scratch); }}"
+        )
+        return
+    k = depth * kh * kw
+    place.needs("conv_i8")
+    place.floats(16 * k)
+    added = f"{added} + g * {filters}" if bias is not None else added
+    place.write(
+        f"  for (g = 0; g < {groups}; g++) for (i = 0; i < {batch}; i++) "
+        f"bm_conv_i8({source} + (i * {groups} + g) * {depth * height * width}, {place.name_of(weight)} + g * {filters * k}, "
+        f"{scale} + g * {filters}, {added}, {to} + (i * {groups} + g) * {filters * oh * ow}, &w, {ending(call)}, "
+        f"(signed char *)scratch); }}"
+    )
 
 
 @row("ConvTranspose")
@@ -125,15 +159,17 @@ def _(place: Place, call: Call) -> None:
     kernel = list(x.shape[2:]) if call.op.startswith("Global") else list(call.attributes["kernel_shape"])
     (sh, sw), (ph, pw), (dh, dw) = _window(call, rank, x.shape[2:], kernel)
     kh, kw = _two(kernel)
-    place.needs("pool")
     names = place.name_of(x), place.name_of(call.outputs[0])
     all_ = int(call.attributes.get("count_include_pad", 0))
+    sizes = f"{x.shape[0] * x.shape[1]}, {height}, {width}, {kh}, {kw}, {oh}, {ow}, {sh}, {sw}, {ph}, {pw}, {dh}, {dw}"
+    if x.dtype == np.int8:
+        place.needs("pool_i8")
+        place.write(f"bm_pool_i8({names[0]}, {names[1]}, {sizes});")
+        return
+    place.needs("pool")
     if all_ and call.attributes.get("ceil_mode", 0):
         raise refuse(call, "ceil_mode and padding that is counted")
-    place.write(
-        f"bm_pool({names[0]}, {names[1]}, {x.shape[0] * x.shape[1]}, {height}, {width}, {kh}, {kw}, {oh}, {ow}, "
-        f"{sh}, {sw}, {ph}, {pw}, {dh}, {dw}, {int('Average' in call.op)}, {all_});"
-    )
+    place.write(f"bm_pool({names[0]}, {names[1]}, {sizes}, {int('Average' in call.op)}, {all_});")
 
 
 @row("Resize")

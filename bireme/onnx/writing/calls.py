@@ -15,11 +15,30 @@ from bireme.core.program.control_flow import Branch, Loop
 from bireme.core.program.program import Operation, Program, leaves, mapped
 from bireme.core.program.variable import Dim, Symbol, Variable, symbol_of
 from bireme.core.tensor.tensor import Tensor
-from bireme.onnx.writing import elementwise, indexing, lists, neural, primitives, quantized, reductions, shapes
+from bireme.onnx.writing import (
+    elementwise,
+    indexing,
+    lists,
+    neural,
+    primitives,
+    quantized,
+    reductions,
+    sequences,
+    shapes,
+)
 from bireme.onnx.writing.graph import SequenceOf, Val, Writer, kind_of
 from bireme.onnx.writing.table import CONVERTERS, Call, Unwritten
 
-FAMILIES = (elementwise, indexing, lists, neural, quantized, reductions, shapes)  # imported: they fill the table
+FAMILIES = (
+    elementwise,
+    indexing,
+    lists,
+    neural,
+    quantized,
+    reductions,
+    sequences,
+    shapes,
+)  # imported: they fill the table
 
 
 def write(w: Writer, operation: Operation) -> None:

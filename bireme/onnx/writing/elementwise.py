@@ -191,8 +191,9 @@ def _(w: Writer, c: Call) -> Val:
 
 @converts("scale")
 def _(w: Writer, c: Call) -> Val:
-    if c["act"] is not None or c.dtype.kind != "f":
+    if c["act"] is not None or c.dtype.kind not in "fiu":
         raise Unwritten
+    # numbers are truncated to the type of an integer, as they are when it is computed
     x, by, bias = c.value("x", c.dtype), c.value("scale", c.dtype), c.value("bias", c.dtype)
     return x * by + bias if c["bias_after_scale"] else (x + bias) * by
 

@@ -49,7 +49,10 @@ def take_axis(x, index, axis: int = 0):
 
 
 def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
-    out = np.array(x, order="C")
+    return _put_into(np.array(x, order="C"), index, part, axis, how)
+
+
+def _put_into(out, index, part, axis: int, how: str):
     before, n, after = math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :])
     if not index.size or not out.size:
         return out
@@ -101,8 +104,13 @@ def single(x):
 WIDE = 8  # elements of a row that are added at a time
 
 
+def _add_at_numpy(x, index, part, axis: int = 0):
+    return _put_into(np.ascontiguousarray(x), index, part, axis, "add")
+
+
+@dual(_add_at_numpy)
 def add_at(x, index, part, axis: int = 0):
-    """`put_axis` with "add", for gradients."""
+    """`put_axis` with "add" to what was made for it, as the zeros that a gradient begins with: on NumPy in place."""
     return put_axis(x, index, part, axis, "add")
 
 

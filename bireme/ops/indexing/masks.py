@@ -11,10 +11,11 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.op import Size, Tensor, composite, op
-from bireme.core.graph.graph import sig_of
+from bireme.core.graph.graph import Value, sig_of
+from bireme.core.graph.segment import debug_mode
 from bireme.core.numpy_exec.rebinding import dual
-from bireme.core.record import guards
-from bireme.core.tensor.tensor import read
+from bireme.core.record import flush, guards
+from bireme.core.tensor.tensor import read, wrap
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to_shape
 from bireme.ops.indexing.along_axis import put_axis, take_axis
 from bireme.ops.indexing.setitem import value_like
@@ -102,6 +103,13 @@ nonzero_of.size(lambda x: np.count_nonzero(_is_set_numpy(x)))
 nonzero_of.infer(lambda x, size: sig_of((size, x.ndim), dtypes.int64))
 
 
+def _found_at_once(x: Tensor) -> Tensor:
+    """The indices in what is on the host: who counts them there has found them."""
+    flush.sizes_follow(cut=True)
+    made = np.argwhere(_is_set_numpy(x._host())).astype(np.int64, order="C", copy=False)
+    return wrap(Value(sig_of(made.shape, dtypes.int64), made, x._value.device))
+
+
 @composite(method=True, alias={"x": "input"}, name_arg=False, out=True)
 def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Find the indices of the elements that are not zero; waits for the values, on which the shape depends.
@@ -119,7 +127,7 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
         >>> bireme.nonzero(bireme.to_tensor([0, 5, 6])).tolist()
         [[1], [2]]
     """
-    found = nonzero_of(x)
+    found = _found_at_once(x) if x._value.device.is_cpu and not debug_mode.at_once else nonzero_of(x)
     return tuple(found[:, i : i + 1].reshape([-1]) for i in range(x.ndim)) if as_tuple else found
 
 

@@ -16,6 +16,7 @@ from bireme.core.declare.op import Attr, Axis, Shape, Tensor, composite, op
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops.creation.tensors import zeros
 from bireme.ops.indexing.along_axis import (
+    add_at,
     along,
     check_filled,
     from_front,
@@ -55,7 +56,7 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True) -
     """
     index = from_front(index.reshape(-1), x.shape[0])
     rows = updates.reshape(index.shape + x.shape[1:])
-    return put_axis(x, index, rows) if overwrite else put_axis(put_axis(x, index, 0), index, rows, 0, "add")
+    return put_axis(x, index, rows) if overwrite else add_at(put_axis(x, index, 0), index, rows)
 
 
 scatter.infer(lambda x: x)

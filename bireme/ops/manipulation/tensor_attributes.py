@@ -281,6 +281,32 @@ def _casts(name: str, dtype: dtypes.DType) -> Any:
     return method
 
 
+def rows(self: Tensor) -> list[int]:
+    """Raise an error, as for every dense tensor: there are no selected rows. Gradients of an ``Embedding`` with
+    ``sparse=True`` are dense here.
+
+    Raises:
+        SystemError: Always.
+
+    Examples:
+        >>> try:
+        ...     bireme.ones([2]).rows()
+        ... except SystemError as e:
+        ...     print(str(e).splitlines()[0])
+        rows(): expected SelectedRows, got a Tensor of shape [2], float32
+    """
+    raise errors.bad("rows()", "SelectedRows", self, kind=SystemError)
+
+
+def get_selected_rows(self: Tensor) -> None:
+    """Return None, as for every dense tensor: there are no selected rows.
+
+    Examples:
+        >>> bireme.ones([2]).get_selected_rows() is None
+        True
+    """
+
+
 def _answers(name: str, answer: Any, doc: str) -> Any:
     def method(self: Tensor) -> Any:
         return self if answer is None else answer
@@ -291,7 +317,7 @@ def _answers(name: str, answer: Any, doc: str) -> Any:
 
 
 def _install() -> None:
-    for f in (to, fill_, zero_, type_as, is_same_shape, astype):
+    for f in (to, fill_, zero_, type_as, is_same_shape, astype, rows, get_selected_rows):
         setattr(Tensor, f.__name__, f)
     kinds = {
         d.name: d

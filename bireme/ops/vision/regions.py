@@ -45,6 +45,13 @@ def _divisors(bins, image, kind):
     return [(zero + n).astype(kind) for n in bins]
 
 
+def _share(extent, divisor):
+    """What each of so many bins gets of an extent. Quotients of float32 are not rounded once on a GPU, those of float64 are:
+    edges of bins that fall on a pixel would be beside it.
+    """
+    return (extent.astype(jnp.float64) / divisor.astype(jnp.float64)).astype(extent.dtype)
+
+
 def _wide(boxes, x):
     return boxes.astype(x.dtype if x.dtype.itemsize >= 4 else jnp.float32)
 
@@ -57,7 +64,7 @@ def _lines(low, high, bins, divisor, size, sampling_ratio, aligned):
     number of samples to look at.
     """
     extent = high - low if aligned else jnp.maximum(high - low, 1)
-    width = extent / divisor
+    width = _share(extent, divisor)
     count = jnp.ceil(width) if sampling_ratio <= 0 else jnp.full_like(width, sampling_ratio)
     count = jnp.where(count > 0, count, 0)  # not for NaN
     start = low[:, None] + jnp.arange(bins, dtype=width.dtype) * width[:, None]
@@ -215,7 +222,7 @@ def _pixel(place: Any, size: int) -> Any:
 
 def _ranges(low, high, bins, divisor, size):
     """Begin and end of the pixels of each bin, inside of the image, and the most pixels that one has."""
-    width = jnp.maximum(high - low + 1, 1) / divisor
+    width = _share(jnp.maximum(high - low + 1, 1), divisor)
     at = jnp.arange(bins, dtype=width.dtype)
     begin = _pixel(jnp.floor(at * width[:, None]) + low[:, None], size)
     end = _pixel(jnp.ceil((at + 1) * width[:, None]) + low[:, None], size)
@@ -329,7 +336,8 @@ def _means(values, shape, boxes, boxes_num, bins, spatial_scale, back, ways):
     divisors = _divisors(bins, image, boxes.dtype)
     edges = ((low_y, high_y), (low_x, high_x))
     for (low, high), count, divisor, size in zip(edges, bins, divisors, shape[2:]):
-        width = jnp.maximum(high - low, np.asarray(0.1, boxes.dtype)) / divisor  # not empty where a region is
+        # not empty where a region is
+        width = _share(jnp.maximum(high - low, np.asarray(0.1, boxes.dtype)), divisor)
         at = jnp.arange(count, dtype=width.dtype)
         begin = _pixel(jnp.floor(at * width[:, None] + low[:, None]), size)
         end = _pixel(jnp.ceil((at + 1) * width[:, None] + low[:, None]), size)

@@ -23,6 +23,7 @@ from bireme.static.nn.sequences import (
     sequence_pool,
     sequence_softmax,
 )
+from bireme.static.nn.sparse_tables import sparse_embedding
 
 __all__ = [
     "batch_norm",
@@ -50,6 +51,7 @@ __all__ = [
     "sequence_last_step",
     "sequence_pool",
     "sequence_softmax",
+    "sparse_embedding",
     "spectral_norm",
     "static_pylayer",
     "switch_case",

@@ -196,8 +196,8 @@ def _configs(name: str, says: str) -> property:
 class DistributedStrategy:
     """Options of distributed training, for ``fleet.init``.
 
-    One process stores and checks them all. ``pipeline_configs`` tells ``PipelineParallel`` the micro-batches; the
-    others tell several processes how to share the work, which is not there yet.
+    All of them are stored and checked. ``hybrid_configs`` has the number of processes along each axis, ``pipeline_configs``
+    the micro-batches and the schedule of ``PipelineParallel``, and ``gradient_merge_configs`` the steps between updates.
 
     Examples:
         >>> strategy = bireme.distributed.fleet.DistributedStrategy()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import namedtuple
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -184,31 +185,49 @@ class HybridCommunicateGroup:
         (1, 0)
     """
 
+    # axes of the topology that an axis consists of, where it is not one of them itself
+    _axes: ClassVar[dict[str, list[str]]] = {}
+
     def __init__(self, topology: CommunicateTopology, hybrid_configs: dict | None = None) -> None:
+        self._divide(topology, "HybridCommunicateGroup(topology)")
+
+    def _divide(self, topology: CommunicateTopology, where: str) -> None:
+        """Make the groups along each axis."""
         global _HYBRID_PARALLEL_GROUP
         self._topo, self.nranks, self.global_rank = topology, world.size(), world.rank()
         if topology.world_size() != self.nranks:
             sizes = ", ".join(f"{name} {topology.get_dim(name)}" for name in topology.get_hybrid_group_names())
-            raise errors.bad("HybridCommunicateGroup(topology)", f"{self.nranks} processes in all", described=sizes)
+            raise errors.bad(where, f"{self.nranks} processes in all", described=sizes)
         self._at = topology.get_coord(self.global_rank)._asdict()
         self._groups = {name: self._along([name]) for name in ("pipe", "data", "model", "sharding")}
-        self._sep_degree = self._size("sep")
+        self._sep_degree, self._cp_degree = self._size("sep"), self._size("context")
         self._check_group = self._beside("data")
         if self._size("sharding") > 1:
             self._sharding_check_group = self._beside("sharding")
         if self._sep_degree > 1:
             self._groups["sep"] = self._along(["sep"])
             self._dp_sep_group, self._pp_mp_group = self._along(["data", "sep"]), self._along(["pipe", "model"])
+        if self._cp_degree > 1:
+            self._groups["context"] = self._along(["context"])
+        # processes with other data, whose gradients are averaged; the optimizer does so along the sharding axis
+        self._data_axes = ["data"] if "context" in self._parts("sharding") else ["data", "context"]
+        self._gradient_group = self._along([*self._data_axes, "sep"])
         self._dp_degree, self._mp_degree = self._size("data"), self._size("model")
         self._pp_degree, self._sharding_degree = self._size("pipe"), self._size("sharding")
         self.stage_id = self._place("pipe")
         _HYBRID_PARALLEL_GROUP = self
 
+    def _parts(self, axis: str) -> list[str]:
+        return [name for name in self._axes.get(axis, [axis]) if name in self._at]
+
     def _size(self, axis: str) -> int:
-        return self._topo.get_dim(axis) if axis in self._at else 1
+        return math.prod(self._topo.get_dim(name) for name in self._parts(axis))
 
     def _place(self, axis: str) -> int:
-        return self._at.get(axis, 0)
+        place = 0
+        for name in self._parts(axis):
+            place = place * self._topo.get_dim(name) + self._at[name]
+        return place
 
     def _made(self, all_ranks: list[list[int]]) -> Group:
         """The group of this process, where all processes make the groups of all."""
@@ -217,11 +236,13 @@ class HybridCommunicateGroup:
 
     def _along(self, axes: list[str]) -> Group:
         """The processes that differ from this one along some axes alone."""
-        return self._made(self._topo.get_fused_ranks([axis for axis in axes if axis in self._at]))
+        return self._made(self._topo.get_fused_ranks([name for axis in axes for name in self._parts(axis)]))
 
     def _beside(self, axis: str) -> Group:
         """The processes at the same place along an axis."""
-        return self._made([self._topo.get_axis_list(axis, i) for i in range(self._size(axis))])
+        parts = self._parts(axis)
+        others = [name for name in self._topo.get_hybrid_group_names() if name not in parts]
+        return self._made(self._topo.get_fused_ranks(others))
 
     def create_fuse_group(self, fused_strategy_list: Sequence[str], nccl_config: Any = None) -> tuple[list[int], Group]:
         """Make the groups along several axes together; all processes call it.
@@ -246,7 +267,8 @@ class HybridCommunicateGroup:
         """Return how training is divided, one of ``ParallelMode``; None where it is not."""
         for axis, mode in (
             ("pipe", ParallelMode.PIPELINE_PARALLEL), ("model", ParallelMode.TENSOR_PARALLEL),
-            ("sep", ParallelMode.SEGMENT_PARALLEL), ("sharding", ParallelMode.SHARDING_PARALLEL),
+            ("sep", ParallelMode.SEGMENT_PARALLEL), ("context", ParallelMode.SEGMENT_PARALLEL),
+            ("sharding", ParallelMode.SHARDING_PARALLEL),
             ("data", ParallelMode.DATA_PARALLEL),
         ):  # fmt: skip
             if self._size(axis) > 1:
@@ -344,8 +366,30 @@ class HybridCommunicateGroup:
         return self._groups["sharding"].ranks[0]
 
     def get_moe_sharding_parallel_world_size(self) -> int:
-        """Return the number of processes that share an expert's parameters: 0, since there are no experts."""
+        """Return the number of processes that have the same experts: 0, since experts are not divided."""
         return 0
+
+    def get_context_parallel_rank(self) -> int:
+        """Return the rank of this process along the context axis."""
+        return self._place("context")
+
+    def get_context_parallel_world_size(self) -> int:
+        """Return the number of processes along the context axis."""
+        return self._cp_degree
+
+    def get_context_parallel_group(self) -> Group:
+        """Return the group along the context axis; an error, as in Paddle, where that is not divided."""
+        self._check_context("get_context_parallel_group()")
+        return self._groups["context"]
+
+    def get_context_parallel_group_src_rank(self) -> int:
+        """Return the first rank along the context axis; an error, as in Paddle, where that is not divided."""
+        self._check_context("get_context_parallel_group_src_rank()")
+        return self._groups["context"].ranks[0]
+
+    def _check_context(self, where: str) -> None:
+        if self._cp_degree == 1:
+            raise errors.bad(where, "a cp_degree above 1", described="1")
 
     def get_sep_parallel_rank(self) -> int:
         """Return the rank of this process along the axis of the sequence."""

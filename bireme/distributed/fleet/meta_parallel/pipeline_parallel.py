@@ -23,12 +23,8 @@ from bireme.distributed.communication.group import groups
 from bireme.distributed.fleet.base.topology import HybridCommunicateGroup
 from bireme.distributed.fleet.meta_parallel.meta_parallel_base import MetaParallelBase
 from bireme.distributed.fleet.meta_parallel.parallel_layers.pp_layers import PipelineLayer
-from bireme.distributed.fleet.meta_parallel.schedules import FORWARD, schedule
-from bireme.distributed.fleet.utils.hybrid_parallel_util import (
-    broadcast_dp_parameters,
-    broadcast_mp_parameters,
-    broadcast_sharding_parameters,
-)
+from bireme.distributed.fleet.meta_parallel.schedules import FORWARD, Step, schedule
+from bireme.distributed.fleet.utils.hybrid_parallel_util import broadcast_parameters
 from bireme.ops import stack, to_tensor, zeros_like
 
 __all__ = [
@@ -140,8 +136,7 @@ class PipelineParallel(MetaParallelBase):
         return 1
 
     def _prepare_for_model(self) -> None:
-        for send in (broadcast_mp_parameters, broadcast_sharding_parameters, broadcast_dp_parameters):
-            send(self._layers, self._hcg)
+        broadcast_parameters(self._layers, self._hcg)
 
     def is_pipeline_first_stage(self) -> bool:
         """Return whether this process has the first part of the model."""
@@ -208,13 +203,16 @@ class PipelineParallel(MetaParallelBase):
         """
         data = data() if isinstance(data, PipelineDatasetPreprocessor) else data
         run = _Run(self, list(self._micro_batches(data, "train_batch")), scaler, loss_fn_idx)
-        for kind, part, micro in schedule(
-            self._mode, self.num_stages, len(self._layers.places) // self.num_stages, self.accumulate_steps
-        )[self.stage_id]:
+        for kind, part, micro in self._steps():
             (run.forward if kind == FORWARD else run.backward)(part, micro)
         self._layers.allreduce_shared_weight_gradients()
         together = self._from_last(run.losses)
         return together if return_micro_batch_loss else together.mean()
+
+    def _steps(self) -> tuple[Step, ...]:
+        """The steps of a batch in this process, in their order."""
+        chunks = len(self._layers.places) // self.num_stages
+        return schedule(self._mode, self.num_stages, chunks, self.accumulate_steps)[self.stage_id]
 
     def _from_last(self, values: list[Tensor]) -> Tensor:
         """What the process with the last part has computed for each micro-batch, in all processes of the pipeline."""
@@ -247,9 +245,7 @@ class PipelineParallel(MetaParallelBase):
         data = data() if isinstance(data, PipelineDatasetPreprocessor) else data
         with grad_mode.no_grad():
             run = _Run(self, list(self._micro_batches(data, "eval_batch")), None, loss_fn_idx, compute_loss)
-            count, parts = self.accumulate_steps, len(self._layers.places)
-            chunks = parts // self.num_stages
-            for kind, part, micro in schedule(self._mode, self.num_stages, chunks, count)[self.stage_id]:
+            for kind, part, micro in self._steps():
                 if kind == FORWARD:
                     run.forward(part, micro)
         if compute_loss:

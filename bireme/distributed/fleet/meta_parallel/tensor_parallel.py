@@ -6,13 +6,7 @@ from typing import Any
 
 from bireme.distributed.fleet.base.topology import HybridCommunicateGroup
 from bireme.distributed.fleet.meta_parallel.meta_parallel_base import MetaParallelBase
-from bireme.distributed.fleet.utils.hybrid_parallel_util import (
-    broadcast_dp_parameters,
-    broadcast_input_data,
-    broadcast_mp_parameters,
-    broadcast_sep_parameters,
-    broadcast_sharding_parameters,
-)
+from bireme.distributed.fleet.utils.hybrid_parallel_util import broadcast_input_data, broadcast_parameters
 from bireme.nn.layer import Layer
 
 __all__ = ["SegmentParallel", "ShardingParallel", "TensorParallel"]
@@ -38,9 +32,7 @@ class TensorParallel(MetaParallelBase):
         super().__init__(layers, hcg, kwargs.get("strategy"))
 
     def _prepare_for_model(self) -> None:
-        for send in (broadcast_mp_parameters, broadcast_sep_parameters, broadcast_sharding_parameters):
-            send(self._layers, self._hcg)
-        broadcast_dp_parameters(self._layers, self._hcg)
+        broadcast_parameters(self._layers, self._hcg)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the model with the inputs of the first process along the model axis.
@@ -78,8 +70,7 @@ class ShardingParallel(MetaParallelBase):
         super().__init__(layers, hcg, kwargs.get("strategy"))
 
     def _prepare_for_model(self) -> None:
-        broadcast_sharding_parameters(self._layers, self._hcg)
-        broadcast_dp_parameters(self._layers, self._hcg)
+        broadcast_parameters(self._layers, self._hcg)
 
 
 class SegmentParallel(MetaParallelBase):
@@ -102,5 +93,4 @@ class SegmentParallel(MetaParallelBase):
         super().__init__(layers, hcg, kwargs.get("strategy"))
 
     def _prepare_for_model(self) -> None:
-        for send in (broadcast_sep_parameters, broadcast_sharding_parameters, broadcast_dp_parameters):
-            send(self._layers, self._hcg)
+        broadcast_parameters(self._layers, self._hcg)

@@ -16,9 +16,9 @@ from bireme.nn.layer import Layer
 from bireme.ops import to_tensor
 
 __all__ = [
-    "broadcast_dp_parameters", "broadcast_input_data", "broadcast_mp_parameters", "broadcast_sep_parameters",
-    "broadcast_sharding_parameters", "fused_allreduce_gradients", "fused_allreduce_gradients_with_group",
-    "obtain_optimizer_parameters_list", "unwrap_optimizer",
+    "broadcast_dp_parameters", "broadcast_input_data", "broadcast_moe_sharding_parameters", "broadcast_mp_parameters",
+    "broadcast_parameters", "broadcast_sep_parameters", "broadcast_sharding_parameters", "fused_allreduce_gradients",
+    "fused_allreduce_gradients_with_group", "obtain_optimizer_parameters_list", "unwrap_optimizer",
 ]  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def _check_groups(where: str, hcg: Any) -> None:
 
 
 def fused_allreduce_gradients(parameter_list: list, hcg: HybridCommunicateGroup | None) -> None:
-    """Replace gradients by their mean over the processes of the data axis, and their sum along the sequence.
+    """Replace gradients by their mean over the processes of the data and the context axis, and their sum along ``sep``.
 
     Args:
         parameter_list: Parameters whose gradients are exchanged.
@@ -47,11 +47,9 @@ def fused_allreduce_gradients(parameter_list: list, hcg: HybridCommunicateGroup 
         if world.size() > 1:
             fused_allreduce_gradients_with_group(parameter_list, None)
         return
-    group = hcg.get_data_parallel_group()
-    scale = 1.0 / group.nranks
-    if hcg.get_sep_parallel_world_size() > 1:
-        group = hcg.get_dp_sep_parallel_group()
-    fused_allreduce_gradients_with_group(parameter_list, group, scale=scale)
+    # along the sequence, the `sep` axis, each process has a part of the loss
+    scale = hcg.get_sep_parallel_world_size() / hcg._gradient_group.nranks
+    fused_allreduce_gradients_with_group(parameter_list, hcg._gradient_group, scale=scale)
 
 
 def fused_allreduce_gradients_with_group(
@@ -130,7 +128,13 @@ def _broadcast(where: str, model: Any, hcg: Any, axis: str) -> None:
     _check_groups(where, hcg)
     if getattr(hcg, f"get_{axis}_parallel_world_size")() > 1:
         group = getattr(hcg, f"get_{axis}_parallel_group")()
-        sync_params_buffers(model, group, group.ranks[0], is_model_parallel=axis == "model")
+        sync_params_buffers(
+            model,
+            group,
+            group.ranks[0],
+            is_model_parallel=axis in ("model", "moe_sharding"),
+            is_moe_sharding_parallel=axis == "moe_sharding",
+        )
 
 
 def broadcast_mp_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_params: bool = True) -> None:
@@ -196,6 +200,39 @@ def broadcast_sep_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_par
         >>> hybrid_parallel_util.broadcast_sep_parameters(bireme.nn.Linear(2, 1), fleet.get_hybrid_communicate_group())
     """
     _broadcast("broadcast_sep_parameters", model, hcg, "sep")
+
+
+def broadcast_moe_sharding_parameters(model: Layer, hcg: HybridCommunicateGroup, fuse_params: bool = True) -> None:
+    """Give all processes that have the same experts the first one's.
+
+    Args:
+        model: The model.
+        hcg: Groups along each axis.
+        fuse_params: Send them together. Default: True.
+
+    Examples:
+        >>> fleet = bireme.distributed.fleet.init(is_collective=True)
+        >>> hcg = fleet.get_hybrid_communicate_group()
+        >>> from bireme.distributed.fleet.utils import hybrid_parallel_util
+        >>> hybrid_parallel_util.broadcast_moe_sharding_parameters(bireme.nn.Linear(2, 1), hcg)
+    """
+    _broadcast("broadcast_moe_sharding_parameters", model, hcg, "moe_sharding")
+
+
+def broadcast_parameters(model: Layer, hcg: HybridCommunicateGroup) -> None:
+    """Give all processes the same parameters where they are not divided, along every axis but the pipeline.
+
+    Args:
+        model: The model.
+        hcg: Groups along each axis.
+
+    Examples:
+        >>> fleet = bireme.distributed.fleet.init(is_collective=True)
+        >>> from bireme.distributed.fleet.utils import hybrid_parallel_util
+        >>> hybrid_parallel_util.broadcast_parameters(bireme.nn.Linear(2, 1), fleet.get_hybrid_communicate_group())
+    """
+    for axis in ("model", "sep", "context", "sharding", "data", "moe_sharding"):
+        _broadcast("broadcast_parameters", model, hcg, axis)
 
 
 def obtain_optimizer_parameters_list(optimizer: Any) -> list:

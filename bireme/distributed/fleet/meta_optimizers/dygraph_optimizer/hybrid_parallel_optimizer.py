@@ -20,6 +20,7 @@ from bireme.distributed.fleet.utils.hybrid_parallel_util import (
     fused_allreduce_gradients,
     obtain_optimizer_parameters_list,
 )
+from bireme.distributed.reducer import MEGABYTE, add_experts, is_expert
 from bireme.distributed.world import ParallelMode
 from bireme.nn.clip import ClipGradBase, ClipGradByGlobalNorm, Pairs
 from bireme.ops import to_tensor
@@ -29,26 +30,44 @@ __all__ = ["HybridParallelClipGrad", "HybridParallelOptimizer"]
 _obtain_optimizer_parameters_list = obtain_optimizer_parameters_list  # the name by which programs import it
 
 
-def norm_of(parts: Sequence[tuple[list[Tensor], Sequence[Group]]]) -> float:
-    """The norm of gradients together: of each list, the sum of squares is added up over its groups."""
-    total = 0.0
-    for grads, among in parts:
-        call, square = Call("the norm of all gradients"), np.zeros([1])
+def norm_of(parts: Sequence[tuple[list[Tensor], Sequence[Group]]], among: Sequence[Group] = ()) -> float:
+    """The norm of gradients together: of each list, the sum of squares is added up over its groups, then that of all."""
+    total = np.zeros([1])
+    call = Call("the norm of all gradients")
+    for grads, own in parts:
+        square = np.zeros([1])
         for g in grads:
             host = call.read(g).astype(np.float32, copy=False).reshape(-1)
             square += float(np.dot(host, host))
-        for group in among:
-            if group.nranks > 1:
-                square = group.channel.all_reduce(call, square, "SUM")
-        total += float(square[0])
-    return float(np.sqrt(total))
+        total += _added(call, square, own)
+    total = _added(call, total, among)
+    if call.failed is not None:  # nobody else was asked
+        raise call.failed
+    return float(np.sqrt(total[0]))
+
+
+def _added(call: Call, square: np.ndarray, among: Sequence[Group]) -> np.ndarray:
+    for group in among:
+        if group.nranks > 1:
+            square = group.channel.all_reduce(call, square, "SUM")
+    return square
+
+
+def of_experts(pairs: Pairs) -> list[tuple[list[Tensor], Sequence[Group]]]:
+    """The gradients of experts as parts of a norm: each process of their group has others."""
+    found: dict[int, tuple[list[Tensor], list[Group]]] = {}
+    for p, g in pairs:
+        group = getattr(p, "moe_group", None)
+        grads, _ = found.setdefault(id(group), ([], [] if group is None else [group]))
+        grads += [] if g is None else [g]
+    return list(found.values())
 
 
 class HybridParallelClipGrad(ClipGradBase):
     """Clipping by the norm of all gradients, where processes have different ones.
 
-    Gradients of weights that are divided along the model axis count from each process, others once; those of other
-    stages of a pipeline, and of other parts of an optimizer, count too.
+    Gradients of weights that are divided along the model axis, and of experts, count from each process, others once;
+    those of other stages of a pipeline, and of other parts of an optimizer, count too.
 
     Args:
         clip: A ``ClipGradByGlobalNorm``.
@@ -70,13 +89,15 @@ class HybridParallelClipGrad(ClipGradBase):
         pairs: Pairs = [(p, g) for p, g in params_grads if g is not None]
         chosen = [(p, g) for p, g in pairs if g is not None and getattr(p, "need_clip", True)]
         hcg = self._hcg
-        others = [hcg.get_pipe_parallel_group(), hcg.get_sharding_parallel_group()]
+        sharding, model = hcg.get_sharding_parallel_group(), hcg.get_model_parallel_group()
+        experts = of_experts([(p, g) for p, g in chosen if is_expert(p)])
         # a weight that several stages have counts in the first of them
-        counted = [(p, g) for p, g in chosen if getattr(p, "is_firstly_shared", True)]
+        counted = [(p, g) for p, g in chosen if getattr(p, "is_firstly_shared", True) and not is_expert(p)]
         whole = [g for p, g in counted if not getattr(p, "is_distributed", False)]
         divided = [g for p, g in counted if getattr(p, "is_distributed", False)]
         with no_grad():
-            norm = norm_of([(whole, others), (divided, [hcg.get_model_parallel_group(), *others])])
+            parts = [(whole, [sharding]), (divided, [model, sharding]), *experts]
+            norm = norm_of(parts, [hcg.get_pipe_parallel_group()])
             factor = self._clip_of.clip_norm / max(norm, self._clip_of.clip_norm)
             for _, g in chosen:
                 g._assign_value(g * to_tensor(factor, g.dtype))
@@ -91,8 +112,8 @@ class HybridParallelClipGrad(ClipGradBase):
 class HybridParallelOptimizer(InnerOptimizer):
     """An optimizer that exchanges gradients along each axis before it updates.
 
-    Along the data axis gradients are averaged, unless ``DataParallel`` has done so; along the sharding axis each process
-    updates its part of the parameters. With ``strategy.gradient_merge``, every ``k_steps``-th step updates, with the
+    Along the data and the context axis gradients are averaged, unless ``DataParallel`` has done so; along the sharding axis
+    each process updates its part of the parameters. With ``strategy.gradient_merge``, every ``k_steps``-th step updates, with the
     gradients of all of them.
 
     Args:
@@ -123,12 +144,12 @@ class HybridParallelOptimizer(InnerOptimizer):
         self._dp_enable = (
             hcg.get_data_parallel_world_size() > 1 and hcg.get_parallel_mode() != ParallelMode.DATA_PARALLEL
         )
-        self._sep_enable = hcg.get_sep_parallel_world_size() > 1
+        self._sep_enable = hcg._gradient_group.nranks > hcg.get_data_parallel_world_size()
         merge = strategy is not None and strategy.gradient_merge
         self._merged = strategy.gradient_merge_configs["k_steps"] if merge else 1
         self._average = merge and strategy.gradient_merge_configs["avg"]
         self._count = 0
-        if hcg.nranks > hcg.get_data_parallel_world_size():
+        if hcg.nranks > hcg.get_data_parallel_world_size() or any(is_expert(p) for p in self._all_parameters):
             self._clip_together(optimizer)
 
     def _clip_together(self, optimizer: Any) -> None:
@@ -151,6 +172,8 @@ class HybridParallelOptimizer(InnerOptimizer):
                         p.grad._assign_value(p.grad / self._merged)
         if self._dp_enable or self._sep_enable:
             fused_allreduce_gradients(self._all_parameters, self._hcg)
+        if self._hcg.get_moe_sharding_parallel_world_size() > 1:
+            add_experts(self._all_parameters, self._hcg.get_moe_sharding_parallel_group(), 128 * MEGABYTE)
         return self._inner_opt._step(only, skip)
 
     def clear_grad(self, set_to_zero: bool = True) -> None:

@@ -8,10 +8,13 @@ from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.communication.group import Group, member
-from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.hybrid_parallel_optimizer import norm_of
+from bireme.distributed.fleet.meta_optimizers.dygraph_optimizer.hybrid_parallel_optimizer import (
+    norm_of,
+    of_experts,
+)
 from bireme.distributed.fleet.meta_parallel.sharding.ownership import Owners, keep
 from bireme.distributed.fleet.utils.hybrid_parallel_util import obtain_optimizer_parameters_list
-from bireme.distributed.reducer import broadcast_all
+from bireme.distributed.reducer import broadcast_all, is_expert, shared
 from bireme.nn.clip import ClipGradBase, ClipGradByGlobalNorm, Pairs
 from bireme.ops import to_tensor
 
@@ -41,9 +44,12 @@ class GroupShardedClipGrad(ClipGradBase):
     def _dygraph_clip(self, params_grads: Pairs) -> Pairs:
         pairs: Pairs = [(p, g) for p, g in params_grads if g is not None]
         chosen = [(p, g) for p, g in pairs if g is not None and getattr(p, "need_clip", True)]
-        whole = [g for p, g in chosen if id(p) in self._whole]
+        # experts are divided among processes, whoever else has copies of all other parameters
+        experts = [(p, g) for p, g in chosen if is_expert(p)]
+        whole = [g for p, g in chosen if id(p) in self._whole and not is_expert(p)]
+        divided = [g for p, g in chosen if id(p) not in self._whole and not is_expert(p)]
         with no_grad():
-            norm = norm_of([(whole, []), ([g for p, g in chosen if id(p) not in self._whole], [self._group])])
+            norm = norm_of([(whole, []), (divided, [self._group]), *of_experts(experts)])
             factor = self._clip_of.clip_norm / max(norm, self._clip_of.clip_norm)
             for _, g in chosen:
                 g._assign_value(g * to_tensor(factor, g.dtype))
@@ -105,9 +111,10 @@ class GroupShardedOptimizerStage2:
         self._local_params, self._optim, self._broadcast_overlap = list(params), optim, False
         self.owners = Owners(obtain_optimizer_parameters_list(optim), self._group)
         self.reduced = False  # whether the owners have the gradients already
+        for among in (self._group, dp_group) if pretrain_sync_models else ():
+            if among is not None and among.nranks > 1:
+                broadcast_all(shared(self._local_params), among, 0, "the exchange of parameters")
         if self._group.nranks > 1:
-            if pretrain_sync_models:
-                broadcast_all(self._local_params, self._group, 0, "the exchange of parameters")
             keep(optim, self.owners)
             clip_together(optim, self._group)
 

@@ -7,6 +7,7 @@ the backward pass, as in recomputing.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.communication.group import Group, member
 from bireme.distributed.fleet.meta_parallel.sharding.group_sharded_optimizer_stage2 import clip_together
 from bireme.distributed.parallel import sync_params_buffers
-from bireme.distributed.reducer import MEGABYTE, exchange_gradients
+from bireme.distributed.reducer import MEGABYTE, average_experts, exchange_gradients, shared
 from bireme.nn.layer import Layer
 from bireme.ops import to_tensor, zeros
 
@@ -30,10 +31,13 @@ __all__ = ["GroupShardedStage3"]
 
 
 class Parts:
-    """Parameters of which each process of a group has a part: its numbers in order, padded to equal parts."""
+    """Parameters of which each process of a group has a part: its numbers in order, padded to equal parts.
 
-    def __init__(self, parameters: Sequence[Tensor], group: Group):
-        self.parameters, self.group = list(parameters), group
+    The processes of `beside` have the same parts, and other data.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], group: Group, beside: Group | None = None):
+        self.parameters, self.group, self.beside = list(parameters), group, beside
         self.shapes = [list(p.shape) for p in self.parameters]
         self._whole = 0  # how many layers want them whole now
         for p in self.parameters:
@@ -89,11 +93,18 @@ class Parts:
         for p, shape, g in zip(self.parameters, self.shapes, grads):
             if p.stop_gradient:
                 continue
-            rows = np.zeros(self._size(shape) * count, p.dtype.np)
+            size = self._size(shape)
+            rows = np.zeros((count, size + 1), p.dtype.np)  # the last number says whether there is a gradient
             if g is not None:
-                rows[: g.size] = call.read(g).reshape(-1) / count
-            found = np.sum(self.group.channel.exchange(call, rows.reshape(count, -1)), axis=0, dtype=rows.dtype)
-            new = to_tensor(found)
+                flat = np.zeros(size * count, p.dtype.np)
+                flat[: g.size] = call.read(g).reshape(-1) / count
+                rows[:, :-1], rows[:, -1] = flat.reshape(count, -1), 1
+            found = np.sum(self.group.channel.exchange(call, rows), axis=0, dtype=rows.dtype)
+            if self.beside is not None:
+                found = self.beside.channel.all_reduce(call, found, "AVG")
+            if not found[-1]:  # what nobody has used stays without a gradient
+                continue
+            new = to_tensor(found[:-1])
             with no_grad():
                 p.grad = new if p.grad is None else p.grad + new
 
@@ -157,6 +168,8 @@ class _Divided:
         self.forward: Callable = layer.forward
 
     def buffers(self) -> list[Tensor]:
+        if getattr(self.layer, "sublayers_by_data", False):
+            return self.layer.buffers()
         return [b for b in self.layer._buffers.values() if b is not None]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -170,7 +183,9 @@ class GroupShardedStage3(Layer):
     """A model whose parameters, gradients and optimizer states are divided among a group.
 
     Between their uses, parameters are vectors: this process' part of their numbers. Layers that have parameters of their
-    own get them whole for a call. A layer whose parameters others use as well belongs into ``exclude_layer``.
+    own get them whole for a call. A layer whose parameters others use as well belongs into ``exclude_layer``. All processes
+    have to call the same layers: one that calls different ones by its data, as a mixture of experts does, says so by an
+    attribute ``sublayers_by_data``, and has the parameters of all of them whole.
 
     Args:
         layer: The model.
@@ -182,7 +197,7 @@ class GroupShardedStage3(Layer):
         pretrain_sync_models: Begin with the first process' parameters. Default: True.
         offload: Keep states in host memory. It has no effect. Default: False.
         sync_comm: Wait for each exchange. It always is. Default: False.
-        dp_group: Group of the data axis. Default: None.
+        dp_group: Group of the data axis, over which gradients are averaged as well. Default: None.
         exclude_layer: Names of classes, or ids, of layers that are not divided. Default: None.
 
     Examples:
@@ -215,9 +230,9 @@ class GroupShardedStage3(Layer):
         if getattr(optimizer, "_slots", None):
             where = "GroupShardedStage3(optimizer)"
             raise errors.bad(where, "an optimizer that has not made a step", described="one with states")
-        if pretrain_sync_models and self._group.nranks > 1:
-            sync_params_buffers(layer, self._group, self._group.ranks[0])
-        self._dp_group = dp_group
+        self._among = [g for g in (self._group, dp_group) if g is not None and g.nranks > 1]
+        for among in self._among if pretrain_sync_models else ():
+            sync_params_buffers(layer, among, among.ranks[0])
         anchor = zeros([])
         anchor.stop_gradient = False  # so that layers whose inputs are data have a backward pass too
         self.divided: list[_Divided] = []
@@ -225,20 +240,24 @@ class GroupShardedStage3(Layer):
         for one in layer.sublayers(include_self=True):
             if exclude_layer and (type(one).__name__ in exclude_layer or id(one) in exclude_layer):
                 continue
-            own = [p for p in one._parameters.values() if p is not None and id(p) not in cut]
+            together = getattr(one, "sublayers_by_data", False)
+            found = one.parameters() if together else [p for p in one._parameters.values() if p is not None]
+            own = [p for p in shared(found) if id(p) not in cut]
             large = [p for p in own if p.size * p.dtype.np.itemsize > segment_size]
             if large:
                 cut |= {id(p) for p in large}
-                divided = _Divided(one, Parts(large, self._group), anchor)
+                divided = _Divided(one, Parts(large, self._group, dp_group), anchor)
                 self.divided.append(divided)
                 one.__dict__["forward"] = divided
-        self._rest = [p for p in {id(p): p for p in layer.parameters()}.values() if id(p) not in cut]
+        rest = [p for p in {id(p): p for p in layer.parameters()}.values() if id(p) not in cut]
+        self._rest = [p for p in shared(rest) if not p.stop_gradient]
         self._due = False
-        if self._group.nranks > 1:
+        if self._among:
             for p in self._rest:
-                if not p.stop_gradient:
-                    p._register_backward_hook(self._reach)
-            clip_together(optimizer, self._group, {id(p) for p in self._rest})
+                p._register_backward_hook(self._reach)
+            average_experts(rest, math.prod(among.nranks for among in self._among))
+        if self._group.nranks > 1:
+            clip_together(optimizer, self._group, {id(p) for p in rest})
 
     def _reach(self) -> None:
         if not self._due:
@@ -250,9 +269,8 @@ class GroupShardedStage3(Layer):
         the mean of equal ones is what they are.
         """
         self._due = False
-        exchange_gradients(
-            [p for p in self._rest if not p.stop_gradient], self._group, 128 * MEGABYTE, 1 / self._group.nranks
-        )
+        for among in self._among:
+            exchange_gradients(self._rest, among, 128 * MEGABYTE, 1 / among.nranks)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the model.

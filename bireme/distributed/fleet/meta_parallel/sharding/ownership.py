@@ -10,20 +10,27 @@ import numpy as np
 from bireme.core.processes.collectives import Call
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.communication.group import Group
-from bireme.distributed.reducer import MEGABYTE, exchange_gradients
+from bireme.distributed.reducer import MEGABYTE, exchange_gradients, scale_experts, shared
 from bireme.ops.creation.tensors import to_tensor
 
 
 class Owners:
-    """Parameters with an owner each: the one with the fewest numbers so far, in the order of the parameters."""
+    """Parameters with an owner each: the one with the fewest numbers so far, in the order of the parameters.
+
+    Those of which each process has its own, of experts above all, it owns itself: `apart`.
+    """
 
     def __init__(self, parameters: Sequence[Tensor], group: Group):
-        self.parameters, self.group = list({id(p): p for p in parameters}.values()), group
+        given = list({id(p): p for p in parameters}.values())
+        self.parameters, self.group = shared(given), group
+        together = {id(p) for p in self.parameters}
+        self.apart = [p for p in given if id(p) not in together]
         sizes = [0] * group.nranks
         self._owner: dict[int, int] = {}
         for p in self.parameters:
             owner = self._owner[id(p)] = sizes.index(min(sizes))
             sizes[owner] += p.size
+        self._owner.update({id(p): group.rank for p in self.apart})
 
     def of(self, p: Tensor) -> int:
         """The index in the group of a parameter's owner."""
@@ -31,7 +38,7 @@ class Owners:
 
     def own(self) -> list[Tensor]:
         """The parameters of this process."""
-        return [p for p in self.parameters if self.of(p) == self.group.rank]
+        return [p for p in self.parameters if self.of(p) == self.group.rank] + self.apart
 
     def _by_dtype(self, parameters: Sequence[Tensor]) -> list[list[list[Tensor]]]:
         """Parameters of each dtype, by owner."""
@@ -68,6 +75,7 @@ class Owners:
                 if found[i]:
                     p.grad = to_tensor(found[at : at + p.size].reshape(p.shape))
                 at += p.size
+        scale_experts(self.apart, 1 / count)
         if free:
             for p in trained:
                 if self.of(p) != self.group.rank:
@@ -75,7 +83,7 @@ class Owners:
 
     def mean(self) -> None:
         """Give everybody the mean of all processes' gradients, whoever owns them."""
-        exchange_gradients(self.parameters, self.group, 128 * MEGABYTE, 1 / self.group.nranks)
+        exchange_gradients([*self.parameters, *self.apart], self.group, 128 * MEGABYTE, 1 / self.group.nranks)
 
     def share(self) -> None:
         """Give everybody the values that the owners have."""

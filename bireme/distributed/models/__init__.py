@@ -1,0 +1,3 @@
+"""Parts of models whose layers are divided among processes."""
+
+from bireme.distributed.models import moe as moe

@@ -1,0 +1,3 @@
+"""Mixtures of experts that are divided among processes."""
+
+from bireme.distributed.models.moe import utils as utils

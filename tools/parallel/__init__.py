@@ -1,0 +1,1 @@
+"""Small models, and every way to train them in parallel."""
