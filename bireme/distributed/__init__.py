@@ -1,10 +1,12 @@
 """Training on several devices and machines."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from bireme.distributed import checkpoint as checkpoint
 from bireme.distributed import elastic as elastic
 from bireme.distributed import fleet
 from bireme.distributed import models as models
-from bireme.distributed import planning as planning
 from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
 from bireme.distributed import utils as utils
@@ -103,8 +105,11 @@ from bireme.distributed.parallel import (
     init_parallel_env,
 )
 from bireme.distributed.parallel_with_gloo import gloo_barrier, gloo_init_parallel_env, gloo_release
-from bireme.distributed.planning.plan import plan
 from bireme.distributed.spawn import spawn
+
+if TYPE_CHECKING:
+    from bireme.distributed import planning as planning
+    from bireme.distributed.planning.plan import plan
 
 __all__ = [
     "ColWiseParallel", "ContextParallel", "ConvParallel", "CountFilterEntry", "DistAttr", "DistModel",
@@ -123,3 +128,12 @@ __all__ = [
     "set_mesh", "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight",
     "shutdown_process_group", "spawn", "split", "stream", "to_distributed", "to_static", "unshard_dtensor", "wait",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The search for a plan, imported when it is first asked for."""
+    if name in ("plan", "planning"):
+        found = importlib.import_module("bireme.distributed.planning")
+        globals().update(planning=found, plan=found.plan)
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,7 +23,7 @@ from bireme.nn.layer import Layer
 __all__ = ["Choice"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Choice:
     """How a model is divided among devices.
 

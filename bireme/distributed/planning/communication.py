@@ -13,7 +13,7 @@ from bireme.distributed.planning.memory import Precision, stages
 __all__ = ["Collective", "collectives_of"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Collective:
     """Collectives of one kind and purpose in a step, as a device of the busiest stage sees them.
 

@@ -15,7 +15,7 @@ __all__ = ["Time", "time_of"]
 BACKWARD = 2.0  # as much as the forward pass: gradients of inputs and of weights
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Time:
     """Seconds of a step.
 

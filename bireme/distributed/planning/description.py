@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["Description", "Part"]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Part:
     """A stretch of a model that one stage of a pipeline runs whole: a block, or what stands before or after the blocks.
 
@@ -56,7 +56,7 @@ class Part:
     dispatched_bytes: float = 0.0
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Description:
     """A model as its parts, with what constrains the ways to divide it.
 

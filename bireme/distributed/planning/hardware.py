@@ -16,7 +16,7 @@ FORMAT = 1
 FOLDER = Path(__file__).parent / "hardware_files"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Link:
     """A way between devices.
 
@@ -33,7 +33,7 @@ class Link:
     latency: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Hardware:
     """What a device computes, holds and says.
 

@@ -11,7 +11,7 @@ from bireme.distributed.planning.hardware import Hardware
 __all__ = ["Memory", "Precision", "memory_of"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Precision:
     """Bytes of an element: of parameters and gradients, of an optimizer's states, of activations, and what computes."""
 
@@ -29,7 +29,7 @@ class Precision:
         return cls(dtype, 2, 2, 4 * states + 4, 2)
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Memory:
     """Bytes of a device, in the stage that needs most.
 

@@ -16,7 +16,7 @@ from bireme.ops.fused.norm import rms_norm_of
 __all__ = ["SIZES", "LanguageModel", "Size", "language_model"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Size:
     """Sizes of a language model; with experts, each token goes to two of them."""
 

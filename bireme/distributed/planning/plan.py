@@ -30,7 +30,7 @@ FORMAT = 1
 SHOWN = 12  # choices that lost, each the best of its degrees
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Plan(Chosen):
     """A way to train a model on several devices, with what it is predicted to need and take.
 

@@ -34,7 +34,7 @@ _GROUPS = re.compile(r"replica_groups=(\{\{[\d,]*\}|\[\d+,\d+\]|mesh\[[^\]]*\] \
 _TINY = 64  # bytes: a loss, or a number that orders calls
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Rehearsed:
     """What compiling a step for virtual devices has shown.
 

@@ -18,7 +18,7 @@ from bireme.distributed.planning.memory import Memory, Precision, memory_of
 __all__ = ["Candidate", "choices", "priced", "ranked"]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Candidate:
     """A choice with its price."""
 
