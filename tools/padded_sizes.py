@@ -10,8 +10,10 @@ Prints how many rows were padded and give the values and gradients of dynamic mo
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 from collections import Counter
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -20,6 +22,16 @@ from rich.table import Table
 
 from tests.table import padded_sizes
 from tools.unknown_sizes import TABLES
+
+ROWS = 30  # of a process: what is compiled for each of them stays in memory
+
+
+def checked(place: tuple[str, int]) -> Any:
+    """What is found of one row, in a process that does some of them."""
+    title, number = place
+    np.seterr(all="ignore")
+    make, rows = TABLES[title]
+    return padded_sizes.report(make(rows[number]))
 
 
 def main() -> int:
@@ -33,10 +45,12 @@ def main() -> int:
     shown = Table("", "rows", "padded", "in part", "refused", "wrong")
     reasons: Counter[str] = Counter()
     told: list[tuple[str, str]] = []
-    for title, (make, rows) in TABLES.items():
-        wanted = [row for row in rows if given.only in row.name][given.part[0] :: given.part[1]]
-        subjects = track(wanted, title, console=Console(stderr=True), disable=not sys.stderr.isatty())
-        found = [padded_sizes.report(make(row)) for row in subjects]
+    for title, (_, rows) in TABLES.items():
+        wanted = [(title, i) for i, row in enumerate(rows) if given.only in row.name][given.part[0] :: given.part[1]]
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=ROWS) as process:
+            made = process.imap(checked, wanted)
+            hidden = not sys.stderr.isatty()
+            found = list(track(made, title, len(wanted), console=Console(stderr=True), disable=hidden))
         reasons.update([reason for each in found for reason in each.reasons])
         padded = [each for each in found if each.padded]
         part, refused = (
@@ -55,5 +69,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     sys.exit(main())
