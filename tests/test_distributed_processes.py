@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Client
 
 import distributed_programs as programs
 import numpy as np
@@ -245,6 +246,16 @@ def test_two_machines(handlers, monkeypatch, tmp_path, text, codes):
         found = [log.read_text().split() for log in logs]
         assert [ranks for _, ranks in found] == ["0", "1", "2"]
         assert len({places for places, _ in found}) == 1 and len(found[0][0].split(",")) == 3
+
+
+@pytest.mark.parametrize("asked", [b'["accept", null]', b'["lose", 0]', b"no text", b"[1]", b"{}"])
+def test_who_asks_no_question_is_not_listened_to(asked):
+    machines = members.List("127.0.0.1:0", 1, 1, 0.0)
+    with Client(machines._listener.address, authkey=members._key()) as link:
+        link.send_bytes(asked)
+        with pytest.raises((EOFError, OSError)):
+            link.recv_bytes()
+    machines.outlast(0)
 
 
 @pytest.mark.parametrize("change", ["lost", "new"])

@@ -22,6 +22,8 @@ from bireme.distributed import world
 
 SILENT = 20.0  # seconds without a word after which a machine counts as lost
 RETRY = 0.2  # seconds between two attempts to reach the first machine
+LONGEST = 1 << 20  # bytes of a question
+QUESTIONS = frozenset(("join", "share", "look", "fail", "done"))
 
 
 def _key() -> bytes:
@@ -58,9 +60,12 @@ class List:
 
     def _answer(self, link: Connection, machine: int) -> None:
         done = False
-        with contextlib.suppress(OSError, EOFError):
+        # who asks something else is no launcher of this version, and counts as lost
+        with contextlib.suppress(OSError, EOFError, ValueError, TypeError), link:
             while not done and link.poll(SILENT):
-                what, given = json.loads(link.recv_bytes())
+                what, given = json.loads(link.recv_bytes(LONGEST))
+                if what not in QUESTIONS:
+                    raise ValueError(what)
                 done = what == "done"
                 link.send_bytes(json.dumps(getattr(self, f"_{what}")(machine, given)).encode())
         with self._changed:
