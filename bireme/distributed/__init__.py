@@ -133,7 +133,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """The search for a plan, imported when it is first asked for."""
     if name in ("plan", "planning"):
-        found = importlib.import_module("bireme.distributed.planning")
+        found = importlib.import_module(f"{__name__}.planning")
         globals().update(planning=found, plan=found.plan)
         return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -97,9 +97,11 @@ def to_iree(
         ValueError: If a size is open, or there is no such target.
 
     Examples:
-        >>> bireme.export.to_iree(bireme.nn.ReLU(), "relu.vmfb", target="abacus")
-        Traceback (most recent call last):
-        ValueError: to_iree(target): expected one of cpu, vulkan, android, riscv, got 'abacus'
+        >>> try:
+        ...     bireme.export.to_iree(bireme.nn.ReLU(), "relu.vmfb", target="abacus")
+        ... except ValueError as e:
+        ...     print(str(e).splitlines()[0])
+        to_iree(target): expected one of cpu, vulkan, android, riscv, got 'abacus'
     """
     if target not in TARGETS:
         raise errors.bad("to_iree(target)", f"one of {', '.join(TARGETS)}", target)

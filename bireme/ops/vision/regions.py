@@ -46,10 +46,15 @@ def _divisors(bins, image, kind):
 
 
 def _share(extent, divisor):
-    """What each of so many bins gets of an extent. Quotients of float32 are not rounded once on a GPU, those of float64 are:
-    edges of bins that fall on a pixel would be beside it.
+    """What each of so many bins gets of an extent, rounded once. A GPU's quotients of float32 are not, and edges of bins that
+    fall on a pixel would be beside it: what the quotient leaves of the extent, which is exact in two parts, is divided too.
     """
-    return (extent.astype(jnp.float64) / divisor.astype(jnp.float64)).astype(extent.dtype)
+    found = extent / divisor
+    if extent.dtype != jnp.float32:
+        return found
+    high = (found.view(jnp.int32) & ~0xFFF).view(jnp.float32)
+    rest = extent - high * divisor - (found - high) * divisor
+    return jnp.where(jnp.isfinite(rest), found + rest / divisor, found)
 
 
 def _wide(boxes, x):
