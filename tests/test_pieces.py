@@ -395,7 +395,7 @@ def test_numbers_go_to_an_accelerator_once(monkeypatch):
     graph, live = graph_of(lambda: [y])
     run = programs.IN_PIECES.prepare(graph, live, (), graph.device)
     sent = []
-    monkeypatch.setattr(xla, "put", lambda array, device: sent.append(array.tobytes()) or array)
+    monkeypatch.setattr(xla, "put_all", lambda arrays, device: sent.extend(a.tobytes() for a in arrays) or arrays)
     monkeypatch.setattr(run, "_device", types.SimpleNamespace(is_cpu=False))
     numbers = list(local.segment.numbers)
     first = run._numbers(graph.pack(numbers))

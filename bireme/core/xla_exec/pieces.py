@@ -270,13 +270,12 @@ class _Run:
         own = [[vectors[v][i] for v, i in step[3]] for step in self._steps]
         if self._device.is_cpu:
             return own
-        sent: dict[tuple[Any, bytes], Any] = {}
-        for vector in itertools.chain(*own):
-            key = vector.dtype, vector.tobytes()
-            if key not in sent:
-                sent[key] = self._sent[key] if key in self._sent else xla.put(vector, self._device)
-        self._sent = sent
-        return [[sent[vector.dtype, vector.tobytes()] for vector in piece] for piece in own]
+        keys = [[(vector.dtype, vector.tobytes()) for vector in piece] for piece in own]
+        wanted = dict(zip(itertools.chain(*keys), itertools.chain(*own)))
+        new = [key for key in wanted if key not in self._sent]
+        made = dict(zip(new, xla.put_all([wanted[key] for key in new], self._device))) if new else {}
+        self._sent = {key: made[key] if key in made else self._sent[key] for key in wanted}
+        return [[self._sent[key] for key in piece] for piece in keys]
 
 
 IN_PIECES = InPieces()

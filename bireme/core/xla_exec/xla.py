@@ -64,6 +64,11 @@ def put(array: Any, device: Device) -> Any:
     return shutdown.within(in_x64, functools.partial(jax.device_put, may_alias=False), array, device.jax)
 
 
+def put_all(arrays: list, device: Device) -> list:
+    """Copies of arrays on one device, in one call: each would take as long as two launches."""
+    return shutdown.within(in_x64, functools.partial(jax.device_put, may_alias=False), arrays, device.jax)
+
+
 def wait(device: Device) -> None:
     """Return when the device has done all that it was sent: a tiny transfer queues behind everything else."""
     jax.block_until_ready(put(np.zeros((), np.float32), device))
