@@ -607,7 +607,7 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
         threading.Thread(target=work, daemon=True).start()
         assert started.wait(60)
     """
-    env = {**os.environ, "FLAGS_compile_cache": "0"}
+    env = {**os.environ, "FLAGS_compile_cache": "0", "FLAGS_tell_compiles": "0"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
         capture_output=True,
