@@ -83,7 +83,7 @@ def test_shuffling_keeps_samples_whole(variables, files):
         dataset.local_shuffle()
     dataset.preload_into_memory()
     dataset.wait_preload_done()
-    np.random.seed(0)  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002 - datasets shuffle by it
     dataset.local_shuffle()
     assert labels(dataset) != [0, 1, 2, 3, 4] * 2 and sorted(labels(dataset)) == sorted([0, 1, 2, 3, 4] * 2)
     for feed in dataset._batches():
@@ -126,7 +126,7 @@ def test_samples_are_exchanged_among_workers(variables, files):
 
     held = made[0]._held
     for rank in (0, 1, 0):
-        np.random.seed(rank)  # noqa: NPY002
+        np.random.seed(rank)  # noqa: NPY002 - datasets shuffle by it
         sent[rank].clear()
         if rank == 0:
             made[0]._held = held

@@ -169,7 +169,7 @@ class FilterPruner:
 
     def scores(self, filters: np.ndarray) -> np.ndarray:
         """How much each row of a matrix, a filter, matters."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of pruner has its own
 
     def var_names(self) -> list[str]:
         """Names of parameters whose filters can be removed.

@@ -125,4 +125,4 @@ def _example(ids: Tensor, table: str, width: int, **rest: Any) -> Tensor:
     return full(shape_of(ids, width), 0.0, "float32")
 
 
-sparse_lookup.example = _example  # type: ignore[attr-defined]
+sparse_lookup.example = _example  # type: ignore[attr-defined]  # functions may have it

@@ -142,7 +142,7 @@ def by_table(kept: list[tuple[Found, Tensor]]) -> Sparse:
     found: dict[str, list[Any]] = {}
     for each, grad in kept:
         found.setdefault(each.table, []).append(each.summed(np.asarray(grad._host(), np.float32)))
-    return {name: tuple(summed(given)) for name, given in found.items()}  # type: ignore[misc]
+    return {name: tuple(summed(given)) for name, given in found.items()}  # type: ignore[misc]  # ids and gradients, two arrays
 
 
 class AsyncWorker(Worker):

@@ -362,4 +362,4 @@ def _permutation(n: int) -> np.ndarray:
 
 
 def _random(high: int, n: int) -> np.ndarray:
-    return np.random.randint(0, high, n)  # noqa: NPY002
+    return np.random.randint(0, high, n)  # noqa: NPY002 - the same generator

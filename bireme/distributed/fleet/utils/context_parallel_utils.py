@@ -6,6 +6,7 @@ while it computes. Among one process both are attention as ever.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -193,7 +194,7 @@ def alltoall_attention(
     _check_attention("alltoall_attention", query, key, value)
     among = member("alltoall_attention", group)
     if attention is None:
-        attention = lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=is_causal)  # noqa: E731
+        attention = functools.partial(scaled_dot_product_attention, is_causal=is_causal)
     if among.nranks == 1:
         return attention(query, key, value)
     for name, x in (("query", query), ("key", key)):
