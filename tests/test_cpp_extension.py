@@ -232,8 +232,8 @@ def test_programs_that_call_back_are_not_kept_on_disk():
     names = Names(device.current())
     names._around = "here"
     x = np.zeros(2, np.float32)
-    assert names.text(jax.jit(called).lower(x), {}) is None
-    assert names.text(jax.jit(jax.numpy.sin).lower(x), {}) is not None
+    assert names.text(jax.jit(called).lower(x), {}, (x,)) is None
+    assert names.text(jax.jit(jax.numpy.sin).lower(x), {}, (x,)) is not None
 
 
 def declared(**changed):

@@ -154,6 +154,17 @@ def test_an_operator_from_elsewhere_has_no_name():
         del bireme.core.base.registry.OPS["from_elsewhere"]
 
 
+def test_arguments_that_are_not_read_are_part_of_a_name():
+    """They are not in the text of a program, which takes them all the same."""
+    names, texts = Names(bireme.core.base.device.current()), []
+    for unread in (2, 3):
+        args = tuple(jax.ShapeDtypeStruct((n,), np.float32) for n in (4, unread))
+        lowered = jax.jit(lambda x, y: x + 1).lower(*args)
+        texts.append((lowered.as_text(), names.text(lowered, {}, args)))
+    (text, name), (other_text, other_name) = texts
+    assert text == other_text and name != other_name
+
+
 def test_gradients_of_every_order_have_names():
     x = bireme.to_tensor(np.linspace(0.1, 1, 4, dtype="float32"), stop_gradient=False)
     y = x

@@ -59,7 +59,7 @@ class Programs:
         shape = [pages, 2 * config.shared_heads, page, config.head_width]
         self._dtype = dtype
         self._pools = [self._zeros(shape, dtype) for _ in range(config.layers)]
-        self._last = self._zeros([rows], dtypes.int32)
+        self._last = self._zeros([self.rows], dtypes.int32)
         self._counts: Any = None  # of tokens; made when a row needs them
         self._compiled: dict[tuple, Callable[[list], list]] = {}
 

@@ -148,7 +148,7 @@ def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int
             kind.padded[sizes] = PaddedGraph(other, kind.varying, other_values, sizes)
         except Refused as e:
             kind.reason = str(e)
-        except (ValueError, TypeError, IndexError, OverflowError, RuntimeError):
+        except (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError):
             kind.padded[sizes] = None  # as a table of positions that is not long enough
         return kind.padded.get(sizes)
     return None

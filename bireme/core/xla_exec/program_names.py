@@ -57,14 +57,14 @@ class Names:
         told = f"piece {[made[i] for i in piece.gives]} {piece.donate}"
         return self._name(told, [(bound, rest) for bound, *rest in piece.wiring])
 
-    def text(self, lowered: Any, options: dict[str, Any]) -> str | None:
-        """Of what has no other name, once it is lowered."""
+    def text(self, lowered: Any, options: dict[str, Any], args: tuple) -> str | None:
+        """Of what has no other name, once it is lowered for such arguments: those that are not read are not in the text."""
         if self._around is None:
             return None
         text = lowered.as_text()
         if "@xla_ffi_python" in text or "@xla_python" in text:
             return None  # which function it calls back is a number that another process gives to another one
-        return _digest([self._around, "text", repr(sorted(options.items())), text])
+        return _digest([self._around, "text", repr(sorted(options.items())), repr(args), text])
 
     def _name(self, told: str, calls: list[tuple[Any, Any]]) -> str | None:
         if self._around is None:

@@ -222,7 +222,7 @@ def compiled(
 ) -> Any:
     """What was lowered, compiled, and kept on disk; without a name it may be there under that of its text."""
     if name is None:
-        name = Names(device).text(lowered, options)
+        name = Names(device).text(lowered, options, args)
         found = program_files.load(name, device, args, results)
         if found is not None:
             return found

@@ -56,6 +56,18 @@ def _(g, start, sigs):
 write_steps.infer(lambda cache: cache)
 
 
+@write_steps.check
+def _(cache, keys, values):
+    batch, heads, _, width = keys.shape if keys.ndim == 4 else (0, 0, 0, 0)
+    if cache.ndim != 5 or keys.shape != values.shape or cache.shape[:3] + cache.shape[4:] != (2, batch, heads, width):
+        raise errors.bad(
+            "write_steps(cache)",
+            "shape [2, batch, heads, steps, width] for keys and values of shape [batch, heads, n, width]",
+            described=f"shapes {list(cache.shape)}, {list(keys.shape)} and {list(values.shape)}",
+            kind=errors.ShapeError,
+        )
+
+
 @op(internal=True, dtypes=FLOAT, upcast="grad")
 def beam_cache(cache: Tensor, offsets: Tensor, start: Tensor) -> Tensor:
     """The cache that each beam sees: at every step that of the beam it came from, and its own at the last."""
