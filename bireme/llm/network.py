@@ -24,7 +24,6 @@ from bireme.ops import (
     arange,
     cos,
     gelu,
-    matmul,
     relu,
     rms_norm_of,
     scaled_dot_product_attention,
@@ -33,6 +32,7 @@ from bireme.ops import (
     to_tensor,
     turned,
 )
+from bireme.ops.fused.decoding import product
 
 DEVIATION = 0.02  # of weights that nobody has trained yet
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -58,8 +58,17 @@ class RootMeanSquare(Layer):
         return rms_norm_of(x, self.weight, None, self._epsilon, [x.ndim - 1])
 
 
+class Projection(Linear):
+    """A linear map that may have few rows: those of one decode step."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        assert self.weight is not None
+        made = product(input, self.weight)
+        return made if self.bias is None else made + self.bias
+
+
 def _linear(inputs: int, outputs: int, bias: bool) -> Linear:
-    return Linear(inputs, outputs, Normal(0.0, DEVIATION), None if bias else False)
+    return Projection(inputs, outputs, Normal(0.0, DEVIATION), None if bias else False)
 
 
 def _norm(config: Configuration) -> Layer:
@@ -226,7 +235,7 @@ class Network(Layer):
         if self.head is not None:
             return self.head(hidden)
         assert self.embedding.weight is not None
-        return matmul(hidden, self.embedding.weight, transpose_y=True)
+        return product(hidden, self.embedding.weight, transpose_y=True)
 
     def _rotation(self, places: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of shape [rows, n, 1, head width]."""

@@ -23,6 +23,7 @@ from bireme.llm.network import Network
 from bireme.llm.options import MOST_LOGPROBS
 from bireme.ops import (
     arange,
+    attend_newest,
     concat,
     drawn_token,
     full_like,
@@ -93,9 +94,13 @@ class Programs:
         config = self.network.config
 
         def attend(number: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            pools[number] = write_pages(pools[number], concat([key, value], 2), tables, places)
-            scale = config.head_width**-0.5
-            return paged_attention(query, pools[number], tables, places, scale, config.windows[number])
+            new, scale, window = concat([key, value], 2), config.head_width**-0.5, config.windows[number]
+            if query.shape[1] == 1 and not self.device.is_cpu:
+                found = attend_newest(query[:, 0], new[:, 0], pools[number], tables, places[:, 0], scale, window)
+                pools[number] = found[1]
+                return found[0].unsqueeze(1)
+            pools[number] = write_pages(pools[number], new, tables, places)
+            return paged_attention(query, pools[number], tables, places, scale, window)
 
         return attend
 
