@@ -32,7 +32,7 @@ from bireme.ops import (
     to_tensor,
     turned,
 )
-from bireme.ops.fused.decoding import product
+from bireme.ops.fused import decoding
 
 DEVIATION = 0.02  # of weights that nobody has trained yet
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -42,8 +42,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": relu,
 }
 
-# (number of the block, queries [rows, tokens, heads, width], keys, values) -> what was attended to
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+Rotation = tuple[Tensor, Tensor] | None  # cosines and sines [rows, tokens, 1, head width]
+# (number of the block, [rows, tokens, heads of queries, keys and values, width], rotation) -> what was attended to
+Attend = Callable[[int, Tensor, Rotation], Tensor]
 
 
 class RootMeanSquare(Layer):
@@ -52,10 +53,10 @@ class RootMeanSquare(Layer):
     def __init__(self, width: int, epsilon: float):
         super().__init__()
         self.weight = self.create_parameter([width], default_initializer=Constant(1.0))
-        self._epsilon = epsilon
+        self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        return rms_norm_of(x, self.weight, None, self._epsilon, [x.ndim - 1])
+        return rms_norm_of(x, self.weight, None, self.epsilon, [x.ndim - 1])
 
 
 class Projection(Linear):
@@ -63,7 +64,7 @@ class Projection(Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         assert self.weight is not None
-        made = product(input, self.weight)
+        made = decoding.product(input, self.weight)
         return made if self.bias is None else made + self.bias
 
 
@@ -88,16 +89,20 @@ class Attention(Layer):
         self.inputs = _linear(config.width, columns, config.attention_bias)
         self.output = _linear(config.heads * config.head_width, config.width, config.output_bias)
 
-    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None, attend: Attend) -> Tensor:
+    def forward(self, x: Tensor, rotation: Rotation, attend: Attend) -> Tensor:
+        """What was attended to, without the last projection."""
         rows, tokens = x.shape[:2]
         made = self.inputs(x).reshape([rows, tokens, self._heads + 2 * self._shared, self._width])
-        turns = made[:, :, : self._heads + self._shared]
-        value = made[:, :, self._heads + self._shared :]
-        if rotation is not None:
-            turns = turned(turns, rotation[0], rotation[1], False)
-        query, key = turns[:, :, : self._heads], turns[:, :, self._heads :]
-        out = attend(self._number, query, key, value)
-        return self.output(out.reshape([rows, tokens, self._heads * self._width]))
+        return attend(self._number, made, rotation).reshape([rows, tokens, self._heads * self._width])
+
+
+def parted(config: Configuration, made: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values, each of shape [rows, tokens, heads, width], as they are turned."""
+    heads, shared = config.heads, config.shared_heads
+    turns, value = made[:, :, : heads + shared], made[:, :, heads + shared :]
+    if rotation is not None:
+        turns = turned(turns, rotation[0], rotation[1], False)
+    return turns[:, :, :heads], turns[:, :, heads:], value
 
 
 class Perceptron(Layer):
@@ -110,10 +115,15 @@ class Perceptron(Layer):
         self.output = _linear(config.inner, config.width, config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        """What the last projection is given."""
+        plain = isinstance(self.inputs, Projection) and self.inputs.bias is None
+        if self._gated and plain and self._activation is silu and decoding.applies(x, self.inputs.weight):
+            made = decoding.gated_product(x.flatten(0, -2), self.inputs.weight)
+            return made.reshape([*x.shape[:-1], self._inner])
         made = self.inputs(x)
         if self._gated:
-            return self.output(self._activation(made[..., : self._inner]) * made[..., self._inner :])
-        return self.output(self._activation(made))
+            return self._activation(made[..., : self._inner]) * made[..., self._inner :]
+        return self._activation(made)
 
 
 class Block(Layer):
@@ -124,9 +134,22 @@ class Block(Layer):
         self.before_attention, self.attention = _norm(config), Attention(config, number)
         self.before_perceptron, self.perceptron = _norm(config), Perceptron(config)
 
-    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None, attend: Attend) -> Tensor:
-        x = x + self.attention(self.before_attention(x), rotation, attend)
-        return x + self.perceptron(self.before_perceptron(x))
+    def forward(
+        self, x: Tensor, normed: Tensor, rotation: Rotation, attend: Attend, after: Layer
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden states, and those after the next normalization, `after`; `normed` is `x` after the block's first one."""
+        x, normed = _added(self.attention.output, self.attention(normed, rotation, attend), x, self.before_perceptron)
+        return _added(self.perceptron.output, self.perceptron(normed), x, after)
+
+
+def _added(projection: Layer, made: Tensor, x: Tensor, norm: Layer) -> tuple[Tensor, Tensor]:
+    """x + projection(made), and that after a normalization; in one kernel where there is one."""
+    if isinstance(projection, Projection) and projection.bias is None and isinstance(norm, RootMeanSquare):
+        if decoding.applies(made, projection.weight):
+            flat = made.flatten(0, -2), projection.weight, x.flatten(0, -2), norm.weight, norm.epsilon
+            return tuple(t.reshape(x.shape) for t in decoding.product_added(*flat))
+    x = x + projection(made)
+    return x, norm(x)
 
 
 class Network(Layer):
@@ -206,8 +229,8 @@ class Network(Layer):
         Args:
             tokens: Tokens of shape ``[N, L]``.
             places: Their places in their texts, of shape ``[N, L]`` or ``[1, L]``.
-            attend: Function of a block's number, queries, keys and values, which returns what is attended to: it knows
-                the keys and values of earlier tokens.
+            attend: Function of a block's number, its queries, keys and values side by side, and the cosines and sines that
+                turn them, which returns what is attended to: it knows the keys and values of earlier tokens.
             length: Tokens that texts have at most, which rotary embeddings of the kind ``'dynamic'`` follow.
 
         Returns:
@@ -219,9 +242,11 @@ class Network(Layer):
             x = x + self.positions(places)
         else:
             rotation = self._rotation(places, length)
-        for block in self.blocks:
-            x = block(x, rotation, attend)
-        return self.norm(x)
+        norms = [*[block.before_attention for block in self.blocks], self.norm]
+        normed = norms[0](x)
+        for block, after in zip(self.blocks, norms[1:]):
+            x, normed = block(x, normed, rotation, attend, after)
+        return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the logits of hidden states.
@@ -235,7 +260,7 @@ class Network(Layer):
         if self.head is not None:
             return self.head(hidden)
         assert self.embedding.weight is not None
-        return product(hidden, self.embedding.weight, transpose_y=True)
+        return decoding.product(hidden, self.embedding.weight, transpose_y=True)
 
     def _rotation(self, places: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of shape [rows, n, 1, head width]."""
@@ -244,8 +269,9 @@ class Network(Layer):
         angle = angle.unsqueeze(2)
         return (cos(angle), sin(angle)) if scale == 1 else (cos(angle) * scale, sin(angle) * scale)
 
-    def _within(self, number: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def _within(self, number: int, made: Tensor, rotation: Rotation) -> Tensor:
         """Attention among the tokens of one call."""
+        query, key, value = parted(self.config, made, rotation)
         window, length = self.config.windows[number], query.shape[1]
         if not window or window >= length:
             return scaled_dot_product_attention(query, key, value, is_causal=True)

@@ -19,7 +19,7 @@ from bireme.core.program.building import suspended
 from bireme.core.record.capture import capture
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, wrap
-from bireme.llm.network import Network
+from bireme.llm.network import Network, Rotation, parted
 from bireme.llm.options import MOST_LOGPROBS
 from bireme.ops import (
     arange,
@@ -93,13 +93,16 @@ class Programs:
     def _attend(self, pools: list[Tensor], tables: Tensor, places: Tensor) -> Callable:
         config = self.network.config
 
-        def attend(number: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            new, scale, window = concat([key, value], 2), config.head_width**-0.5, config.windows[number]
-            if query.shape[1] == 1 and not self.device.is_cpu:
-                found = attend_newest(query[:, 0], new[:, 0], pools[number], tables, places[:, 0], scale, window)
-                pools[number] = found[1]
-                return found[0].unsqueeze(1)
-            pools[number] = write_pages(pools[number], new, tables, places)
+        def attend(number: int, made: Tensor, rotation: Rotation) -> Tensor:
+            scale, window = config.head_width**-0.5, config.windows[number]
+            if made.shape[1] == 1 and not self.device.is_cpu:
+                turns = [t.reshape([-1, config.head_width]) for t in rotation or ()]
+                out, pools[number] = attend_newest(
+                    made[:, 0], turns, pools[number], tables, places[:, 0], scale, window
+                )
+                return out.unsqueeze(1)
+            query, key, value = parted(config, made, rotation)
+            pools[number] = write_pages(pools[number], concat([key, value], 2), tables, places)
             return paged_attention(query, pools[number], tables, places, scale, window)
 
         return attend
