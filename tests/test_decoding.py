@@ -69,7 +69,7 @@ def test_kernels_take_half_precision_alone(kind):
 
 
 def test_a_network_computes_the_same_by_kernels_for_few_rows(monkeypatch):
-    config = Configuration("llama", vocabulary=32, width=16, layers=2, heads=4, shared_heads=2, inner=24)
+    config = Configuration(architecture="llama", vocabulary=32, width=16, layers=2, heads=4, shared_heads=2, inner=24)
     network, tokens = Network(config), bireme.to_tensor([[3, 1, 4]])
     with bireme.no_grad():
         wanted = network(tokens).numpy()

@@ -177,7 +177,7 @@ def attend_pages(made, rotation, pool, tables, places, scale: float, window: int
     number = pl.BlockSpec((None, None, group), lambda r, h, s: (r, h, s))
     numbers = jax.ShapeDtypeStruct((rows, shared, spans * group), jnp.float32)
     out, top, total, pool = pl.pallas_call(
-        functools.partial(_attend_pages, group=group, scale=scale, window=window, turns=rotation is not None),
+        functools.partial(_attend_pages, group=group, scale=scale, window=window, turns=bool(rotation)),
         grid=(rows, shared, spans),
         in_specs=[
             pl.BlockSpec((None, all_heads, width), lambda r, h, s: (r, 0, 0)),

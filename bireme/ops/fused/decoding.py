@@ -16,10 +16,10 @@ from bireme.core.base.later import Later
 from bireme.core.declare.op import Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import grad_mode
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused import pages, rotary
 from bireme.ops.fused.norm import rms_norm_of
 from bireme.ops.linalg.matmul import matmul
-from bireme.ops._shared.precision import widen
 
 kernels = Later("bireme.ops._shared.gpu_kernels")  # Pallas takes 0.3 s to import
 
@@ -124,7 +124,7 @@ def _(x, y, residual, weight):
     return residual, residual
 
 
-product_added.flops(lambda x, y: x.shape[0] * y.size)
+product_added.flops(lambda x, y, residual, weight: x.shape[0] * y.size)
 
 
 @product_added.on("cuda")
