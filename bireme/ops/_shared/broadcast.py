@@ -73,7 +73,7 @@ def sum_to_shape(g, shape: tuple[int, ...]):
     if g.size == math.prod(shape):  # axes of size 1
         return g.reshape(shape)
     extra = g.ndim - len(shape)
-    if extra == 1 and g.__class__ is np.ndarray and g.shape[1:] == shape:  # a bias: without NumPy's way there
+    if extra == 1 and g.__class__ is np.ndarray and g.ndim > 1 and g.shape[1:] == shape:  # as of a bias
         return np.add.reduce(g, 0)
     axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
     return g.sum(axis=axes).reshape(shape)
