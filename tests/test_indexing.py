@@ -315,3 +315,29 @@ def test_rows_added_at_indices_that_repeat(dtype, monkeypatch):
         np.testing.assert_array_equal(along_axis.put_axis.numpy(table, index, rows, 0, "add"), want)
         np.testing.assert_array_equal(primitives.scatter_add_rows(table, index, rows), want)
     np.testing.assert_array_equal(own, table if dtype == "int64" else want)
+
+
+@pytest.mark.parametrize("index", [[0, 2, 3], [3, 0], [1, 1, 4], [-1, 0], [0, 5], [2]])
+def test_rows_are_the_same_whether_or_not_indices_ascend(index):
+    """Those that do, and are in range, are written by one call of NumPy."""
+    rng = np.random.default_rng(0)
+    x, rows = rng.standard_normal((6, 3)).astype("float32"), rng.standard_normal((len(index), 3)).astype("float32")
+    a, b, at = bireme.to_tensor(x), bireme.to_tensor(rows), bireme.to_tensor(index)
+    a.stop_gradient = b.stop_gradient = False
+    added = x.copy()
+    added[index] = 0
+    np.add.at(added, index, rows)
+    made = bireme.scatter(a, at, b, overwrite=False)
+    weights = np.arange(18, dtype="float32").reshape(6, 3)
+    (made * bireme.to_tensor(weights)).sum().backward()
+    np.testing.assert_allclose(made.numpy(), added, rtol=1e-6)
+    kept = weights.copy()
+    kept[index] = 0
+    assert a.grad.tolist() == kept.tolist()
+    assert b.grad.tolist() == weights[index].tolist()
+    taken = np.zeros_like(x)
+    np.add.at(taken, index, rows)
+    for take in (lambda t: bireme.index_select(t, at), lambda t: t[at]):
+        c = bireme.to_tensor(x, stop_gradient=False)
+        take(c).backward(bireme.to_tensor(rows))
+        np.testing.assert_allclose(c.grad.numpy(), taken, rtol=1e-6)

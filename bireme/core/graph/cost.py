@@ -97,9 +97,10 @@ def compiling(bound: Any) -> float:
     return COMPILE_CALL + COMPILE_NEST * bound.is_nest
 
 
-# What an accelerator takes: a launch, an element that is read or written, an operation of products. For a fast one (an
-# H200), so that on others it is rather more: who waits for a number of runs then waits longer.
-LAUNCH, MOVED, MULTIPLIED = 10.0, 2e-6, 3e-9
+# What an accelerator takes: a launch with what the host does for it, an element that is read or written, an operation of
+# products. For a fast one (an H200), so that on others it is rather more: who waits for a number of runs then waits
+# longer.
+LAUNCH, MOVED, MULTIPLIED = 25.0, 2e-6, 3e-9
 # What the compiler takes there for a call of a whole graph, kernels being chosen without trying them: on 16 cores GPT-2
 # 27 ms, ResNet-50 21, Swin 22, MobileNetV3 37.
 COMPILE_ON_ACCELERATOR = 3e4

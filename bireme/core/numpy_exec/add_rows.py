@@ -8,7 +8,7 @@ import numpy as np
 
 from bireme.core.numpy_exec import grouping, row_sums, sparsetools
 
-FEW = 1 << 14  # elements that are added before anybody could have grouped them
+FEW = 1 << 20  # elements that one core adds up as they come in the time in which all cores add what was grouped
 
 
 def add_rows(table: np.ndarray, index: np.ndarray, rows: np.ndarray) -> bool:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import DType
@@ -72,6 +73,8 @@ def sum_to_shape(g, shape: tuple[int, ...]):
     if g.size == math.prod(shape):  # axes of size 1
         return g.reshape(shape)
     extra = g.ndim - len(shape)
+    if extra == 1 and g.__class__ is np.ndarray and g.ndim > 1 and g.shape[1:] == shape:  # as of a bias
+        return np.add.reduce(g, 0)
     axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
     return g.sum(axis=axes).reshape(shape)
 

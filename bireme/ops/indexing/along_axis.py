@@ -80,6 +80,11 @@ def _put_into(out, index, part, axis: int, how: str):
     return out
 
 
+def ascending(index) -> bool:
+    """Whether each index is larger than the one before, as those that a mask gives."""
+    return index.size < 2 or bool(index[1] > index[0] and (index[1:] > index[:-1]).all())
+
+
 @dual(_put_numpy)
 def put_axis(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
     """`x` with `part`, a number or of the shape that `take_axis` gives, written at indices along an axis.
@@ -112,6 +117,20 @@ def _add_at_numpy(x, index, part, axis: int = 0):
 def add_at(x, index, part, axis: int = 0):
     """`put_axis` with "add" to what was made for it, as the zeros that a gradient begins with: on NumPy in place."""
     return put_axis(x, index, part, axis, "add")
+
+
+def plain(index, n: int) -> bool:
+    """Whether indices of NumPy are in range as they are, and none comes twice: then rows are written by one call."""
+    return index.ndim == 1 and index.size > 0 and index[0] >= 0 and index[-1] < n and ascending(index)
+
+
+def into_zeros(sig, index, rows):
+    """The gradient of rows that NumPy took: zeros with what was given for each index added to its row."""
+    out = np.zeros(sig.shape, rows.dtype)
+    if plain(index, len(out)):
+        out[index] = rows
+        return out
+    return _put_into(out, _from_front_numpy(index, len(out)), rows, 0, "add")
 
 
 def add_rows(x, index, part, axis: int = 0):

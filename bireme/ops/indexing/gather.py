@@ -11,6 +11,7 @@ from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.ops.indexing.along_axis import (
     add_at,
     add_rows,
@@ -19,6 +20,7 @@ from bireme.ops.indexing.along_axis import (
     check_filled,
     combined,
     from_front,
+    into_zeros,
     needs_integers,
     put_axis,
     take_axis,
@@ -82,7 +84,21 @@ index_select.index(lambda s: [("index", -s["x"].shape[s["axis"]], s["x"].shape[s
 index_select.infer(lambda x, index, axis: sig_of((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype))
 
 
-@index_select.grad(numpy=True)
+def _select_grad(g, index, axis, sigs, add):
+    dims = sigs[0].shape
+    return add(jnp.zeros(dims, g.dtype), from_front(index, dims[axis]), g, axis), None
+
+
+_select_grad_by_axis = on_numpy(_select_grad)
+
+
+def _select_grad_numpy(g, index, axis, sigs):
+    if axis == 0 and index.ndim == 1:
+        return into_zeros(sigs[0], index, g), None
+    return _select_grad_by_axis(g, index, axis, sigs, add_at)
+
+
+@index_select.grad(numpy=_select_grad_numpy)
 def _(g, index, axis, sigs):
     return _select_grad(g, index, axis, sigs, add_at)
 
@@ -90,11 +106,6 @@ def _(g, index, axis, sigs):
 @index_select.grad(on="cpu")
 def _(g, index, axis, sigs):
     return _select_grad(g, index, axis, sigs, add_rows)
-
-
-def _select_grad(g, index, axis, sigs, add):
-    dims = sigs[0].shape
-    return add(jnp.zeros(dims, g.dtype), from_front(index, dims[axis]), g, axis), None
 
 
 @composite(method=True, plain=True)

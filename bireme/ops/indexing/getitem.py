@@ -23,10 +23,11 @@ from bireme.core.declare.op import Attr, Axis, Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import view
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import broadcast_shape
-from bireme.ops.indexing.along_axis import add_at, add_rows, combined, take_axis
+from bireme.ops.indexing.along_axis import add_at, add_rows, combined, into_zeros, take_axis
 from bireme.ops.manipulation import reshape
 
 # ---------------------------------------------------------------- basic indexing: one view operator
@@ -331,15 +332,26 @@ def put_back(line, dims, axes):
     return jnp.transpose(line.reshape([dims[k] for k in order]), [order.index(k) for k in range(len(dims))])
 
 
-@op(internal=True, numpy=True)
+def _picked(x, index, axes):
+    line, at = lined_up(x, axes)
+    return take_axis(line, combined([x.shape[a] for a in axes], index), at)
+
+
+_picked_numpy = on_numpy(_picked)
+
+
+def _pick_numpy(x, index, axes):
+    return x.take(index[0], axes[0], None, "wrap") if len(axes) == 1 else _picked_numpy(x, index, axes)
+
+
+@op(internal=True, numpy=_pick_numpy)
 def pick(x: Tensor, index: list[Tensor], axes: Attr) -> Tensor:
     """Elements picked by integer tensors along axes, as NumPy does; use `x[...]`.
 
     >>> bireme.to_tensor([5, 6, 7])[bireme.to_tensor([2, 0])].tolist()
     [7, 5]
     """
-    line, at = lined_up(x, axes)
-    return take_axis(line, combined([x.shape[a] for a in axes], index), at)
+    return _picked(x, index, axes)
 
 
 @pick.infer
@@ -347,7 +359,23 @@ def _(x, index, axes):
     return sig_of(tuple(picked_shape(x.shape, axes, [i.shape for i in index])), x.dtype)
 
 
-@pick.grad(numpy=True)
+def _pick_grad(g, index, axes, sigs, add):
+    dims = sigs[0].shape
+    zero, at = lined_up(jnp.zeros(dims, g.dtype), axes)
+    made = add(zero, combined([dims[a] for a in axes], index), g, at)
+    return (put_back(made, dims, axes), *[None] * len(index))
+
+
+_pick_grad_by_axes = on_numpy(_pick_grad)
+
+
+def _pick_grad_numpy(g, index, axes, sigs):
+    if axes == (0,) and index[0].ndim == 1:
+        return into_zeros(sigs[0], index[0], g), None
+    return _pick_grad_by_axes(g, index, axes, sigs, add_at)
+
+
+@pick.grad(numpy=_pick_grad_numpy)
 def _(g, index, axes, sigs):
     return _pick_grad(g, index, axes, sigs, add_at)
 
@@ -355,13 +383,6 @@ def _(g, index, axes, sigs):
 @pick.grad(on="cpu")
 def _(g, index, axes, sigs):
     return _pick_grad(g, index, axes, sigs, add_rows)
-
-
-def _pick_grad(g, index, axes, sigs, add):
-    dims = sigs[0].shape
-    zero, at = lined_up(jnp.zeros(dims, g.dtype), axes)
-    made = add(zero, combined([dims[a] for a in axes], index), g, at)
-    return (put_back(made, dims, axes), *[None] * len(index))
 
 
 def picked_shape(dims: Any, axes: tuple[int, ...], indices: list) -> list[int]:

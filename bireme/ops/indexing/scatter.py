@@ -13,7 +13,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Axis, Shape, Tensor, composite, op
-from bireme.core.numpy_exec.rebinding import dual
+from bireme.core.numpy_exec.rebinding import dual, on_numpy
 from bireme.ops.creation.tensors import zeros
 from bireme.ops.indexing.along_axis import (
     add_at,
@@ -22,6 +22,7 @@ from bireme.ops.indexing.along_axis import (
     from_front,
     last_written,
     needs_integers,
+    plain,
     put_axis,
     single,
     take_axis,
@@ -33,7 +34,17 @@ from bireme.ops.manipulation import reshape as shapes
 # ---------------------------------------------------------------- slices along an axis
 
 
-@op(method=True, inplace=True, promote="x updates", mix="same", numpy=True, amp="wide")
+def _scatter_numpy(x, index, updates, overwrite):
+    if plain(index, len(x)):  # as a mask gives them: nothing is added up
+        out = np.array(x, order="C")
+        out[index] = updates
+        return out
+    index = from_front(index.reshape(-1), x.shape[0])
+    rows = updates.reshape(index.shape + x.shape[1:])
+    return put_axis(x, index, rows) if overwrite else add_at(put_axis(x, index, 0), index, rows)
+
+
+@op(method=True, inplace=True, promote="x updates", mix="same", numpy=_scatter_numpy, amp="wide")
 def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True) -> Tensor:
     """Write rows into a tensor at given indices of its first axis.
 
@@ -82,8 +93,20 @@ def _(x, index, updates):
     check_filled("scatter(index)", x.shape[0], index)
 
 
-@scatter.grad(numpy=True)
+def _scatter_grad_numpy(g, index, overwrite, sigs):
+    if plain(index, len(g)):
+        of_x = np.array(g, order="C")
+        of_x[index] = 0
+        return of_x, None, g.take(index, 0)
+    return _rows_grad_numpy(g, index, overwrite, sigs)
+
+
+@scatter.grad(numpy=_scatter_grad_numpy)
 def _(g, index, overwrite, sigs):
+    return _rows_grad(g, index, overwrite, sigs)
+
+
+def _rows_grad(g, index, overwrite, sigs):
     index = from_front(index.reshape(-1), g.shape[0])
     rows = take_axis(g, index)
     if overwrite:  # what was written over has no part in the result
@@ -91,6 +114,9 @@ def _(g, index, overwrite, sigs):
             last_written(index, g.shape[0]).reshape((-1,) + (1,) * (g.ndim - 1)), rows, jnp.zeros_like(rows)
         )
     return put_axis(g, index, 0), None, rows.reshape(sigs[2].shape)
+
+
+_rows_grad_numpy = on_numpy(_rows_grad)
 
 
 @op(method=True, inplace=True, promote="x value", mix="same", passes="x", numpy=True,

@@ -201,7 +201,19 @@ def mul(x: Tensor, y: Tensor | float) -> Tensor:
 multiply.infer(elementwise("multiply"))
 
 
-@multiply.grad(numpy=True)
+def _product_grad_numpy(g, x, y, sigs, needs):
+    return _factor_grad(g, y, sigs[0]) if needs[0] else None, _factor_grad(g, x, sigs[1]) if needs[1] else None
+
+
+def _factor_grad(g, other, sig):
+    """The gradient of one factor; that of a number for each row without the products in between."""
+    if sig.shape[-1:] == (1,) and g.ndim > 1 and other.shape == g.shape and (*g.shape[:-1], 1) == sig.shape:
+        if g.dtype == other.dtype and g.dtype.kind == "f":
+            return np.vecdot(g, other)[..., None]
+    return sum_to(g * (other.conj() if other.dtype.kind == "c" else other), sig)
+
+
+@multiply.grad(numpy=_product_grad_numpy)
 def _(g, x, y, sigs, needs):
     dx = sum_to(g * conj_of(y), sigs[0]) if needs[0] else None
     return dx, sum_to(g * conj_of(x), sigs[1]) if needs[1] else None

@@ -110,6 +110,10 @@ def _gelu_numpy(x, approximate):
         t *= x
         t *= 0.5
         return t
+    if x.dtype == np.float32 and x.ndim:
+        t = _share_at(x)
+        t *= x
+        return t
     t = erf(x * np.asarray(_HALF_ROOT, x.dtype))
     t += 1
     t *= x
@@ -117,14 +121,23 @@ def _gelu_numpy(x, approximate):
     return t
 
 
-def _gelu_slopes(x):
-    """The derivative at places in a row from far below 0 on: Simpson's rule adds the normal density up, without SciPy."""
+def _shares(x):
+    """The normal distribution function and its density at places in a row from -6 on: Simpson's rule adds the density
+    up, without SciPy.
+    """
     half = 0.5 * (x[1] - x[0])
     density, between = [np.exp(-0.5 * at * at) * (0.5 * _ROOT_2_PI) for at in (x, x[:-1] + half)]
     below = np.cumsum((density[:-1] + 4 * between + density[1:]) * (half / 3))
-    return np.concatenate([[0.0], below]) + x * density
+    return np.concatenate([[0.0], below]) + _BELOW, density
 
 
+def _gelu_slopes(x):
+    share, density = _shares(x)
+    return share + x * density
+
+
+_BELOW = 9.865876450376946e-10  # of the normal distribution below -6
+_share_at = Table(lambda x: _shares(x)[0], 6, (0.0, 1.0))
 _gelu_slope_at = Table(_gelu_slopes, 6, (0.0, 1.0))
 
 

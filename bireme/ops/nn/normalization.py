@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
@@ -54,24 +53,13 @@ def _forward(x, weight, bias, epsilon, axes, one_pass=False):
     return y.astype(x.dtype)
 
 
-def _forward_numpy(x, weight, bias, epsilon, axes):
-    count = math.prod([x.shape[i] for i in axes])
-    mean = np.add.reduce(x, axes, None, None, True)
-    mean /= count
-    y = x - mean
-    scale = np.add.reduce(y * y, axes, None, None, True)
-    scale /= count
-    scale += epsilon
-    np.sqrt(scale, out=scale)
-    y /= scale
-    if weight is not None:
-        y *= weight
-    if bias is not None:
-        y += bias
-    return y
-
-
-@op(internal="layer_norm", dtypes=FLOAT, numpy=_forward_numpy, numbers={"epsilon": "float32"}, amp="high")
+@op(
+    internal="layer_norm",
+    dtypes=FLOAT,
+    numpy=normalization_numpy.layer_norm,
+    numbers={"epsilon": "float32"},
+    amp="high",
+)
 def layer_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axes: Ints) -> Tensor:
     """Normalized over the last axes; use `layer_norm`."""
     return _forward(x, weight, bias, epsilon, axes)
@@ -85,7 +73,7 @@ def _(x, weight, bias, epsilon, axes):
     return _forward(in_rows(x), weight, bias, epsilon, axes, one_pass=True)
 
 
-@layer_norm_of.grad(numpy=True)
+@layer_norm_of.grad(numpy=normalization_numpy.layer_norm_grad)
 def _(g, x, weight, bias, epsilon, axes):
     y, inv = _normalised(x, axes, epsilon)  # as in forward, so that XLA computes it once
     d = widen(g) if weight is None else widen(g) * widen(weight)

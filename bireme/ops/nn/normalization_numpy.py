@@ -1,4 +1,4 @@
-"""Batch and group normalization by NumPy: few passes over memory as it lies, in parts that fit a core's cache.
+"""Layer, batch and group normalization by NumPy: few passes over memory as it lies, in parts that fit a core's cache.
 
 Behind a convolution an image lies in memory channel by channel, the batch last (see `core/numpy_exec/convolution.py`);
 that of other layouts is brought there or, with the channels last, summed as it is.
@@ -24,6 +24,60 @@ def _orders(strides: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple
     rest = sorted([i for i in range(len(strides)) if i != axis], key=lambda i: -strides[i])
     order = (axis, *rest)
     return order, tuple([order.index(i) for i in range(len(order))])
+
+
+# ---------------------------------------------------------------- over the last axes
+
+
+def layer_norm(x: np.ndarray, weight: Any, bias: Any, epsilon: Any, axes: tuple[int, ...]) -> np.ndarray:
+    """Normalized over the last axes."""
+    made = np.empty(x.shape, x.dtype)
+    y = _rows(made, axes)
+    y *= _centred_rows(x, y, epsilon, axes)
+    if weight is not None:
+        y *= weight.reshape(-1)
+    if bias is not None:
+        y += bias.reshape(-1)
+    return made
+
+
+def layer_norm_grad(g: np.ndarray, x: np.ndarray, weight: Any, bias: Any, epsilon: Any, axes: tuple[int, ...]) -> tuple:
+    """Gradients of all operands; the statistics are computed again."""
+    gs, of_x = _rows(g, axes), np.empty(x.shape, x.dtype)
+    y, made = np.empty(gs.shape, x.dtype), _rows(of_x, axes)
+    inv = _centred_rows(x, y, epsilon, axes)
+    y *= inv
+    grads = [of_x]
+    if weight is not None:
+        grads.append(np.einsum("mc,mc->c", gs, y).astype(weight.dtype, copy=False).reshape(weight.shape))
+    if bias is not None:
+        grads.append(np.einsum("mc->c", gs).astype(bias.dtype, copy=False).reshape(bias.shape))
+    np.multiply(gs, 1 if weight is None else weight.reshape(-1), out=made)
+    average, dot = np.einsum("mc->m", made)[:, None], np.einsum("mc,mc->m", made, y)[:, None]
+    y *= dot / max(1, y.shape[1])
+    made -= y
+    made -= average / max(1, y.shape[1])
+    made *= inv
+    return (*grads, None)
+
+
+def _rows(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The last axes as rows of a matrix."""
+    first = x.ndim - len(axes)
+    return x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
+
+
+def _centred_rows(x: np.ndarray, y: np.ndarray, epsilon: Any, axes: tuple[int, ...]) -> np.ndarray:
+    """Write the rows of `x` less their means to `y`; 1 / deviation of each."""
+    rows, count = _rows(x, axes), max(1, y.shape[1])
+    mean = _add(rows, 1, None, None, True)
+    mean /= count
+    np.subtract(rows, mean, out=y)
+    inv = np.einsum("mc,mc->m", y, y)[:, None]
+    inv /= count
+    inv += epsilon
+    np.sqrt(inv, out=inv)
+    return np.divide(1, inv, out=inv)
 
 
 # ---------------------------------------------------------------- over the batch

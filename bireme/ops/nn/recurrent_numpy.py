@@ -293,24 +293,26 @@ def gru_forward(x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_majo
     _, steps, batch, _ = given.shape
     half, turned = np.array(0.5, wide), _turned(np.asarray(weight_hh, wide).reshape(3, n, n).swapaxes(1, 2), steps)
     kept, outs = np.empty((4, steps, batch, n), wide), np.empty((steps, batch, n), wide)
-    h = h.astype(wide)
-    for t in range(steps)[:: -1 if reverse else 1]:
-        now = np.matmul(h.astype(kind).astype(wide) if low else h, turned, out=kept[:3, t])
-        part, both = kept[3, t], now[:2]
+    h, own = h.astype(wide), np.empty((3, batch, n), wide)
+    own_gates, own_new = own[:2], own[2]
+    # the parts of each step, cut in one go
+    cuts = list(zip(kept[:2].swapaxes(0, 1), *kept, given[:2].swapaxes(0, 1), given[2], outs, strict=True))
+    for both, r, z, new, part, of_gates, of_new, out in cuts[:: -1 if reverse else 1]:
+        np.matmul(h.astype(kind).astype(wide) if low else h, turned, out=own)
         if bias is None:
-            part[:] = now[2]
+            part[:] = own_new
         else:
-            np.add(now[2], bias, out=part)
-        both += given[:2, t]
+            np.add(own_new, bias, out=part)
+        np.add(own_gates, of_gates, out=both)
         both *= half  # sigmoid(z) is tanh(z / 2) / 2 + 1 / 2
         np.tanh(both, out=both)
         both *= half
         both += half
-        new = np.multiply(both[0], part, out=now[2])
-        new += given[2, t]
+        np.multiply(r, part, out=new)
+        new += of_new
         np.tanh(new, out=new)
-        h = np.subtract(h, new, out=outs[t])
-        h *= both[1]
+        h = np.subtract(h, new, out=out)
+        h *= z
         h += new
     outs = outs if time_major else outs.swapaxes(0, 1)
     return outs.astype(kind, copy=False), h.astype(kind), *kept
@@ -328,46 +330,56 @@ def gru_backward(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, 
     before = np.concatenate([outs[1:], first] if reverse else [first, outs[:-1]]).astype(wide, copy=False)
     # what the gradient of a state is multiplied with to become those of the candidate's part, of the gates before
     # their functions (reset, update), and of the candidate: the first three are the states', the last three the inputs'
-    slopes = np.empty((4, steps, batch, n), wide)
-    bend, of_r, of_z = 1 - new * new, r * (1 - r), z * (1 - z)
-    np.multiply(1 - z, bend, out=slopes[3])
-    np.multiply(slopes[3], r, out=slopes[0])
-    np.multiply(slopes[3] * part, of_r, out=slopes[1])
-    np.multiply(before - new, of_z, out=slopes[2])
+    made = np.empty((steps, batch, 4, n), wide)
+    of_part, of_r, of_z, of_new = [made[:, :, k] for k in range(4)]
+    bend, slope_r, slope_z = 1 - new * new, r - r * r, z - z * z
+    slope = (1 - z) * bend
+    of_new[:] = slope
+    np.multiply(slope, r, out=of_part)
+    slope *= part
+    np.multiply(slope, slope_r, out=of_r)
+    np.multiply(before - new, slope_z, out=of_z)
     extra = None
     if any(a is not None for a in (more_r, more_z, more_new, more_part)):
-        extra = np.zeros_like(slopes)
-        extra[3] = 0 if more_new is None else more_new * bend
-        extra[0] = extra[3] * r + (0 if more_part is None else more_part)
-        extra[1] = (extra[3] * part + (0 if more_r is None else more_r)) * of_r
-        extra[2] = 0 if more_z is None else more_z * of_z
-    made = np.empty_like(slopes)
-    weight = np.asarray(weight_hh, wide).reshape(3, n, n)[[2, 0, 1]]
-    more, dh, order = more.astype(wide, copy=False), dh.astype(wide), range(steps)[:: 1 if reverse else -1]
-    products = np.empty((3, batch, n), wide)
-    for t in order:
-        dh += more[t]
-        now = np.multiply(dh, slopes[:, t], out=made[:, t])
+        extra = np.zeros_like(made)
+        extra[:, :, 3] = 0 if more_new is None else more_new * bend
+        extra[:, :, 0] = extra[:, :, 3] * r + (0 if more_part is None else more_part)
+        extra[:, :, 1] = (extra[:, :, 3] * part + (0 if more_r is None else more_r)) * slope_r
+        extra[:, :, 2] = 0 if more_z is None else more_z * slope_z
+    weight = _last_first(np.asarray(weight_hh, wide), 2 * n)
+    more, dh = more.astype(wide, copy=False), dh.astype(wide)
+    rows = made.reshape(steps * batch, 4 * n)
+    of_own, of_given = rows[:, : 3 * n], rows[:, n:]
+    product, cuts = (
+        np.empty((batch, n), wide),
+        list(zip(more, made, of_own.reshape(steps, batch, 3 * n), z, strict=True)),
+    )
+    column = dh[:, None]
+    for t in range(steps)[:: 1 if reverse else -1]:
+        added, now, of_states, keep = cuts[t]
+        dh += added
+        now *= column  # in the place of what it is multiplied with
         if extra is not None:
-            now += extra[:, t]
+            now += extra[t]
         if kind != wide:  # products take what is rounded
             now[:] = now.astype(kind)
-        np.matmul(now[:3], weight, out=products)
-        dh *= z[t]
-        for product in products:
-            dh += product
-    rows = made.reshape(4, steps * batch, n)
-    of_own, of_given = rows[:3], rows[1:]
+        np.matmul(of_states, weight, out=product)
+        dh *= keep
+        dh += product
     seen = np.ascontiguousarray(x.reshape(steps * batch, x.shape[-1]), wide)
-    dx = blas.matmul(of_given, np.asarray(weight_ih, wide).reshape(3, n, -1)).sum(0).reshape(x.shape)
-    dw = blas.matmul(of_own.transpose(0, 2, 1), before.reshape(steps * batch, n))[[1, 2, 0]]
-    found = [dx if time_major else np.swapaxes(dx, 0, 1), dh]
-    found += [blas.matmul(of_given.transpose(0, 2, 1), seen).reshape(weight_ih.shape), dw.reshape(weight_hh.shape)]
-    if bias_ih is not None:
-        found.append(of_given.sum(1).reshape(-1))
-    if bias_hh is not None:
-        found.append(of_own.sum(1)[[1, 2, 0]].reshape(-1))
+    dx = blas.matmul(of_given, np.asarray(weight_ih, wide)).reshape(x.shape)
+    dw = blas.matmul(of_own.T, before.reshape(steps * batch, n))
+    found = [dx if time_major else np.swapaxes(dx, 0, 1), dh, blas.matmul(of_given.T, seen), _last_first(dw, n)]
+    if bias_ih is not None or bias_hh is not None:
+        total = np.add.reduce(rows, 0)
+        found += [] if bias_ih is None else [total[n:]]
+        found += [] if bias_hh is None else [_last_first(total[: 3 * n], n)]
     return tuple([a.astype(kind, copy=False) for a in found])
+
+
+def _last_first(x, n):
+    """The first `n` rows behind the others: where the candidate stands, before the gates or behind them."""
+    return np.concatenate([x[n:], x[:n]])
 
 
 # ---------------------------------------------------------------- an LSTM over whole sequences, which keeps what its

@@ -390,13 +390,29 @@ for _op, _np in ((all, np.all), (any, np.any)):
     _op.numpy_form = lambda x, axis, keepdim, f=_np: f(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-def _logsumexp_numpy(x, axis, keepdim):
+def _exponentials(x, axis):
+    """Exponentials of `x` less its maximum, their sums, and the maximum, both with the reduced axes."""
     axes = _axes(axis, x.ndim)
     top = np.maximum.reduce(x, axes, None, None, True, -np.inf)
     if not np.isfinite(top).all():
         top = np.where(np.isfinite(top), top, 0)
-    out = np.log(np.add.reduce(np.exp(x - top), axes, None, None, True)) + top
-    return out if keepdim else out.squeeze(axes)
+    e = np.asarray(x - top)
+    np.exp(e, out=e)
+    return e, np.add.reduce(e, axes, None, None, True), top
+
+
+def _logsumexp_numpy(x, axis, keepdim):
+    _, total, top = _exponentials(x, axis)
+    out = np.log(total) + top
+    return out if keepdim else out.squeeze(_axes(axis, x.ndim))
+
+
+def _logsumexp_grad_numpy(g, x, axis, keepdim):
+    e, total, _ = _exponentials(x, axis)
+    if not total.all():  # nothing but -inf has no share
+        total = np.where(total == 0, 1, total)
+    e *= g.reshape(total.shape) / total
+    return e
 
 
 @op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=_logsumexp_numpy, upcast=True)
@@ -426,7 +442,7 @@ def logsumexp(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
 logsumexp.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))
 
 
-@logsumexp.grad(numpy=True)
+@logsumexp.grad(numpy=_logsumexp_grad_numpy)
 def _(g, x, axis, keepdim):
     axes = _axes(axis, x.ndim)
     # not by the result: it has lost the digits of the logarithm if x is large
