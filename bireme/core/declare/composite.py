@@ -87,16 +87,12 @@ class Composite:
                     return trace.build(self, args, kwargs) if trace.builds else self.call(sign.bind(args, kwargs))
                 call = known_calls.call_key(self, args, places, kwargs, takes)
                 if call is not None:
-                    line, seg, device, tensors, _, leaves, needs = call
-                    state = seg.state
-                    path = state.get(line)
+                    state = call[1].state
+                    path = state.get(call[0])
                     if path is not None:
-                        seg.device = device
-                        if path.__class__ is repetition.Path:
-                            return path.again(seg, tensors)
-                        one = tape.step_to_one(seg, path, tensors, (), leaves, needs)
-                        if one is not None:
-                            return one
+                        result = again(path, call)
+                        if result is not None:
+                            return result
                 key = known_calls.kinds_of(args, places, kwargs, takes) if new < repetition.FORGET else None
                 if key is not None:
                     tensors = repetition.given(args, kwargs)
@@ -104,11 +100,16 @@ class Composite:
                     key += (None, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
-                        result = steps.on(tensors)
-                        if call is not None and not repeats and line[1] == key[0]:
-                            path = steps.path(state, seg)
-                            if path is not None:
-                                segment.keep_call(state, line, path.nodes[0] if steps.is_one_call() else path)
+                        if call is None or repeats or call[0][1] != key[0]:
+                            return steps.on(tensors)
+                        path = steps.found_again(state, call[0], tensors)
+                        result = None if path is None else again(path, call)
+                        if result is None:
+                            result = steps.on(tensors)
+                            path = steps.path(state, call[1])
+                            path = path.nodes[0] if path is not None and steps.is_one_call else path
+                        if path is not None:
+                            segment.keep_call(state, call[0], path)
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:
@@ -122,5 +123,13 @@ class Composite:
             except errors.TELLING as e:
                 leave(errors.renamed(e, self.told, sign.defaults), self)
                 raise
+
+        def again(path: Any, call: tuple) -> Any:
+            """What a call gives that was made before from this state; None if another thread cuts the segment meanwhile."""
+            _, seg, device, tensors, _, leaves, needs = call
+            seg.device = device
+            if path.__class__ is repetition.Path:
+                return path.again(seg, tensors)
+            return tape.step_to_one(seg, path, tensors, (), leaves, needs)
 
         return public

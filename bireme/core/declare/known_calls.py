@@ -14,8 +14,9 @@ from bireme.core.declare.names import leave
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, exact
-from bireme.core.graph.graph import Value
+from bireme.core.graph.graph import Node, Value
 from bireme.core.graph.segment import reference
+from bireme.core.record import flush
 from bireme.core.tensor import tape
 from bireme.core.tensor.tensor import Tensor
 from bireme.core.tensor.view import attach
@@ -156,6 +157,8 @@ def remembered(op: Any) -> Callable:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state
                 node = state.get(line)
+                if node is None and not op.looks_at_sizes:
+                    node = _at_new_sizes(state, line, operands)
                 if node is not None and not node.over:
                     seg.device = device
                     if node.__class__ is Path:
@@ -234,6 +237,24 @@ def remembered(op: Any) -> Callable:
         return any(code is NUMBER and travels(x) for x, code in _coded(args, places, kwargs, takes))
 
     return public
+
+
+def _at_new_sizes(state: Node, line: tuple, operands: list) -> Any:
+    """Where a call leads that was made at other sizes; None where that is not known, or differs at these.
+
+    What it comes to depends on the kinds of its arguments alone, and those are the same for all states of an outline.
+    """
+    like = None if state.outline is None else state.outline.get(line)
+    if like is None:
+        return None
+    if like.__class__ is Node:
+        sigs = [x._value.sig if isinstance(x, Tensor) else sig for x, sig in zip(operands, like.sigs)]
+        found: Any = flush.grown(state, like, like.bound, tuple(sigs), errors.position())
+    else:
+        found = like.at(state, operands)
+    if found is not None:
+        segment.keep_call(state, line, found)
+    return found
 
 
 def _add_value(key: list, x: Any) -> bool:
