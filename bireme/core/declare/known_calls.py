@@ -22,7 +22,8 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.core.tensor.view import attach
 
 _local, _mixed, _modes = segment.local, precision.state, segment.debug_mode
-ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tensor, a tensor or a number that travels
+# what a parameter takes: a value, a tensor, a tensor or a number that travels, a tensor whose sizes nothing depends on
+ATTRIBUTE, OPERAND, NUMBER, ANY_SIZE = 0, 1, 2, 3
 
 
 def travels(x: Any) -> bool:
@@ -49,7 +50,7 @@ def kinds_of(
         if isinstance(x, Tensor):
             if takes is ATTRIBUTE:
                 return None
-            key.append(x._value.sig if sizes else x._value.sig.kind)
+            key.append(x._value.sig if sizes and takes is not ANY_SIZE else x._value.sig.kind)
         elif takes is NUMBER and travels(x):
             key.append(kind)
         elif takes is not ATTRIBUTE and (kind is list or kind is tuple) and x and isinstance(x[0], Tensor):
@@ -187,9 +188,9 @@ def remembered(op: Any) -> Callable:
             if call is not None and key is not None and line[1] != key[0]:
                 state = None  # what calls mean was changed in between
             if found.__class__ is tuple:
-                bound, sources = found
+                bound, sources, in_order = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
-                if state is not None and seg.state.parent is state and _in_order(sources, args, places, kwargs, takes):
+                if state is not None and seg.state.parent is state and in_order:
                     segment.keep_call(state, line, seg.state)
                 return result
             if found is not None and _local.trace is None:
@@ -225,7 +226,7 @@ def remembered(op: Any) -> Callable:
             return result  # another thread has changed what it means
         cast = any(x is not y for x, y in zip((*own, *named.values()), (*args, *kwargs.values())))
         if sources is not None and not cast:
-            bounded(memo, 1024)[key] = (bound, sources)
+            bounded(memo, 1024)[key] = (bound, sources, _in_order(sources, args, places, kwargs, takes))
         elif op._may_be_remembered and not repeats(tensors) and not _has_numbers(own, named):
             steps = recorded_steps(trace, tensors, result)
             if steps is not None:
@@ -247,13 +248,13 @@ def _at_new_sizes(state: Node, line: tuple, operands: list) -> Any:
     like = None if state.outline is None else state.outline.get(line)
     if like is None:
         return None
-    if like.__class__ is Node:
+    if like.__class__ is not Node:
+        return like.at(state, line, operands)
+    found = state.get(like.key)
+    if found is None:
         sigs = [x._value.sig if isinstance(x, Tensor) else sig for x, sig in zip(operands, like.sigs)]
-        found: Any = flush.grown(state, like, like.bound, tuple(sigs), errors.position())
-    else:
-        found = like.at(state, operands)
-    if found is not None:
-        segment.keep_call(state, line, found)
+        return flush.grown(state, like, like.bound, tuple(sigs), errors.position())
+    segment.keep_call(state, line, found)  # not the first time: most sizes never come back
     return found
 
 
@@ -352,8 +353,11 @@ def binary(op: Any, other: Callable) -> Callable:
                     leaves = (*leaves, v)
                 else:
                     return long_way(x, y)
-            node = seg.state.get((bound, rx, ry))
-            if node is not None and not node.over:
+            state = seg.state
+            node = state.get((bound, rx, ry))
+            if node is None:
+                node = _at_new_sizes(state, (op, mixed.meaning, rx, float if number else ry), [x, y])
+            if node is not None and not node.over and node.__class__ is Node:
                 needs = not x._stop_gradient or not (number or y._stop_gradient)
                 seg.device = device
                 made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)

@@ -122,7 +122,11 @@ class Steps(Recording):
         if like is None or (like.bound is not self.calls[0].bound if like.__class__ is Node else like.steps is not self):
             return None
         if like.__class__ is Path:
-            return like.at(state, tensors)
+            return like.at(state, line, tensors)
+        node = state.get(like.key)
+        if node is not None:
+            segment.keep_call(state, line, node)
+            return node
         node = flush.grown(state, like, like.bound, tuple([t._value.sig for t in tensors]), errors.position())
         return None if node is None or node.over else node
 
@@ -163,11 +167,12 @@ class Path:
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
 
-    def at(self, state: Node, tensors: list[Tensor]) -> Path | None:
+    def at(self, state: Node, line: tuple, tensors: list[Tensor]) -> Path | None:
         """The same from another state of its outline, at other sizes; None where results would be of other kinds."""
-        pos = errors.position()
+        start, pos = state, errors.position()
         sigs = [t._value.sig for t in tensors]
-        nodes = []
+        nodes: list[Node] = []
+        before = segment.nodes[0]
         for like, (bound, sources, _, _) in zip(self.nodes, self.steps.stages):
             own = tuple([sigs[s] if s.__class__ is int else scalar_sig(s[0]) for s in sources])
             node = flush.grown(state, like, bound, own, pos)
@@ -176,7 +181,10 @@ class Path:
             sigs += node.outs
             nodes.append(node)
             state = node
-        return Path(self.steps, nodes)
+        found = Path(self.steps, nodes)
+        if segment.nodes[0] == before:  # not the first time: most sizes never come back
+            segment.keep_call(start, line, found)
+        return found
 
     def again(self, seg: segment.Segment, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors that the segment has at the same places."""

@@ -36,10 +36,11 @@ class Use:
     The work is in microseconds and rough: to choose a tier, not to be exact.
     """
 
-    __slots__ = ("sigs", "outs", "nbytes", "work")
+    __slots__ = ("sigs", "outs", "amounts", "nbytes", "work")
 
-    def __init__(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...], work: float):
-        self.sigs, self.outs, self.work = sigs, outs, work
+    def __init__(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...], amounts: tuple, form: Any, times: int = 1):
+        self.sigs, self.outs, self.amounts = sigs, outs, amounts
+        self.work = cost.of(form, *amounts, times)
         self.nbytes = sum([s.nbytes for s in outs])
 
 
@@ -190,7 +191,7 @@ class Bound:
             # an update of many parameters
             each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1
             sigs = shared(sigs)
-            found = Use(sigs, outs, cost.of(self.op.numpy_form, *self.amounts(sigs, outs), each))
+            found = Use(sigs, outs, self.amounts(sigs, outs), self.op.numpy_form, each)
             bounded(self._uses)[sigs] = found
         return found
 
@@ -380,15 +381,15 @@ class GradBound:
         """What is known of it; nobody has to say the Sigs of its operands."""
         if self._use is None:
             sigs, outs = shared(self.operand_sigs), shared(tuple([self.sigs[i] for i in self.needs]))
-            self._use = Use(sigs, outs, cost.of(self.base.op.grad_numpy, *self.amounts(sigs, outs)))
+            amounts = tuple([2 * n for n in self.base.use(self.sigs).amounts])
+            self._use = Use(sigs, outs, amounts, self.base.op.grad_numpy)
         return self._use
 
     def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         return self.use(sigs).outs
 
     def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
-        elements, more, flops = self.base.amounts(self.sigs, self.outs)
-        return 2 * elements, 2 * more, 2 * flops
+        return self.use().amounts
 
     def split(self, arrays: Sequence[Any]) -> tuple[list, list, Any]:
         """Its operands as gradients of the outputs, operands of the base, and outputs of the base."""

@@ -28,7 +28,6 @@ from bireme.core.graph.segment import (
     known,
     local,
     nodes,
-    pending,
     reads_again,
 )
 from bireme.core.record import agreement, guards
@@ -89,16 +88,19 @@ def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) ->
     """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment
     meanwhile.
     """
-    outs, values = [], seg.values
+    outs, new, device = [], Value.__new__, seg.device
     try:
         if leaves:
             read_first(seg, leaves)
         if numbers:
             seg.numbers += numbers
         for index, sig in enumerate(node.outs, node.first):
-            v = pending(seg, sig, index)
-            values.append(ref(v))
+            v = new(Value)  # as `segment.pending` does: its calls would be a tenth of an optimizer's step
+            v.sig, v.segment, v.index, v.device = sig, seg, index, device
+            v.array = v.leaf_of = v.bounds = None
+            v.marks = 0
             outs.append(v)
+        seg.values += map(ref, outs)
         seg.state = node
     except BaseException:  # an interrupt in between
         roll_back(seg)

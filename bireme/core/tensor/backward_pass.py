@@ -16,7 +16,7 @@ from weakref import ref
 from bireme.core.base import counters, errors, registry
 from bireme.core.graph import segment
 from bireme.core.graph.bound import GradBound, bounded
-from bireme.core.graph.graph import Node, Value
+from bireme.core.graph.graph import Node, Value, shared
 from bireme.core.record import flush
 from bireme.core.tensor import tape
 from bireme.core.tensor.grad_mode import GradMode
@@ -368,6 +368,7 @@ class RememberedPass:
         "reads",
         "seeds",
         "segment",
+        "sigs",
         "start",
         "visited",
         "visits",
@@ -387,7 +388,8 @@ class RememberedPass:
         # last one; empty where there is more to a pass than that
         self.visits: list[tuple[tuple[int, ...], Any]] = []
         self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
-        self.leaves: list[tuple[int, int, int, Any]] = []  # (edge, operand) whose leaf receives, which value, its Sig
+        self.leaves: list[tuple[int, int, int]] = []  # (edge, operand) whose leaf receives, which value
+        self.sigs: tuple[Any, ...] = ()  # of these values
         self.end: Node = seg.state
         self.over = False  # whether pending work reaches a bound on the way
 
@@ -447,7 +449,8 @@ class RememberedPass:
             v = g._value
             if v.segment is not seg or v.index < start.end or id(leaf) not in owners:
                 return False
-            self.leaves.append((*owners[id(leaf)], v.index, v.sig))
+            self.leaves.append((*owners[id(leaf)], v.index))
+        self.sigs = tuple([g._value.sig for _, g in current.leaves.values()])
         self.segment, self.places, self.seeds = None, {}, None
         return True
 
@@ -487,8 +490,8 @@ class RememberedPass:
                 made += node.outs
                 state = node
         path = RememberedPass(wiring)
-        path.end, path.visited, path.numbers = state, self.visited, self.numbers
-        path.leaves = [(place, i, index, made[index - start]) for place, i, index, _ in self.leaves]
+        path.end, path.visited, path.numbers, path.leaves = state, self.visited, self.numbers, self.leaves
+        path.sigs = shared(tuple([made[index - start] for _, _, index in self.leaves]))
         path.segment, path.places, path.seeds = None, {}, None
         return path
 
@@ -497,7 +500,7 @@ class RememberedPass:
         seg, start, end, edges = wiring.segment, self.start, self.end, wiring.edges
         assert self.numbers is not None
         numbers = [edges[place].saved[i][1] for place, i in self.numbers]
-        made = {index: segment.pending(seg, sig, index) for _, _, index, sig in self.leaves}
+        made = {index: segment.pending(seg, sig, index) for (_, _, index), sig in zip(self.leaves, self.sigs)}
         values = [_GONE] * (end.end - start.end)
         for index, v in made.items():
             values[index - start.end] = ref(v)
@@ -516,7 +519,7 @@ class RememberedPass:
             return False
         counters.STATS["repeated_backwards"] += 1
         current.heap, current.waiting = [], {}
-        for place, i, index, _ in self.leaves:
+        for place, i, index in self.leaves:
             leaf = edges[place].inputs[i]
             current.leaves[id(leaf)] = [leaf, wrap(made[index])]
         if self.over:
