@@ -119,7 +119,9 @@ class Steps(Recording):
         is not known, or differs at these sizes.
         """
         like = None if state.outline is None else state.outline.get(line)
-        if like is None or (like.bound is not self.calls[0].bound if like.__class__ is Node else like.steps is not self):
+        if like is None or (
+            like.bound is not self.calls[0].bound if like.__class__ is Node else like.steps is not self
+        ):
             return None
         if like.__class__ is Path:
             return like.at(state, line, tensors)

@@ -254,10 +254,13 @@ class Graph:
     def skeleton(self) -> tuple[Any, ...]:
         """Operators and wiring without Sigs and attributes: the same for the same calls at other shapes."""
         if self._skeleton is None:
-            self._skeleton = (
-                self.device,
-                *[shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in self.nodes],
-            )
+            outline = self.nodes[-1].outline if self.nodes else None
+            calls = None if outline is None else outline.skeleton
+            if calls is None:
+                calls = tuple([shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in self.nodes])
+                if outline is not None:
+                    outline.skeleton = calls
+            self._skeleton = (self.device, *calls)
         return self._skeleton
 
     @property

@@ -163,7 +163,9 @@ def _(x, normalized_shape):
     wanted = _normalized(normalized_shape)
     if not wanted or list(x.shape[-len(wanted) :]) != wanted:
         raise errors.bad(
-            "layer_norm(x)", f"last dimensions of shape {wanted}", described=f"a Tensor of shape {list(x.shape)}, {x.dtype.name}"
+            "layer_norm(x)",
+            f"last dimensions of shape {wanted}",
+            described=f"a Tensor of shape {list(x.shape)}, {x.dtype.name}",
         )
 
 
