@@ -334,6 +334,6 @@ def test_a_pass_at_new_sizes_follows_one_at_others(repeated, monkeypatch):
     found = [gradient(n) for n in sizes]
     assert repeated() >= 3  # 3, 4 and 7 as 2, and those that came back
     walked(monkeypatch)
-    for n, parts in zip(sizes, found):
-        for a, b in zip(parts, gradient(n)):
+    for n, parts in zip(sizes, found, strict=True):
+        for a, b in zip(parts, gradient(n), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)

@@ -296,7 +296,7 @@ def test_a_path_at_new_sizes_follows_one_at_others(monkeypatch):
 
     wanted = [calls(n).numpy() for n in (2, 3, 4)]
     made = new_steps(monkeypatch)
-    for n, rows in zip((9, 10), (wanted[0][:1], wanted[1][:1])):
+    for n, rows in zip((9, 10), (wanted[0][:1], wanted[1][:1]), strict=True):
         np.testing.assert_allclose(calls(n).numpy(), np.repeat(rows, n, 0), rtol=1e-6)
         assert len(made) <= 4, made  # what reads the input itself
         del made[:]

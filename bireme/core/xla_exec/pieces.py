@@ -237,7 +237,10 @@ class _Run:
         self._programs: list[Program] | None = None
         self._device = graph.device
         self._sent: dict[tuple[Any, bytes], Any] = {}  # vectors of numbers on the device, see `_numbers`
-        self._last: tuple[list[bytes] | None, list[list]] = None, []  # numbers of the last run, what each piece had of them
+        self._last: tuple[list[bytes] | None, list[list]] = (
+            None,
+            [],
+        )  # numbers of the last run, what each piece had of them
 
     @property
     def told(self) -> str:
