@@ -314,3 +314,26 @@ def test_what_was_saved_twice_is_told_from_two_values_alike(repeated):
         assert w.grad.item() == pytest.approx(np.exp(0.5) * (2 * np.exp(0.5) if y is w else np.exp(0.25)))
         assert v.grad is None or v.grad.item() == pytest.approx(np.exp(0.75))
     assert repeated() == 2
+
+
+def test_a_pass_at_new_sizes_follows_one_at_others(repeated, monkeypatch):
+    """Also where a size makes another operand one that gradients just pass: there it is walked."""
+    w = leaf(1.0, 2.0, 3.0)
+
+    def gradient(n):
+        x = bireme.to_tensor(np.linspace(-1, 1, 3 * n, dtype="float32").reshape(n, 3), stop_gradient=False)
+        y = x
+        for _ in range(N):
+            y = bireme.tanh(y + w) * 0.5 + x
+        y.reshape([-1]).sum().backward()
+        found = [x.grad.numpy(), w.grad.numpy()]
+        w.clear_grad()
+        return found
+
+    sizes = (2, 3, 4, 1, 7, 1, 4)
+    found = [gradient(n) for n in sizes]
+    assert repeated() >= 3  # 3, 4 and 7 as 2, and those that came back
+    walked(monkeypatch)
+    for n, parts in zip(sizes, found, strict=True):
+        for a, b in zip(parts, gradient(n), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)

@@ -5,6 +5,8 @@ import pytest
 
 import bireme
 from bireme.core.declare.op import Op
+from bireme.core.graph import segment
+from bireme.core.record import flush
 
 F = bireme.nn.functional
 
@@ -269,3 +271,84 @@ def test_calls_at_new_sizes_take_the_short_way(monkeypatch):
     assert bireme.multiply(bireme.ones([2, 1]), bireme.ones([3])).shape == [2, 3]
     assert (bireme.ones([2], "float32") * bireme.ones([], "float64")).dtype is bireme.float32
     assert (bireme.ones([2], "float32") * bireme.ones([1], "float64")).dtype is bireme.float64
+
+
+def new_steps(monkeypatch):
+    """The calls whose place in the tree is found the long way."""
+    made = []
+    extend = flush.extend
+    monkeypatch.setattr(
+        flush,
+        "extend",
+        lambda state, key, bound, operands: made.append(bound.op.name) or extend(state, key, bound, operands),
+    )
+    return made
+
+
+def test_a_path_at_new_sizes_follows_one_at_others(monkeypatch):
+    linear, norm = bireme.nn.Linear(4, 4), bireme.nn.LayerNorm(4)
+
+    def calls(n):
+        x = bireme.ones([n, 4])
+        for _ in range(3):
+            x = F.gelu(norm(linear(x))) + x * 0.5
+        return x
+
+    wanted = [calls(n).numpy() for n in (2, 3, 4)]
+    made = new_steps(monkeypatch)
+    for n, rows in zip((9, 10), (wanted[0][:1], wanted[1][:1]), strict=True):
+        np.testing.assert_allclose(calls(n).numpy(), np.repeat(rows, n, 0), rtol=1e-6)
+        assert len(made) <= 4, made  # what reads the input itself
+        del made[:]
+
+
+def test_sizes_that_change_what_a_call_comes_to():
+    """From one state of an outline to the next: other numbers of axes and of results, sums over what was broadcast."""
+    w = t([1.0, 2.0, 3.0], stop_gradient=False)
+    for n in (2, 3, 4, 1, 5, 3, 1):
+        x = bireme.ones([n, 3]) * 2.0
+        assert (x * w).squeeze().shape == ([n, 3] if n > 1 else [3])
+        parts = bireme.unbind((x + w) * 1.0)
+        assert [len(parts), parts[-1].tolist()] == [n, [3.0, 4.0, 5.0]]
+        bireme.stack([bireme.tanh(p) * 0.0 + p * w for p in parts]).sum().backward()
+        np.testing.assert_allclose(w.grad.numpy(), n * (2.0 + 2.0 * w.numpy()))
+        w.clear_grad()
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_wrong_sizes_are_told_in_the_words_of_the_function(n):
+    w, b = bireme.ones([4, 2]), bireme.ones([2])
+    for k in (1, 2, n, n):
+        assert F.linear(bireme.ones([k, 4]), w, b).shape == [k, 2]
+        assert F.layer_norm(bireme.ones([k, 4]), 4).shape == [k, 4]
+    with pytest.raises(
+        ValueError, match=r"linear\(x\): expected 4 features in the last dimension to match weight of shape"
+    ):
+        F.linear(bireme.ones([n, 3]), w, b)
+    with pytest.raises(
+        ValueError, match=rf"layer_norm\(x\): expected last dimensions of shape \[4\], got .*\[{n}, 3\]"
+    ):
+        F.layer_norm(bireme.ones([n, 3]), 4)
+
+
+def test_the_tree_of_many_sizes_has_one_outline():
+    w = t([1.0, 2.0], stop_gradient=False)
+
+    def step(n):
+        x = bireme.ones([n, 2])
+        for _ in range(10):
+            x = bireme.tanh(x * w)
+        x.sum().backward()
+        w.clear_grad()
+        bireme.debug.flush()
+
+    def outlines(found):
+        return 1 + sum(outlines(after) for after in found.values() if after.__class__ is type(found))
+
+    for n in (2, 3, 4):
+        step(n)
+    before = outlines(segment.root().outline)
+    for n in range(5, 25):
+        step(n)
+    after = outlines(segment.root().outline)
+    assert after == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence  # noqa: F401  # annotations of public functions name it
 from typing import Any
 
@@ -12,10 +13,11 @@ from bireme.core.declare import known_calls, precision, repetition
 from bireme.core.declare.names import leave, names_of, told_as
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
+from bireme.core.graph.bound import bounded
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import write_out
 from bireme.core.tensor.results import TopKRetType  # noqa: F401  # the same
-from bireme.core.tensor.tensor import Tensor  # noqa: F401  # the same
+from bireme.core.tensor.tensor import Tensor
 
 
 class Composite:
@@ -28,6 +30,8 @@ class Composite:
         self.public: Any = None
         self.inplace_rule = None
         self.result_rule: Callable | None = None
+        self.check_rule: Callable | None = None
+        self.check_names: tuple[str, ...] = ()
         self.signature = signature_of(self.told, body, hints_of(body), options)
         self.options = options
 
@@ -49,6 +53,20 @@ class Composite:
         self.result_rule = rule
         return rule
 
+    def check(self, rule: Callable) -> Callable:
+        """Declare what raises where operands do not fit, for a body that looks at sizes for nothing else: arguments by
+        name, Sigs where they are tensors.
+
+        It is called before the body, and where the body is remembered from other sizes, see `plain`.
+        """
+        self.check_rule, self.check_names = rule, tuple(inspect.signature(rule).parameters)
+        return rule
+
+    def _check(self, arguments: dict[str, Any]) -> None:
+        if self.check_rule is not None:
+            given = {n: arguments[n] for n in self.check_names}
+            self.check_rule(**{n: x._value.sig if isinstance(x, Tensor) else x for n, x in given.items()})
+
     def call(self, arguments: dict[str, Any]) -> Any:
         sign = self.signature
         out = arguments.pop("out", None) if "out" in sign.defaults and "out" not in sign.operand_names else None
@@ -58,6 +76,7 @@ class Composite:
         if precision.state.policy is not None and self.options.get("amp") == "one":
             precision.unify(arguments)
         try:
+            self._check(arguments)
             result = self.body(**arguments)
         except errors.TELLING as e:
             errors.renamed(e, self.told, arguments, names=self.options.get("hands"))
@@ -69,13 +88,17 @@ class Composite:
 
     def remembered(self) -> Callable | None:
         """The public call with a memory of the operators that the body recorded, see `repetition`; only where it is
-        `plain`.
+        `plain`: True, or the names of the operands whose sizes it does not look at.
         """
-        if not self.options.get("plain"):
+        plain = self.options.get("plain")
+        if not plain:
             return None
         sign, new = self.signature, 0
         memo: dict[tuple, repetition.Steps | None] = {}
+        fitting: dict[tuple, None] = {}  # calls of kinds in the memory, with their sizes, that were checked
         takes = {n: known_calls.OPERAND for n, code in sign.takes.items() if code is not known_calls.ATTRIBUTE}
+        any_size = () if plain is True else plain.split()
+        takes |= {n: known_calls.ANY_SIZE for n in takes if sign.aliases.get(n, n) in any_size}
         places = tuple(takes.get(n, known_calls.ATTRIBUTE) for n in sign.positional)
 
         def public(*args: Any, **kwargs: Any) -> Any:
@@ -87,16 +110,12 @@ class Composite:
                     return trace.build(self, args, kwargs) if trace.builds else self.call(sign.bind(args, kwargs))
                 call = known_calls.call_key(self, args, places, kwargs, takes)
                 if call is not None:
-                    line, seg, device, tensors, _, leaves, needs = call
-                    state = seg.state
-                    path = state.get(line)
+                    state = call[1].state
+                    path = state.get(call[0])
                     if path is not None:
-                        seg.device = device
-                        if path.__class__ is repetition.Path:
-                            return path.again(seg, tensors)
-                        one = tape.step_to_one(seg, path, tensors, (), leaves, needs)
-                        if one is not None:
-                            return one
+                        result = again(path, call)
+                        if result is not None:
+                            return result
                 key = known_calls.kinds_of(args, places, kwargs, takes) if new < repetition.FORGET else None
                 if key is not None:
                     tensors = repetition.given(args, kwargs)
@@ -104,11 +123,21 @@ class Composite:
                     key += (None, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
-                        result = steps.on(tensors)
-                        if call is not None and not repeats and line[1] == key[0]:
-                            path = steps.path(state, seg)
+                        if self.check_rule is not None:
+                            sizes = (key, *[t._value.sig for t in tensors])
+                            if sizes not in fitting:
+                                self._check(sign.bind(args, kwargs))
+                                bounded(fitting, 1024)[sizes] = None
+                        if call is None or repeats or call[0][1] != key[0]:
+                            return steps.on(tensors)
+                        path = steps.found_again(state, call[0], tensors)
+                        result = None if path is None else again(path, call)
+                        if result is None:
+                            result = steps.on(tensors)
+                            path = steps.path(state, call[1])
                             if path is not None:
-                                segment.keep_call(state, line, path.nodes[0] if steps.is_one_call() else path)
+                                found = path.nodes[0] if steps.is_one_call else path
+                                segment.keep_call(state, call[0], found)
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:
@@ -122,5 +151,13 @@ class Composite:
             except errors.TELLING as e:
                 leave(errors.renamed(e, self.told, sign.defaults), self)
                 raise
+
+        def again(path: Any, call: tuple) -> Any:
+            """What a call gives that was made before from this state; None if another thread cuts the segment meanwhile."""
+            _, seg, device, tensors, _, leaves, needs = call
+            seg.device = device
+            if path.__class__ is repetition.Path:
+                return path.again(seg, tensors)
+            return tape.step_to_one(seg, path, tensors, (), leaves, needs)
 
         return public

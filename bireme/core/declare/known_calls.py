@@ -14,14 +14,16 @@ from bireme.core.declare.names import leave
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, exact
-from bireme.core.graph.graph import Value
+from bireme.core.graph.graph import Node, Value
 from bireme.core.graph.segment import reference
+from bireme.core.record import flush
 from bireme.core.tensor import tape
 from bireme.core.tensor.tensor import Tensor
 from bireme.core.tensor.view import attach
 
 _local, _mixed, _modes = segment.local, precision.state, segment.debug_mode
-ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tensor, a tensor or a number that travels
+# what a parameter takes: a value, a tensor, a tensor or a number that travels, a tensor whose sizes nothing depends on
+ATTRIBUTE, OPERAND, NUMBER, ANY_SIZE = 0, 1, 2, 3
 
 
 def travels(x: Any) -> bool:
@@ -48,7 +50,7 @@ def kinds_of(
         if isinstance(x, Tensor):
             if takes is ATTRIBUTE:
                 return None
-            key.append(x._value.sig if sizes else x._value.sig.kind)
+            key.append(x._value.sig if sizes and takes is not ANY_SIZE else x._value.sig.kind)
         elif takes is NUMBER and travels(x):
             key.append(kind)
         elif takes is not ATTRIBUTE and (kind is list or kind is tuple) and x and isinstance(x[0], Tensor):
@@ -156,6 +158,8 @@ def remembered(op: Any) -> Callable:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state
                 node = state.get(line)
+                if node is None and not op.looks_at_sizes:
+                    node = _at_new_sizes(state, line, operands)
                 if node is not None and not node.over:
                     seg.device = device
                     if node.__class__ is Path:
@@ -184,9 +188,9 @@ def remembered(op: Any) -> Callable:
             if call is not None and key is not None and line[1] != key[0]:
                 state = None  # what calls mean was changed in between
             if found.__class__ is tuple:
-                bound, sources = found
+                bound, sources, in_order = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
-                if state is not None and seg.state.parent is state and _in_order(sources, args, places, kwargs, takes):
+                if state is not None and seg.state.parent is state and in_order:
                     segment.keep_call(state, line, seg.state)
                 return result
             if found is not None and _local.trace is None:
@@ -222,7 +226,7 @@ def remembered(op: Any) -> Callable:
             return result  # another thread has changed what it means
         cast = any(x is not y for x, y in zip((*own, *named.values()), (*args, *kwargs.values())))
         if sources is not None and not cast:
-            bounded(memo, 1024)[key] = (bound, sources)
+            bounded(memo, 1024)[key] = (bound, sources, _in_order(sources, args, places, kwargs, takes))
         elif op._may_be_remembered and not repeats(tensors) and not _has_numbers(own, named):
             steps = recorded_steps(trace, tensors, result)
             if steps is not None:
@@ -234,6 +238,24 @@ def remembered(op: Any) -> Callable:
         return any(code is NUMBER and travels(x) for x, code in _coded(args, places, kwargs, takes))
 
     return public
+
+
+def _at_new_sizes(state: Node, line: tuple, operands: list) -> Any:
+    """Where a call leads that was made at other sizes; None where that is not known, or differs at these.
+
+    What it comes to depends on the kinds of its arguments alone, and those are the same for all states of an outline.
+    """
+    like = None if state.outline is None else state.outline.get(line)
+    if like is None:
+        return None
+    if like.__class__ is not Node:
+        return like.at(state, line, operands)
+    found = state.get(like.key)
+    if found is None:
+        sigs = [x._value.sig if isinstance(x, Tensor) else sig for x, sig in zip(operands, like.sigs)]
+        return flush.grown(state, like, like.bound, tuple(sigs), errors.position())
+    segment.keep_call(state, line, found)  # not the first time: most sizes never come back
+    return found
 
 
 def _add_value(key: list, x: Any) -> bool:
@@ -331,8 +353,11 @@ def binary(op: Any, other: Callable) -> Callable:
                     leaves = (*leaves, v)
                 else:
                     return long_way(x, y)
-            node = seg.state.get((bound, rx, ry))
-            if node is not None and not node.over:
+            state = seg.state
+            node = state.get((bound, rx, ry))
+            if node is None:
+                node = _at_new_sizes(state, (op, mixed.meaning, rx, float if number else ry), [x, y])
+            if node is not None and not node.over and node.__class__ is Node:
                 needs = not x._stop_gradient or not (number or y._stop_gradient)
                 seg.device = device
                 made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)

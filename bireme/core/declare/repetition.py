@@ -12,9 +12,10 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from bireme.core.base import random_state
+from bireme.core.base import errors, random_state
 from bireme.core.graph import segment
-from bireme.core.graph.graph import Value, number_at
+from bireme.core.graph.graph import Node, Value, number_at, scalar_sig
+from bireme.core.record import flush
 from bireme.core.tensor import tape, view
 from bireme.core.tensor.recording import Call, Recording
 from bireme.core.tensor.tensor import Tensor
@@ -77,11 +78,26 @@ def repeats(tensors: list[Tensor]) -> tuple[int, ...]:
 class Steps(Recording):
     """What a call of certain kinds recorded: the inputs are the tensors among its arguments."""
 
-    __slots__ = ("inputs", "result")
+    __slots__ = ("end", "inputs", "is_one_call", "result", "stages")
 
     def __init__(self, calls: tuple[Call, ...], numbers: tuple, inputs: int, result: Any):
         super().__init__(calls, numbers)
         self.inputs, self.result = inputs, result
+        # for a Path an argument is an index into the inputs followed by the results: what is made is then appended, a
+        # tenth faster
+        self.end = result + inputs if result.__class__ is int else _as(result, [i + inputs for i in result])
+        self.stages = [
+            (
+                call.bound,
+                places := [s if s.__class__ is not int else ~s if s < 0 else s + inputs for s in self.sources(call)],
+                _fixed_numbers(places),
+                _is_plain(call.bound),
+            )
+            for call in calls
+        ]
+        # all there is to it is one plain operator on the call's tensors as they come
+        self.is_one_call = len(calls) == 1 and self.stages[0][1] == [*range(len(calls[0].args))] and self.stages[0][3]
+        self.is_one_call = self.is_one_call and result == 0
 
     def path(self, since: Any, seg: segment.Segment) -> Path | None:
         """The nodes that recording this has led through, from the state `since`; None where it did anything else on the
@@ -98,11 +114,23 @@ class Steps(Recording):
             return None
         return Path(self, nodes)
 
-    def is_one_call(self) -> bool:
-        """Whether all there is to it is one plain operator on the call's tensors as they come."""
-        call = self.calls[0]
-        in_order = call.args == tuple([~i for i in range(len(call.args))])
-        return _is_plain(call.bound) and len(self.calls) == 1 and in_order and self.result == 0
+    def found_again(self, state: Node, line: tuple, tensors: list[Tensor]) -> Node | Path | None:
+        """Where these steps lead from a state by the way that they led from another one of its outline; None where that
+        is not known, or differs at these sizes.
+        """
+        like = None if state.outline is None else state.outline.get(line)
+        if like is None or (
+            like.bound is not self.calls[0].bound if like.__class__ is Node else like.steps is not self
+        ):
+            return None
+        if like.__class__ is Path:
+            return like.at(state, line, tensors)
+        node = state.get(like.key)
+        if node is not None:
+            segment.keep_call(state, line, node)
+            return node
+        node = flush.grown(state, like, like.bound, tuple([t._value.sig for t in tensors]), errors.position())
+        return None if node is None or node.over else node
 
     def on(self, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors."""
@@ -134,32 +162,36 @@ class Steps(Recording):
 class Path:
     """The same steps from a certain state of a segment: the nodes of the tree that they lead through."""
 
-    __slots__ = ("nodes", "result", "stages", "steps")
+    __slots__ = ("nodes", "steps")
 
     over = False
 
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
-        n = steps.inputs
-        self.result = (
-            steps.result + n if steps.result.__class__ is int else _as(steps.result, [i + n for i in steps.result])
-        )
-        # an argument is an index into the inputs followed by the results: what is made is then appended, a tenth faster
-        self.stages = [
-            (
-                node,
-                call.bound,
-                places := [s if s.__class__ is not int else ~s if s < 0 else s + n for s in steps.sources(call)],
-                _fixed_numbers(places),
-                _is_plain(call.bound),
-            )
-            for node, call in zip(nodes, steps.calls)
-        ]
+
+    def at(self, state: Node, line: tuple, tensors: list[Tensor]) -> Path | None:
+        """The same from another state of its outline, at other sizes; None where results would be of other kinds."""
+        start, pos = state, errors.position()
+        sigs = [t._value.sig for t in tensors]
+        nodes: list[Node] = []
+        before = segment.nodes[0]
+        for like, (bound, sources, _, _) in zip(self.nodes, self.steps.stages):
+            own = tuple([sigs[s] if s.__class__ is int else scalar_sig(s[0]) for s in sources])
+            node = flush.grown(state, like, bound, own, pos)
+            if node is None or node.over:
+                return None
+            sigs += node.outs
+            nodes.append(node)
+            state = node
+        found = Path(self.steps, nodes)
+        if segment.nodes[0] == before:  # not the first time: most sizes never come back
+            segment.keep_call(start, line, found)
+        return found
 
     def again(self, seg: segment.Segment, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors that the segment has at the same places."""
         known = tensors
-        for node, bound, sources, fixed, plain in self.stages:
+        for node, (bound, sources, fixed, plain) in zip(self.nodes, self.steps.stages):
             numbers: Sequence[Any]
             if fixed is None:
                 operands = _fetched(known, sources)
@@ -193,7 +225,7 @@ class Path:
             if bound.op.is_view:
                 view.attach(made[0], operands[0], bound, operands[1:])
             known += made
-        result: Any = self.result
+        result: Any = self.steps.end
         return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
 
 

@@ -36,10 +36,11 @@ class Use:
     The work is in microseconds and rough: to choose a tier, not to be exact.
     """
 
-    __slots__ = ("outs", "nbytes", "work")
+    __slots__ = ("sigs", "outs", "amounts", "nbytes", "work")
 
-    def __init__(self, outs: tuple[Sig, ...], work: float):
-        self.outs, self.work = outs, work
+    def __init__(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...], amounts: tuple, form: Any, times: int = 1):
+        self.sigs, self.outs, self.amounts = sigs, outs, amounts
+        self.work = cost.of(form, *amounts, times)
         self.nbytes = sum([s.nbytes for s in outs])
 
 
@@ -189,8 +190,9 @@ class Bound:
             outs = shared(self._infer(sigs))
             # an update of many parameters
             each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1
-            found = Use(outs, cost.of(self.op.numpy_form, *self.amounts(sigs, outs), each))
-            bounded(self._uses)[shared(sigs)] = found
+            sigs = shared(sigs)
+            found = Use(sigs, outs, self.amounts(sigs, outs), self.op.numpy_form, each)
+            bounded(self._uses)[sigs] = found
         return found
 
     def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
@@ -330,6 +332,12 @@ class GradBound:
         return self.base.shares_cores
 
     @property
+    def operand_sigs(self) -> tuple[Sig, ...]:
+        """Sigs of its operands: of the gradients that are given, then of what it reads."""
+        read = [self.sigs[i] for i in self.operand_places] + (list(self.outs) if self.takes_outs else [])
+        return tuple([s for s, g in zip(self.outs, self.given) if g] + read)
+
+    @property
     def constants(self) -> frozenset[int]:
         """Operands without a part in its own derivative, as what `relu`'s gradient only compares: gradients go past
         them, as in Paddle.
@@ -350,8 +358,7 @@ class GradBound:
         if self.base.op.is_product:  # what it reads are factors, each for the other's gradient
             places = [(n + k, i) for k, i in enumerate(self.operand_places) if self.sigs[i].dtype.kind in "fc"]
             return frozenset([at for at, i in places if 1 - i not in self.needs])
-        read = [self.sigs[i] for i in self.operand_places] + (list(self.outs) if self.takes_outs else [])
-        sigs = tuple([s for s, g in zip(self.outs, self.given) if g] + read)
+        sigs = self.operand_sigs
         asked = tuple([i for i in range(n, len(sigs)) if sigs[i].dtype.kind in "fc"])
         outs = self.infer(sigs)
         given = tuple([s.dtype.kind in "fc" for s in outs])
@@ -370,18 +377,19 @@ class GradBound:
                 reached.update(step.outvars)
         return frozenset([i for i, v in zip(asked, traced.outvars) if hasattr(v, "val") or v not in reached])
 
-    def use(self, sigs: tuple[Sig, ...]) -> Use:
+    def use(self, sigs: tuple[Sig, ...] = ()) -> Use:
+        """What is known of it; nobody has to say the Sigs of its operands."""
         if self._use is None:
-            outs = shared(tuple([self.sigs[i] for i in self.needs]))
-            self._use = Use(outs, cost.of(self.base.op.grad_numpy, *self.amounts(sigs, outs)))
+            sigs, outs = shared(self.operand_sigs), shared(tuple([self.sigs[i] for i in self.needs]))
+            amounts = tuple([2 * n for n in self.base.use(self.sigs).amounts])
+            self._use = Use(sigs, outs, amounts, self.base.op.grad_numpy)
         return self._use
 
     def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         return self.use(sigs).outs
 
     def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
-        elements, more, flops = self.base.amounts(self.sigs, self.outs)
-        return 2 * elements, 2 * more, 2 * flops
+        return self.use().amounts
 
     def split(self, arrays: Sequence[Any]) -> tuple[list, list, Any]:
         """Its operands as gradients of the outputs, operands of the base, and outputs of the base."""

@@ -129,7 +129,7 @@ class Node(dict):
 
     __slots__ = (
         "parent", "bound", "key", "args", "sigs", "outs", "first", "end", "leaves", "numbers", "depth", "nbytes",
-        "work", "pos", "graph", "over", "passes", "plain",
+        "work", "pos", "graph", "over", "passes", "plain", "outline",
     )  # fmt: skip
 
     parent: Node | None
@@ -140,12 +140,14 @@ class Node(dict):
     outs: tuple[Sig, ...]
     pos: Any
     graph: Graph | None
+    outline: Outline | None  # None of one that is in no tree
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # itself, whatever came after it
     __eq__ = object.__eq__
 
-    def __init__(self) -> None:
+    def __init__(self, outline: Outline | None = None) -> None:
         """A root: the state of an empty segment."""
+        self.outline = outline
         self.parent = self.bound = self.pos = self.graph = None
         self.key = self.args = self.sigs = self.outs = ()
         self.first = self.end = self.leaves = self.numbers = self.depth = self.nbytes = 0
@@ -159,6 +161,32 @@ class Node(dict):
     def made(self) -> range:
         """The indices of its results."""
         return range(self.first, self.end)
+
+
+class Outline(dict):
+    """What Nodes have in common that differ in sizes alone: the same operators led to each of them, wired in the same way,
+    and their results have the same dtypes and numbers of axes.
+
+    So a call that is written in the same way leads from all of them to Nodes of one Outline. It is keyed by such calls,
+    with the Node or Path that one of them led to, and by operators with kinds of operands and results, with the Outlines
+    that come after it. A path that was recorded at other sizes is so found again, see `flush.grown`.
+    """
+
+    __slots__ = ("passes", "skeleton")
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # as that of a Node
+    __eq__ = object.__eq__
+
+    def __init__(self) -> None:
+        self.passes: dict = {}  # backward passes that began at one of the Nodes
+        self.skeleton: tuple | None = None  # of graphs that end here, see `Graph.skeleton`
+
+    def after(self, bound: Any, references: tuple, outs: tuple[Sig, ...]) -> tuple[Outline, bool]:
+        """The one after a step, and whether it is new."""
+        kinds = [r.kind if r.__class__ is Sig else r for r in references]
+        step = (bound.op, *kinds, *[s.kind for s in outs])
+        found = self.get(step)
+        return (self.setdefault(step, Outline()), True) if found is None else (found, False)
 
 
 class Number:
@@ -226,10 +254,13 @@ class Graph:
     def skeleton(self) -> tuple[Any, ...]:
         """Operators and wiring without Sigs and attributes: the same for the same calls at other shapes."""
         if self._skeleton is None:
-            self._skeleton = (
-                self.device,
-                *[shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in self.nodes],
-            )
+            outline = self.nodes[-1].outline if self.nodes else None
+            calls = None if outline is None else outline.skeleton
+            if calls is None:
+                calls = tuple([shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in self.nodes])
+                if outline is not None:
+                    outline.skeleton = calls
+            self._skeleton = (self.device, *calls)
         return self._skeleton
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import ref
 
 from bireme.core.base import flags
-from bireme.core.graph.graph import Node, Sig, Value
+from bireme.core.graph.graph import Node, Outline, Sig, Value
 
 
 class Segment:
@@ -148,16 +148,20 @@ def reads_again(seg: Segment) -> None:
             v.leaf_of, v.leaf = seg, place
 
 
-_roots: list[Node] = [Node()]
-nodes = [0]  # in the tree, with the calls and backward passes that its nodes know
+_roots: list[Node] = [Node(Outline())]
+nodes = [0]  # in the tree, with the calls and backward passes that its nodes know, and the same of outlines
 MAX_TREE = 100_000
 
 
 def keep_call(state: Node, call: tuple, found: Any) -> None:
-    """Let a node know where a call leads from it."""
+    """Let a node know where a call leads from it, and its outline that this is known."""
     if call not in state:
         nodes[0] += 1
     state[call] = found
+    outline = state.outline
+    if outline is not None and call not in outline:
+        nodes[0] += 1
+        outline[call] = found
 
 
 def root() -> Node:
@@ -169,14 +173,14 @@ def root() -> Node:
 
 def _drop_tree() -> None:
     """Take the tree apart: a graph that is remembered holds its path to the root, and must not hold the others with it."""
-    old, _roots[0], nodes[0] = _roots[0], Node(), 0
-    left: list[Any] = [old]
+    old, _roots[0], nodes[0] = _roots[0], Node(Outline()), 0
+    left: list[Any] = [old, old.outline]
     while left:
         node = left.pop()
         # a copy: other threads may record here
-        left += [after for after in list(node.values()) if after.__class__ is Node]
+        left += [after for after in list(node.values()) if after.__class__ is node.__class__]
         node.clear()
-        node.passes = None
+        node.passes = None if node.__class__ is Node else {}
 
 
 def prune(node: Node) -> None:

@@ -44,15 +44,20 @@ def integers(graph: Graph) -> Integers:
     for sig in graph.leaf_sigs:
         _take(sig, numbers, rest)
     for node in graph.nodes:
-        found = _of_bound.get(node.bound)
-        if found is None:
-            mine: list[int] = []
-            others: list[Any] = []
-            _take(node.bound, mine, others)
-            found = bounded(_of_bound, 1 << 13)[node.bound] = Integers(tuple(mine), tuple(others))
+        found = _of_bound.get(node.bound) or _integers_of(node.bound)
         numbers += found.numbers
         rest += found.rest
     return Integers(tuple(numbers), tuple(rest))
+
+
+def _integers_of(bound: Any) -> Integers:
+    found = _of_bound.get(bound)
+    if found is None:
+        numbers: list[int] = []
+        rest: list[Any] = []
+        _take(bound, numbers, rest)
+        found = bounded(_of_bound, 1 << 13)[bound] = Integers(tuple(numbers), tuple(rest))
+    return found
 
 
 def _take(x: Any, numbers: list[int], rest: list[Any]) -> None:
@@ -64,15 +69,18 @@ def _take(x: Any, numbers: list[int], rest: list[Any]) -> None:
         for part in x:
             _take(part, numbers, rest)
     elif kind is Sig:
-        rest.append((x.dtype, x.ndim))
+        rest.append(x.kind)
         numbers += x.shape
     elif kind is Bound:
         rest.append((x.op, x.layout))
         _take(x.attrs, numbers, rest)
     elif kind is GradBound:
-        rest.append((x.given, x.needs))
-        _take(x.base, numbers, rest)
-        _take((x.sigs, x.outs), numbers, rest)
+        base = _integers_of(x.base)
+        numbers += base.numbers
+        rest += ((x.given, x.needs), *base.rest, len(x.sigs))
+        for sig in (*x.sigs, *x.outs):
+            rest.append(sig.kind)
+            numbers += sig.shape
     elif kind is float:
         rest.append(repr(x))  # nan is nan, and -0.0 is not 0.0
     else:
@@ -142,14 +150,11 @@ class Varying:
         if found.rest != self._rest or len(found.numbers) != len(self._same):
             return None
         values = tuple([found.numbers[i] for i in self.params])
-        for i, (x, same) in enumerate(zip(found.numbers, self._same)):
-            extent = self.extents.get(i)
-            if x != (same if extent is None else extent.at(values)):
-                return None
-        return values
+        return values if found.numbers == tuple(self.at(values)) else None
 
     def at(self, values: Sequence[int]) -> Iterator[int]:
         """All integers for some values of the parameters."""
-        return iter([
-            same if (extent := self.extents.get(i)) is None else extent.at(values) for i, same in enumerate(self._same)
-        ])  # fmt: skip
+        numbers = list(self._same)
+        for i, (param, times, plus) in self.extents.items():
+            numbers[i] = values[param] * times + plus
+        return iter(numbers)

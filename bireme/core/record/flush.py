@@ -28,7 +28,6 @@ from bireme.core.graph.segment import (
     known,
     local,
     nodes,
-    pending,
     reads_again,
 )
 from bireme.core.record import agreement, guards
@@ -89,16 +88,19 @@ def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) ->
     """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment
     meanwhile.
     """
-    outs, values = [], seg.values
+    outs, new, device = [], Value.__new__, seg.device
     try:
         if leaves:
             read_first(seg, leaves)
         if numbers:
             seg.numbers += numbers
         for index, sig in enumerate(node.outs, node.first):
-            v = pending(seg, sig, index)
-            values.append(ref(v))
+            v = new(Value)  # as `segment.pending` does: its calls would be a tenth of an optimizer's step
+            v.sig, v.segment, v.index, v.device = sig, seg, index, device
+            v.array = v.leaf_of = v.bounds = None
+            v.marks = 0
             outs.append(v)
+        seg.values += map(ref, outs)
         seg.state = node
     except BaseException:  # an interrupt in between
         roll_back(seg)
@@ -221,8 +223,6 @@ def extend(state: Node, key: tuple, bound: Any, operands: list) -> Node:
     """A sequence met for the first time: infer, check, and add a Node to the tree."""
     sigs = shared(tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands]))
     use = bound.use(sigs)
-    node = Node()
-    node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, use.outs
     leaves, numbers = state.leaves, state.numbers
     args: list[Any] = []
     for r in key[1:]:
@@ -234,18 +234,47 @@ def extend(state: Node, key: tuple, bound: Any, operands: list) -> Node:
         else:
             args.append(number_at(r, numbers))
             numbers += 1
-    node.args, node.leaves, node.numbers = tuple(args), leaves, numbers
-    node.first = state.end
-    node.end = state.end + len(use.outs)
-    node.depth = state.depth + 1
-    node.nbytes = state.nbytes + use.nbytes
-    node.work = state.work + use.work
-    node.pos = errors.position()
-    limit, size_limit = flags.max_pending_nodes.value, flags.max_pending_bytes.value
-    node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit
+    outline, new = (None, False) if state.outline is None else state.outline.after(bound, key[1:], use.outs)
+    node = _node(state, key, sigs, use, (tuple(args), leaves, numbers, outline), errors.position())
     if not debug_mode.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
         state[key] = node
+        nodes[0] += 1 + new
+    return node
+
+
+def grown(state: Node, like: Node, bound: Any, sigs: tuple[Sig, ...], pos: Any) -> Node | None:
+    """The step from a state that `like` is from another state of its outline, at other sizes; None where it is another
+    one there: it has more results, or such with more axes.
+    """
+    key = like.key if bound is like.bound else (bound, *like.key[1:])
+    node = state.get(key)
+    if node is None:
+        use = bound.use(sigs)
+        if len(use.outs) != len(like.outs):
+            return None
+        for made, known_one in zip(use.outs, like.outs):
+            if made.kind is not known_one.kind:
+                return None
+        wiring = like.args, like.leaves, like.numbers, like.outline
+        node = state[key] = _node(state, key, use.sigs, use, wiring, pos)
         nodes[0] += 1
+    return node
+
+
+def _node(state: Node, key: tuple, sigs: tuple[Sig, ...], use: Any, wiring: tuple, pos: Any) -> Node:
+    """A Node after `state`; `wiring` are its arguments, the leaves and numbers read so far, and its outline."""
+    node = Node.__new__(Node)  # all slots are set here: `__init__` would be a tenth of it
+    node.parent, node.bound, node.key, node.sigs, node.outs = state, key[0], key, sigs, use.outs
+    node.args, node.leaves, node.numbers, node.outline = wiring
+    node.first = state.end
+    node.end = state.end + len(use.outs)
+    node.depth = depth = state.depth + 1
+    node.nbytes = nbytes = state.nbytes + use.nbytes
+    node.work = state.work + use.work
+    node.pos = pos
+    node.graph = node.passes = node.plain = None
+    size_limit = flags.max_pending_bytes.value
+    node.over = depth % flags.max_pending_nodes.value == 0 or nbytes // size_limit > state.nbytes // size_limit
     return node
 
 

@@ -15,8 +15,8 @@ from weakref import ref
 
 from bireme.core.base import counters, errors, registry
 from bireme.core.graph import segment
-from bireme.core.graph.bound import bounded
-from bireme.core.graph.graph import Node, Value
+from bireme.core.graph.bound import GradBound, bounded
+from bireme.core.graph.graph import Node, Value, shared
 from bireme.core.record import flush
 from bireme.core.tensor import tape
 from bireme.core.tensor.grad_mode import GradMode
@@ -114,16 +114,12 @@ class BackwardPass:
         if wiring.key is None:
             self.run(retain, None, {}, set())
             return
-        passes = wiring.state.passes
-        path = None if passes is None else passes.get(wiring.key)
+        path = wiring.known()
         if path is None:
             path = RememberedPass(wiring)
             self.run(True, None, {}, set(), path)
             if path.finish(self):
-                if passes is None:
-                    passes = wiring.state.passes = {}
-                bounded(passes, 8)[wiring.key] = path
-                segment.nodes[0] += 1
+                wiring.keep(path)
         elif not path.repeat(self, wiring):
             self.run(retain, None, {}, set())
             return
@@ -226,6 +222,27 @@ class Wiring:
             code = self._code_across(current)
         if code is not None:
             self.key = tuple(code)
+
+    def known(self) -> RememberedPass | None:
+        """The pass with this wiring, if it was walked before: from this state, or from one that differs in sizes."""
+        state = self.state
+        found = None if state.passes is None else state.passes.get(self.key)
+        if found is None and state.outline is not None:
+            like = state.outline.passes.get(self.key)
+            found = None if like is None else like.at(self)
+            if found is not None:
+                self.keep(found)
+        return found
+
+    def keep(self, path: RememberedPass) -> None:
+        """Remember a pass that was walked, for this state and for its outline."""
+        state = self.state
+        if state.passes is None:
+            state.passes = {}
+        bounded(state.passes, 8)[self.key] = path
+        segment.nodes[0] += 1
+        if state.outline is not None and path.visits and self.key not in state.outline.passes:
+            bounded(state.outline.passes, 8)[self.key] = path
 
     def _code(self, current: BackwardPass) -> list | None:
         """The wiring as numbers: how many edges; of each its place in the segment, and by operand a leaf or an edge."""
@@ -330,6 +347,15 @@ def _kept(edge: Any) -> Any:
     return edge.saved if edge.outs is None else (*edge.saved, *edge.outs)
 
 
+def _computed(edge: Any) -> tuple[int, ...]:
+    """The operands whose gradients are not just those of the result, see `Edge.pull`."""
+    passes, inputs = edge.bound.passes, edge.inputs
+    if not passes:
+        return tuple([i for i, t in enumerate(inputs) if t is not None])
+    sigs, out = edge.sigs, edge.out_sigs[0]
+    return tuple([i for i, t in enumerate(inputs) if t is not None and (i not in passes or sigs[i] is not out)])
+
+
 class RememberedPass:
     """A pass as it was walked: where the segment ended, where its numbers came from, which value each leaf received."""
 
@@ -342,8 +368,10 @@ class RememberedPass:
         "reads",
         "seeds",
         "segment",
+        "sigs",
         "start",
         "visited",
+        "visits",
         "_before",
     )
 
@@ -356,8 +384,12 @@ class RememberedPass:
         # in which order values were read for the first time: seeds by number, what (edge, operand or result) saved
         self.reads: list[Any] = []
         self.visited: list[int] = []
+        # of each visited edge the operands whose gradients were computed, and the nodes that this took, at first the
+        # last one; empty where there is more to a pass than that
+        self.visits: list[tuple[tuple[int, ...], Any]] = []
         self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
-        self.leaves: list[tuple[int, int, int, Any]] = []  # (edge, operand) whose leaf receives, which value, its Sig
+        self.leaves: list[tuple[int, int, int]] = []  # (edge, operand) whose leaf receives, which value
+        self.sigs: tuple[Any, ...] = ()  # of these values
         self.end: Node = seg.state
         self.over = False  # whether pending work reaches a bound on the way
 
@@ -369,6 +401,7 @@ class RememberedPass:
             return
         self.visited.append(place)
         seg, reads = self.segment, edge.bound.reads
+        self.visits.append((_computed(edge), seg.state))
         new = seg.numbers[self.start.numbers + len(self.numbers) :]
         saved = (
             [i for i, s in enumerate(edge.saved) if s.__class__ is tuple and (reads is None or i in reads)]
@@ -398,11 +431,14 @@ class RememberedPass:
             self.reads = [origins.get(v) for v in new]
         if None in self.reads:
             return False
+        nodes = []
         while node is not start:
             if node.parent is None:
                 return False
             self.over = self.over or node.over
+            nodes.append(node)
             node = node.parent
+        self._note_visits(nodes)
         owners = {
             id(t): (self.places[e], i)
             for e in self.places
@@ -413,16 +449,58 @@ class RememberedPass:
             v = g._value
             if v.segment is not seg or v.index < start.end or id(leaf) not in owners:
                 return False
-            self.leaves.append((*owners[id(leaf)], v.index, v.sig))
+            self.leaves.append((*owners[id(leaf)], v.index))
+        self.sigs = tuple([g._value.sig for _, g in current.leaves.values()])
         self.segment, self.places, self.seeds = None, {}, None
         return True
+
+    def _note_visits(self, nodes: list[Node]) -> None:
+        """Tell each visited edge the nodes that it took, of those of the pass, the last one first."""
+        edges, visits, sums = list(self.places), [], registry.find("add").bind((1, 1), ())
+        plain = self.end.leaves == self.start.leaves and not self.over
+        for place, (computed, end) in zip(self.visited, self.visits):
+            took = []
+            while nodes and nodes[-1].depth <= end.depth:
+                node = nodes.pop()
+                took.append(node)
+                if node.bound.__class__ is GradBound:
+                    plain = plain and node.bound.base is edges[place].bound and node.bound.needs == computed
+                else:
+                    plain = plain and node.bound is sums and min(node.args) >= self.start.end
+            visits.append((computed, took))
+        self.visits = visits if plain and not nodes else []
+
+    def at(self, wiring: Wiring) -> RememberedPass | None:
+        """The same pass from another state of its outline, at other sizes; None where another one has to be walked."""
+        state, start, pos = wiring.state, self.start.end, errors.position()
+        made: list[Any] = []
+        for place, (computed, nodes) in zip(self.visited, self.visits):
+            edge = wiring.edges[place]
+            if _computed(edge) != computed:
+                return None
+            for like in nodes:
+                bound, sigs = like.bound, ()
+                if bound.__class__ is GradBound:
+                    bound = edge.bound.grad_bound(bound.given, computed, edge.sigs, edge.out_sigs)
+                else:  # the sum of two gradients
+                    sigs = tuple([made[r - start] for r in like.args])
+                node = flush.grown(state, like, bound, sigs, pos)
+                if node is None or node.over:
+                    return None
+                made += node.outs
+                state = node
+        path = RememberedPass(wiring)
+        path.end, path.visited, path.numbers, path.leaves = state, self.visited, self.numbers, self.leaves
+        path.sigs = shared(tuple([made[index - start] for _, _, index in self.leaves]))
+        path.segment, path.places, path.seeds = None, {}, None
+        return path
 
     def repeat(self, current: BackwardPass, wiring: Wiring) -> bool:
         """Take the segment to the end of the pass, and hand the gradients to the leaves."""
         seg, start, end, edges = wiring.segment, self.start, self.end, wiring.edges
         assert self.numbers is not None
         numbers = [edges[place].saved[i][1] for place, i in self.numbers]
-        made = {index: segment.pending(seg, sig, index) for _, _, index, sig in self.leaves}
+        made = {index: segment.pending(seg, sig, index) for (_, _, index), sig in zip(self.leaves, self.sigs)}
         values = [_GONE] * (end.end - start.end)
         for index, v in made.items():
             values[index - start.end] = ref(v)
@@ -441,7 +519,7 @@ class RememberedPass:
             return False
         counters.STATS["repeated_backwards"] += 1
         current.heap, current.waiting = [], {}
-        for place, i, index, _ in self.leaves:
+        for place, i, index in self.leaves:
             leaf = edges[place].inputs[i]
             current.leaves[id(leaf)] = [leaf, wrap(made[index])]
         if self.over:

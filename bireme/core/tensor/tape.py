@@ -231,10 +231,14 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
         node = seg.state.get(found)
         if node is None:
             node = flush.extend(seg.state, found, bound, [t if t.__class__ is tuple else t._value for t in operands])
-        if not node.over:
+        if node.over:
+            pass
+        elif bound.many:
             outs = step(seg, node, operands, numbers, leaves, needs)
             if outs is not None:
                 return outs
+        elif (one := step_to_one(seg, node, operands, numbers, leaves, needs)) is not None:
+            return [one]
     values: list[Any] = [t if t.__class__ is tuple else t._value for t in operands]
     made = flush.record(bound, values)
     if not needs or not state.grad or not bound.differentiable:

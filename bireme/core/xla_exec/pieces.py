@@ -237,6 +237,10 @@ class _Run:
         self._programs: list[Program] | None = None
         self._device = graph.device
         self._sent: dict[tuple[Any, bytes], Any] = {}  # vectors of numbers on the device, see `_numbers`
+        self._last: tuple[list[bytes] | None, list[list]] = (
+            None,
+            [],
+        )  # numbers of the last run, what each piece had of them
 
     @property
     def told(self) -> str:
@@ -267,6 +271,10 @@ class _Run:
         """The vectors of numbers of each piece; to an accelerator, those that are equal or were there before are sent
         once: of an update of many parameters all pieces have the same.
         """
+        if not self._device.is_cpu:
+            given = [vector.tobytes() for vector in vectors]
+            if given == self._last[0]:
+                return self._last[1]
         own = [[vectors[v][i] for v, i in step[3]] for step in self._steps]
         if self._device.is_cpu:
             return own
@@ -275,7 +283,8 @@ class _Run:
         new = [key for key in wanted if key not in self._sent]
         made = dict(zip(new, xla.put_all([wanted[key] for key in new], self._device))) if new else {}
         self._sent = {key: made[key] if key in made else self._sent[key] for key in wanted}
-        return [[self._sent[key] for key in piece] for piece in keys]
+        self._last = given, [[self._sent[key] for key in piece] for piece in keys]
+        return self._last[1]
 
 
 IN_PIECES = InPieces()

@@ -508,9 +508,16 @@ def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
         return []
     # one node with one gradient; as views, the parts are the slices that they are
     parts = unbind_of(input, axis)
-    dims = input._value.sig.shape
-    spec = tuple([(1, 1, True) if k == axis else (n, 1, False) for k, n in enumerate(dims)])
-    bound = slice_view.bind((1, -len(dims)), (spec,))
-    for i, part in enumerate(parts):
-        view.attach(part, input, bound, [(dtypes.int64, i if k == axis else 0) for k in range(len(dims))])
+    found = _unbound.get((input._value.sig, axis))
+    if found is None:
+        dims = input._value.sig.shape
+        spec = tuple([(1, 1, True) if k == axis else (n, 1, False) for k, n in enumerate(dims)])
+        bound = slice_view.bind((1, -len(dims)), (spec,))
+        found = [(bound, [(dtypes.int64, i if k == axis else 0) for k in range(len(dims))]) for i in range(len(parts))]
+        bounded(_unbound)[input._value.sig, axis] = found
+    for part, (bound, numbers) in zip(parts, found):
+        view.attach(part, input, bound, numbers)
     return parts
+
+
+_unbound: dict[tuple[Any, int], list] = {}  # by Sig and axis, the views that the parts are

@@ -173,7 +173,7 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     return y.astype(x.dtype)
 
 
-@gelu.prepare
+@gelu.prepare(sizes=False)
 def _(arguments):
     if arguments["approximate"] in ("none", "tanh"):
         arguments["approximate"] = arguments["approximate"] == "tanh"

@@ -428,7 +428,7 @@ def check_rate(where: str, rate: Any) -> None:
         raise errors.bad(where, "a probability in [0, 1]", rate)
 
 
-@composite(plain=True)
+@composite(plain="query key value")
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
                                  dropout_p: float = 0.0, is_causal: bool = False, training: bool = True,
                                  name: Extra[str] = None, backend: Attr[str] = None) -> Tensor:  # fmt: skip

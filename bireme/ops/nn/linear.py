@@ -30,7 +30,7 @@ from bireme.ops.nn.window_args import FORMATS
 from bireme.ops.optimizer.updates import unless_invalid
 
 
-@composite(alias={"x": "input"}, plain=True)
+@composite(alias={"x": "input"}, plain="x")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Linear map of the last axis: ``x @ weight + bias``.
 
@@ -50,15 +50,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         >>> bireme.nn.functional.linear(x, weight, bias).tolist()
         [[5.0]]
     """
+    out = x @ weight
+    return out if bias is None else out + bias
+
+
+@linear.check
+def _(x, weight):
     if x.ndim and weight.ndim == 2 and x.shape[-1] != weight.shape[0]:
         raise errors.bad(
             "linear(x)",
-            f"{weight.shape[0]} features in the last dimension to match weight of shape {weight.shape}",
-            described=f"shape {x.shape}",
+            f"{weight.shape[0]} features in the last dimension to match weight of shape {list(weight.shape)}",
+            described=f"shape {list(x.shape)}",
             kind=errors.ShapeError,
         )
-    out = x @ weight
-    return out if bias is None else out + bias
 
 
 @op(internal="embedding", numpy=True, amp="wide", upcast="grad", kernels="lookup_table_v2 lookup_table")
@@ -118,7 +122,7 @@ def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
     return scatter_add_rows(np.zeros(sigs[1].shape, g.dtype), x, flat)
 
 
-@composite(alias={"x": "input"}, plain=True)
+@composite(alias={"x": "input"}, plain="x")
 def embedding(
     x: Tensor,
     weight: Tensor,

@@ -106,7 +106,7 @@ def _norm_grads(g, x, weight, bias, axes, y, inv, d, average, dot):
     return (*grads, None)
 
 
-@composite(plain=True)
+@composite(plain="x")
 def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None,
                epsilon: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalize over the last axes to mean 0 and variance 1, then scale and shift.
@@ -131,10 +131,8 @@ def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None,
         >>> bireme.nn.functional.layer_norm(bireme.to_tensor([[1.0, 3.0]]), 2, epsilon=0.0).tolist()
         [[-1.0, 1.0]]
     """
-    wanted = list(ints(normalized_shape, 0, "layer_norm(normalized_shape)") or ())
+    wanted = _normalized(normalized_shape)
     n = len(wanted)
-    if n == 0 or x.shape[-n:] != wanted:
-        raise errors.bad("layer_norm(x)", f"last dimensions of shape {wanted}", x)
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and t._value.sig.size != math.prod(wanted):
             raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
@@ -142,6 +140,21 @@ def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None,
             raise errors.bad(f"layer_norm({name})", "real numbers", t, kind=errors.DtypeError)
     shaped = [t if t is None or n == 1 or t.shape == wanted else t.reshape(wanted) for t in (weight, bias)]
     return layer_norm_of(x, *shaped, epsilon, tuple(range(x.ndim - n, x.ndim)))
+
+
+def _normalized(normalized_shape: Sizes) -> list[int]:
+    return list(ints(normalized_shape, 0, "layer_norm(normalized_shape)") or ())
+
+
+@layer_norm.check
+def _(x, normalized_shape):
+    wanted = _normalized(normalized_shape)
+    if not wanted or list(x.shape[-len(wanted) :]) != wanted:
+        raise errors.bad(
+            "layer_norm(x)",
+            f"last dimensions of shape {wanted}",
+            described=f"a Tensor of shape {list(x.shape)}, {x.dtype.name}",
+        )
 
 
 # ---------------------------------------------------------------- over the batch
