@@ -109,14 +109,14 @@ def forms(path, calibration, folder):
     from bireme.command.comparison import store
     from bireme.inference.saved import model_of
     from bireme.jit.transforms import USUAL, transformed
-    from bireme.quantization import observers
+    from bireme.quantization.observers.histogram import MSEObserver
     from bireme.quantization.saved import quantized_model
 
     found = {"float32": path}
     batches = [[calibration[i : i + 16]] for i in range(0, len(calibration), 16)]
     for form in FORMS[1:]:
         model, _ = transformed(model_of(path), USUAL)
-        net, _ = quantized_model(model, form, batches, observers.HistObserver() if form == "int8" else None)
+        net, _ = quantized_model(model, form, batches, MSEObserver() if form == "int8" else None)
         found[form] = f"{folder}/{Path(path).name.partition('.')[0]}-{form}"
         store(net, model, found[form], "quantize")
     return found

@@ -33,6 +33,7 @@ from bireme.quantization.observers import (
     KLObserver,
     MovingAverageAbsmaxObserver,
 )
+from bireme.quantization.observers.histogram import MSEObserver
 from bireme.quantization.quanters import FakeQuanterChannelWiseAbsMax, FakeQuanterWithAbsMaxObserver
 
 TRAIN = 1440
@@ -727,3 +728,10 @@ def test_a_quantized_resnet_has_the_same_answers_in_onnxruntime():
         again = bireme.onnx.load(folder + "/net.onnx")
     got = scores(again, x[fit : fit + 64])
     np.testing.assert_array_equal(got.argmax(1)[clear[:64]], found.argmax(1)[:64][clear[:64]])
+
+
+def test_the_least_error_keeps_large_numbers_that_matter():
+    x = np.concatenate([np.random.default_rng(0).standard_normal(4000), [40.0] * 20]).astype("float32")
+    observer = MSEObserver()._instance(None)
+    observer(bireme.to_tensor(x))
+    assert 30 < observer.scales().item() <= 40

@@ -13,6 +13,7 @@ from bireme.core.base import errors
 from bireme.inference.saved import model_of
 from bireme.jit.transforms import USUAL, transformed
 from bireme.quantization import observers
+from bireme.quantization.observers.histogram import MSEObserver
 from bireme.quantization.saved import quantized_model
 
 OBSERVERS: dict[str, Callable[[], Any]] = {
@@ -20,6 +21,7 @@ OBSERVERS: dict[str, Callable[[], Any]] = {
     "average": observers.MovingAverageAbsmaxObserver,
     "histogram": observers.HistObserver,
     "kl": observers.KLObserver,
+    "mse": MSEObserver,
 }
 
 EXAMPLES = """  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
@@ -36,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--observer",
         choices=list(OBSERVERS),
-        default="absmax",
+        default="mse",
         help="what finds scales of inputs (default: %(default)s)",
     )
     parser.add_argument(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
+
+import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.program import running
@@ -10,6 +13,7 @@ from bireme.core.program.program import Operation, mapped
 from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 from bireme.jit.transforms.editing import arguments
 from bireme.nn.common import Linear
@@ -20,6 +24,7 @@ from bireme.quantization.config import QuantConfig
 from bireme.quantization.observers import AbsMaxChannelWiseWeightObserver, GroupWiseWeightObserver
 from bireme.quantization.quantize import PTQ
 
+_SLIGHT = 0.01  # part of an output's magnitude
 _CONV = ("stride", "padding", "dilation", "groups", "data_format")
 
 
@@ -28,15 +33,16 @@ class Lifted(Layer):
 
     Args:
         model: The model, in evaluation.
+        depthwise: Make layers of convolutions with one channel a group too. Default: True.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, depthwise: bool = True):
         super().__init__()
         self._model = model
         self._places: dict[int, tuple[str, Symbol, Symbol]] = {}  # step -> name of a layer, what it reads and makes
         for i, step in enumerate(model.plan().steps):
             found = _layer(step.operation)
-            if found is not None:
+            if found is not None and (depthwise or not _is_depthwise(found[0])):
                 layer, x = found
                 name = f"{step.operation.type}_{len(self._places)}"
                 self.add_sublayer(name, layer)
@@ -79,11 +85,14 @@ def quantized_model(
     observer: Any = None,
     group: int | None = None,
     bits: int | None = None,
+    depthwise: bool = False,
 ) -> tuple[Layer, int]:
     """A saved model with integers, and how many layers have them.
 
     `to` is int8, which finds scales of inputs in batches of arrays by an observer, weight-int8 or weight-int4; `group` rows of a
-    matrix share a scale.
+    matrix share a scale. Rounding moves the mean of an output; with batches it is moved back, by the bias. Convolutions
+    with one channel a group stay as they are unless `depthwise`: each output is a sum of few products, so nothing
+    averages their rounding, and there is little to save in their kernels. See decisions/065.
     """
     bits = bits or (4 if to == "weight-int4" else 8)
     activation = observer if to == "int8" else None
@@ -92,7 +101,7 @@ def quantized_model(
     config.add_type_config(Conv2D, activation=activation, weight=each)
     matrix = each if group is None else GroupWiseWeightObserver(bits, group)
     config.add_type_config(Linear, activation=activation, weight=matrix)
-    net, ptq = Lifted(model), PTQ(config)
+    net, ptq = Lifted(model, depthwise), PTQ(config)
     count = len(net.sublayers())
     if not count:
         raise errors.failure(
@@ -102,7 +111,54 @@ def quantized_model(
     with no_grad():
         for rows in batches if activation is not None else []:
             watched(*[to_tensor(a) for a in rows])
-    return ptq.convert(watched, inplace=True), count
+    made = ptq.convert(watched, inplace=True)
+    assert isinstance(made, Lifted)
+    if batches:
+        _move_means_back(Lifted(model, depthwise), made, batches)
+    return made, count
+
+
+@no_grad()
+def _move_means_back(plain: Lifted, made: Lifted, batches: list[list[Any]]) -> None:
+    """Let each channel of each layer's output have the mean that it had before; later layers see what was mended."""
+    inputs = made._model.inputs
+    pairs: list[tuple[dict[Symbol, Any], dict[Symbol, Any]]] = []
+    for rows in batches:
+        given = [to_tensor(a) for a in rows]
+        pairs.append((dict(zip(inputs, given, strict=True)), dict(zip(inputs, given, strict=True))))
+    for i, step in enumerate(made._model.plan().steps):
+        place = made._places.get(i)
+        if place is None:
+            for env in itertools.chain.from_iterable(pairs):
+                running.make([step], env, _itself)
+            continue
+        name, x, out = place
+        layers: list[Any] = [plain._sub_layers[name], made._sub_layers[name]]
+        axis = 1 if getattr(layers[0], "_data_format", None) == "NCHW" else -1
+        sums, count, power = 0.0, 0, 0.0
+        for pair in pairs:
+            for env, layer in zip(pair, layers, strict=True):
+                env[out] = layer(env[x])
+            far = np.moveaxis((pair[0][out] - pair[1][out]).numpy(), axis, -1)
+            sums, count = sums + far.reshape(-1, far.shape[-1]).sum(0, np.float64), count + far.size // far.shape[-1]
+            power += float((pair[0][out] ** 2).mean().item()) / len(pairs)
+        means = sums / max(count, 1)
+        bias = layers[1].bias
+        if bias is None and float((means**2).mean()) <= _SLIGHT**2 * power:
+            means = 0 * means  # not worth an addition of its own
+        else:
+            moved = to_tensor(means.astype("float32"))
+            layers[1].bias = Parameter(moved if bias is None else bias.detach() + moved)
+        shift = to_tensor(means.astype("float32"))
+        for pair in pairs:
+            pair[1][out] = pair[1][out] + (shift.reshape([-1, 1, 1]) if axis == 1 else shift)
+            for env in pair:
+                for symbol in step.dead:
+                    env.pop(symbol, None)
+
+
+def _is_depthwise(layer: Layer) -> bool:
+    return isinstance(layer, Conv2D) and layer._groups > 1 and layer.weight.shape[1] == 1
 
 
 def _itself(t: Any) -> Any:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core.base import mesh, shutdown, workers
+from bireme.core.base import host_memory, mesh, shutdown, workers
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
@@ -264,7 +264,8 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
     while True:
         tried = {name: value for name, value in options.items() if name not in _unknown}
         try:
-            return lowered.compile(compiler_options=tried)
+            with host_memory.compiling():
+                return lowered.compile(compiler_options=tried)
         except jax.errors.JaxRuntimeError as e:
             found = _NO_SUCH_OPTION.search(str(e))
             if found is None or found[found.lastindex or 0] not in tried:

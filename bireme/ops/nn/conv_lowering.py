@@ -28,6 +28,7 @@ from bireme.core.xla_exec.barrier import holding
 _FEW = 49  # positions of the window
 _FEWER = 12  # and where the kernel need not be turned
 _SMALL = 9  # elements of a window that is read as fast from an image that is padded on the way
+_LOW = 3  # rows of a result that are added up one by one
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
 # measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it
 # slower
@@ -139,6 +140,8 @@ def _depthwise_last(x, w, stride, pads, dilation):
     """
     out, size = _count(x, w, stride, pads, dilation, True), math.prod(w.shape[2:])
     kernel = _held(w.transpose(*range(2, w.ndim), 1, 0).reshape(size, -1))
+    if x.ndim == 4 and size > _SMALL and out[0] <= _LOW and any(pads[0]):
+        return _depthwise_rows(x, kernel.reshape(*w.shape[2:], -1), stride, pads, dilation, out)
     grown = _padded(_held(x), pads, 1)
     parts = [grown[:, *at] * k for at, k in zip(taps(w.shape[2:], stride, dilation, out), kernel)]
     some = 2 * w.shape[-1] if size > _SMALL else size
@@ -146,6 +149,27 @@ def _depthwise_last(x, w, stride, pads, dilation):
     for i in range(some, size, some):
         made = functools.reduce(operator.add, parts[i : i + some], _held(made))
     return made
+
+
+def _depthwise_rows(x, kernel, stride, pads, dilation, out):
+    """The same for a result of few rows, as a line of text has: each takes the rows of the window that meet the image, so
+    none is added for the padding, and a third of the products is left out; `kernel` is [height, width, channels]."""
+    grown = _padded(_held(x), ((0, 0), pads[1]), 1)
+    across = list(taps(kernel.shape[1:2], stride[1:], dilation[1:], out[1:]))
+    made = []
+    for row in range(out[0]):
+        first, parts = row * stride[0] - pads[0][0], []
+        for i in range(kernel.shape[0]):
+            y = first + i * dilation[0]
+            if 0 <= y < x.shape[1]:
+                parts += [grown[:, y, *at] * k for at, k in zip(across, kernel[i])]
+        zero = jnp.zeros((x.shape[0], out[1], x.shape[3]), x.dtype)
+        some = _LOW * kernel.shape[1]
+        total = functools.reduce(operator.add, parts[:some]) if parts else zero
+        for i in range(some, len(parts), some):
+            total = functools.reduce(operator.add, parts[i : i + some], _held(total))
+        made.append(total)
+    return jnp.stack(made, 1)
 
 
 def _around(x, window, pads, first, hold):
