@@ -203,7 +203,7 @@ def test_embeddings(models):
         (CHAT, {"stream_options": {"include_usage": True}}, "stream_options", "for streams"),
         (CHAT, {"top_logprobs": 2}, "top_logprobs", "only for logprobs"),
         (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs", "[0, 20]"),
-        (CHAT, {"tools": [{"type": "function"}]}, "tools", "not supported"),
+        (CHAT, {"tools": [{"type": "function"}]}, "tools[0]", "with a function"),
         (
             CHAT,
             {"response_format": {"type": "json_object"}},
