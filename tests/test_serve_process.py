@@ -18,7 +18,7 @@ import bireme
 from bireme import nn
 from bireme.command import main
 from bireme.static import InputSpec
-from tests import served_language
+from tests import language_models, served_language
 from tools import fuzz_server
 from tools.server_process import ServerProcess
 
@@ -134,9 +134,11 @@ def test_openai_client(named, tmp_path):
     for package in ("tokenizers", "jinja2"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     served_language.write_folder(tmp_path / "tiny")
-    models = named[0], f"tiny={tmp_path / 'tiny'}", f"lost={tmp_path}"
+    language_models.write_caller(tmp_path / "caller")
+    folders = [f"{name}={tmp_path / name}" for name in ("tiny", "caller")]
+    models = named[0], *folders, f"lost={tmp_path}"
     with ServerProcess(
-        *models, "--max-batch", "4", "--max-length", "64", environment={"BIREME_TOKEN": "secret"}
+        *models, "--max-batch", "4", "--max-length", "1024", environment={"BIREME_TOKEN": "secret"}
     ) as server:
         assert "tiny, a language model: ready\n" in server.lines
         talk("openai_client", server.port)
