@@ -77,6 +77,8 @@ def test_lists_of_models(models):
     )
     assert [x["id"] for x in listed[1]["data"]] == ["tiny"] and one[1]["object"] == "model"
     assert none[0] == 404 and none[1]["error"]["code"] == "model_not_found"
+    ((status, body),) = ask(models, ("POST", "/v1/nothing", {}))
+    assert status == 404 and body["error"]["code"] == "unknown_url"
     assert [x["state"] for x in models.index()] == ["READY", "UNAVAILABLE"] and not models.ready
     (lost,) = ask(models, ("POST", TEXT, {"model": "lost", "prompt": "w1"}))
     assert (

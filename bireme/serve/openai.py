@@ -175,8 +175,8 @@ class OpenAI:
                 raise Wrong("the model has no chat template: use /v1/completions", "model")
             given = [with_calls(one, f"messages[{i}]") for i, one in enumerate(form.messages(told.get("messages")))]
             tools = await self._aside(len(body), Tools, told, model.chat_template, engine.tokenizer)
-            try:
-                text = await self._aside(len(body), tools.render, given)
+            try:  # in a thread however short it is: a template may take its seconds
+                text = await asyncio.get_running_loop().run_in_executor(None, tools.render, given)
             except ValueError as e:
                 raise Wrong(f"messages: {str(e).splitlines()[0][:300]}", "messages") from None
             prompt = await self._aside(len(text), form.encoded, text, "messages", engine.tokenizer, False)
