@@ -240,6 +240,15 @@ def test_a_schema_of_a_function_that_is_not_strict_is_followed_as_far_as_it_can_
     assert engine.generate(["x"], options)[0].text.startswith('<tool_call>\n{"name": "f')
 
 
+def test_what_a_schema_says_to_readers_is_not_in_the_grammar():
+    inside = {"type": "string", "description": "y" * 9999, "default": "z", "enum": [{"title": 1}, "a"]}
+    schema = {"title": "T", "properties": {"title": inside, "description": {"anyOf": [inside]}}, "required": ["title"]}
+    found = json.loads(Function("f", None, schema).schema())
+    short = {"type": "string", "enum": [{"title": 1}, "a"]}
+    assert found["properties"] == {"title": short, "description": {"anyOf": [short]}} and "title" not in found
+    assert Function("f", None, schema).told()["function"]["parameters"] == schema
+
+
 def test_forms_of_templates():
     found = {name: form_of(ChatTemplate(text)) for name, text in TEMPLATES.items()}
     assert found == {"tagged": TAGGED, "listed": LISTED, "bare": BARE, "none": None}

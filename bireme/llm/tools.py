@@ -82,9 +82,30 @@ class Function:
         given = NOTHING if self.parameters is None else self.parameters
         if given.get("type", "object") != "object":
             raise errors.bad("Function(parameters)", "a schema of type object", given["type"])
-        bounded = json.loads(Grammar("json_schema", {**given, "type": "object"}).text)
+        Grammar("json_schema", given)  # bounded before anybody goes through it
+        bounded = json.loads(Grammar("json_schema", {**_essence(given), "type": "object"}).text)
         how = JSON if self.strict else {**JSON, "lenient": True, "coerce_one_of": True}
         return json.dumps({**bounded, "x-guidance": how})
+
+
+_SAID = ("description", "title", "examples", "default", "$comment")  # for readers, and often most of a schema
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by names
+_VALUES = ("enum", "const")
+
+
+def _essence(schema: Any) -> Any:
+    """A schema without what is said in it."""
+    if isinstance(schema, list):
+        return [_essence(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {}
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            made[key] = {name: _essence(one) for name, one in value.items()}
+        elif key not in _SAID:
+            made[key] = value if key in _VALUES else _essence(value)
+    return made
 
 
 class Calls:
