@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +99,7 @@ def _essence(schema: Any) -> Any:
         return [_essence(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {}
+    made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, dict):
             made[key] = {name: _essence(one) for name, one in value.items()}
@@ -157,7 +157,8 @@ class Calls:
         return json.dumps(text) if token is None else f"<[{token}]>"
 
     def _grammar(self, several: bool, answer: Grammar | None) -> str:
-        form, rules = self.form, []
+        form = self.form
+        rules: list[str] = []
         opening = self._word(form.opening) if form.opening else ""
         calls = [*form.before, "call", f"({' '.join([*map(self._word, form.between), 'call'])})*" if several else ""]
         rest = " ".join([*calls, *map(self._word, form.after)])
@@ -225,7 +226,8 @@ class Reader:
     def __init__(self, form: Form, needed: bool, free: bool):
         self.calls = 0
         self._form, self._free = form, free
-        self._held, self._take = "", self._head if needed else self._text
+        self._held = ""
+        self._take: Callable[[list[Piece]], bool] = self._head if needed else self._text
         self._depth, self._quoted, self._escaped = 0, False, False
 
     def push(self, text: str) -> list[Piece]:

@@ -209,11 +209,12 @@ class OpenAI:
             got = f"{max(map(len, prompts))} tokens" if room < 1 else "an empty one"
             message = f"{name}: the model takes prompts of 1 to {engine.max_length - 1} tokens, got {got}"
             raise Wrong(message, name, "context_length_exceeded" if room < 1 else None)
-        ask = form.asked(told, kind == "chat.completion", room, tools and tools.grammar)
+        calls = None if tools is None else tools.grammar
+        ask = form.asked(told, kind == "chat.completion", room, calls)
         if engine.statistics()["waiting"] + len(prompts) * ask.choices > self._models.queue:
             raise Refused(BUSY, f"{engine.statistics()['waiting']} requests wait already")
         if ask.options.grammar is not None:
-            await _compiled(engine, ask.options.grammar, "tools" if tools and tools.grammar else "response_format")
+            await _compiled(engine, ask.options.grammar, "response_format" if calls is None else "tools")
         submitted: list[Request] = []
         try:
             for prompt in prompts:

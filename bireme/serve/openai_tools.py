@@ -28,7 +28,8 @@ class Tools:
         several = told.get("parallel_tool_calls")
         if several is not None and not isinstance(several, bool):
             raise Wrong("parallel_tool_calls: expected a boolean", "parallel_tool_calls")
-        self._template, self._calls = template, None
+        self._template = template
+        self._calls: Calls | None = None
         if offered:
             if tokenizer is None:
                 raise Wrong("tools: the model has no tokenizer", "tools")
@@ -106,7 +107,8 @@ def _chosen(told: Any, functions: list[Function]) -> tuple[list[Function], bool,
 
 
 def _among(told: list[Any], functions: list[Function]) -> list[Function]:
-    known, found = {one.name: one for one in functions}, {}
+    known = {one.name: one for one in functions}
+    found: dict[str, Function] = {}
     for one in told:
         about = one.get("function") if isinstance(one, dict) else None
         name = about.get("name") if isinstance(about, dict) else None
@@ -146,7 +148,8 @@ class Choice:
 
 def message(deltas: list[dict[str, Any]]) -> dict[str, Any]:
     """A message of all its pieces."""
-    text, calls = "", []
+    text = ""
+    calls: list[dict[str, Any]] = []
     for delta in deltas:
         text += delta.get("content", "")
         for piece in delta.get("tool_calls", ()):
