@@ -144,6 +144,15 @@ def byte_tokenizer():
     )
 
 
+def write_caller(folder):
+    """A folder whose model has a tokenizer of bytes, an end and a chat template that knows no functions."""
+    folder.mkdir()
+    config = LLAMA | {"vocab_size": 257, "eos_token_id": 256, "max_position_embeddings": 1024}
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
+    texts = {"tokenizer__json": byte_tokenizer(), "tokenizer_config__json": json.dumps({"chat_template": template})}
+    return write(folder, config, **texts)
+
+
 def reciter(text, architecture="llama"):
     """A model that goes on with a text, whose bytes are all different, from any byte of it; after the last one, <end>."""
     tokens = [*text.encode(), 256]

@@ -4,6 +4,7 @@ Each asks for the models "double" (float32 [None, 4] -> [None, 2]) and "lookup" 
 not what it should be.
 """
 
+import json
 import sys
 
 import numpy as np
@@ -77,7 +78,8 @@ def openai_client(address):
     import openai
 
     client = openai.OpenAI(base_url=f"http://{address}/v1", api_key="secret", max_retries=0)
-    assert [m.id for m in client.models.list()] == ["tiny"]
+    assert {m.id for m in client.models.list()} == {"tiny", "caller"}
+    _tools(openai, client)
     messages = [{"role": "user", "content": "w1 w2"}]
     given = {"model": "tiny", "messages": messages, "temperature": 0, "max_tokens": 5}
     whole = client.chat.completions.create(**given, logprobs=True, top_logprobs=2)
@@ -104,6 +106,48 @@ def openai_client(address):
         openai.OpenAI(base_url=f"http://{address}/v1", api_key="other").models.list()
     except openai.AuthenticationError as e:
         assert e.body["code"] == "invalid_api_key"
+
+
+def _tools(openai, client):
+    """Functions that are called, at once, in a stream and by the client's helpers, and results that are sent back."""
+    schema = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Bern"]}}, "required": ["city"]}
+    about = {"name": "weather", "parameters": {**schema, "additionalProperties": False}, "strict": True}
+    given = {
+        "model": "caller",
+        "tools": [{"type": "function", "function": about}],
+        "tool_choice": "required",
+        "seed": 1,
+    }
+    given |= {
+        "messages": [{"role": "user", "content": "?"}],
+        "parallel_tool_calls": False,
+        "max_completion_tokens": 120,
+    }
+    whole = client.chat.completions.create(**given)
+    (call,) = whole.choices[0].message.tool_calls
+    assert whole.choices[0].finish_reason == "tool_calls" and whole.choices[0].message.content is None
+    assert call.function.name == "weather" and json.loads(call.function.arguments)["city"] in ("Oslo", "Bern")
+    streamed = [p.choices[0].delta for p in client.chat.completions.create(**given, stream=True)]
+    parts = [c for d in streamed for c in d.tool_calls or ()]
+    assert parts[0].id and "".join(c.function.arguments for c in parts) == call.function.arguments
+    with client.chat.completions.stream(**given) as stream:
+        done = stream.get_final_completion().choices[0]
+    assert done.message.tool_calls[0].function.parsed_arguments == json.loads(call.function.arguments)
+    result = {"role": "tool", "tool_call_id": call.id, "content": "rain"}
+    talk = [*given["messages"], whole.choices[0].message, result]  # the message as the client has it
+    named = {"type": "function", "function": {"name": "weather"}}
+    again = client.chat.completions.create(**{**given, "messages": talk, "tool_choice": named})
+    assert again.choices[0].message.tool_calls and again.choices[0].finish_reason == "stop"
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": about["parameters"], "strict": True}}
+    plain = {k: given[k] for k in ("model", "messages", "seed")}
+    text = client.chat.completions.create(**plain, response_format=wanted, max_completion_tokens=120)
+    assert json.loads(text.choices[0].message.content)["city"] in ("Oslo", "Bern")
+    try:
+        client.chat.completions.create(**{**given, "tool_choice": {"type": "function", "function": {"name": "x"}}})
+    except openai.BadRequestError as e:
+        assert e.param == "tool_choice", e.body
+    else:
+        raise AssertionError("a function that is not there was answered")
 
 
 if __name__ == "__main__":

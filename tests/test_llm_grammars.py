@@ -2,13 +2,14 @@
 
 import json
 import re
+import sys
 import threading
 
 import pytest
 
 import bireme
 import bireme.llm
-from bireme.llm import Engine, Grammar, SamplingOptions, grammars
+from bireme.llm import Engine, Grammar, SamplingOptions, grammars, programs
 from bireme.serve import LanguageModels
 from bireme.serve.language import Spoken
 from tests import language_models as models
@@ -29,6 +30,7 @@ SCHEMA = {
     "required": ["name", "age", "kind", "tags"],
     "additionalProperties": False,
 }
+DIGITS = Grammar("regex", "[0-9]{9}")
 PAGE = 2 * 4 * 8 * 4 * 16  # bytes of keys and values of 4 heads of 8 and 16 tokens
 
 
@@ -95,6 +97,24 @@ def test_other_grammars(kind, text, pattern, engine):
     options = SamplingOptions(max_tokens=60, temperature=1, seed=3, grammar=Grammar(kind, text), ignore_eos=True)
     found = engine.generate(["a"], options)[0]
     assert re.fullmatch(pattern, found.text) and found.finish_reason == "stop"
+
+
+class Wide(programs.Programs):
+    """Steps with more rows than there are slots for texts, as accelerators have them."""
+
+    def __init__(self, network, slots, *given):
+        super().__init__(network, slots + 3, *given)
+        self.slots = slots
+
+
+def test_masks_where_slots_are_fewer_than_rows(monkeypatch, engine):
+    options = SamplingOptions(max_tokens=9, seed=4, temperature=1, grammar=DIGITS)
+    (expected,) = engine.generate(["p"], options)
+    monkeypatch.setattr(sys.modules[Engine.__module__], "Programs", Wide)
+    with Engine(model(), max_batch=1, max_length=128) as few:
+        (found,) = few.generate(["p"], options)
+        assert few._programs.rows == 4
+    assert found.text == expected.text and re.fullmatch("[0-9]{9}", found.text)
 
 
 def test_any_object(engine):

@@ -77,6 +77,8 @@ def test_lists_of_models(models):
     )
     assert [x["id"] for x in listed[1]["data"]] == ["tiny"] and one[1]["object"] == "model"
     assert none[0] == 404 and none[1]["error"]["code"] == "model_not_found"
+    ((status, body),) = ask(models, ("POST", "/v1/nothing", {}))
+    assert status == 404 and body["error"]["code"] == "unknown_url"
     assert [x["state"] for x in models.index()] == ["READY", "UNAVAILABLE"] and not models.ready
     (lost,) = ask(models, ("POST", TEXT, {"model": "lost", "prompt": "w1"}))
     assert (
@@ -203,7 +205,7 @@ def test_embeddings(models):
         (CHAT, {"stream_options": {"include_usage": True}}, "stream_options", "for streams"),
         (CHAT, {"top_logprobs": 2}, "top_logprobs", "only for logprobs"),
         (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs", "[0, 20]"),
-        (CHAT, {"tools": [{"type": "function"}]}, "tools", "not supported"),
+        (CHAT, {"tools": [{"type": "function"}]}, "tools[0]", "with a function"),
         (
             CHAT,
             {"response_format": {"type": "json_object"}},

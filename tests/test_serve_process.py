@@ -1,14 +1,18 @@
 """The server as a process: hostile requests over real sockets, signals, ports, TLS, and foreign clients."""
 
+import asyncio
+import contextlib
 import http.client
 import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +21,9 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.command import main
+from bireme.serve.process import hang_up
 from bireme.static import InputSpec
-from tests import served_language
+from tests import language_models, served_language
 from tools import fuzz_server
 from tools.server_process import ServerProcess
 
@@ -134,9 +139,11 @@ def test_openai_client(named, tmp_path):
     for package in ("tokenizers", "jinja2"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     served_language.write_folder(tmp_path / "tiny")
-    models = named[0], f"tiny={tmp_path / 'tiny'}", f"lost={tmp_path}"
+    language_models.write_caller(tmp_path / "caller")
+    folders = [f"{name}={tmp_path / name}" for name in ("tiny", "caller")]
+    models = named[0], *folders, f"lost={tmp_path}"
     with ServerProcess(
-        *models, "--max-batch", "4", "--max-length", "64", environment={"BIREME_TOKEN": "secret"}
+        *models, "--max-batch", "4", "--max-length", "1024", environment={"BIREME_TOKEN": "secret"}
     ) as server:
         assert "tiny, a language model: ready\n" in server.lines
         talk("openai_client", server.port)
@@ -152,6 +159,55 @@ def test_curl(server):
     address = f"http://127.0.0.1:{server.port}/v2/models/double/infer"
     told = subprocess.run(["curl", "-s", "-d", "@-", address], input=sent, capture_output=True, timeout=60).stdout
     assert json.loads(told)["outputs"][0]["shape"] == [2, 2]
+
+
+def test_heads_of_requests_have_a_limit(server):
+    """In one piece or many, in one header or many, or in the path: refused, and the connection is closed."""
+    assert get(server, "/v2/health/live", headers={"x": "a" * 10_000}.items())[0] == 200
+    line = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n"
+    for sent in (
+        line + b"x: " + b"a" * 2**20,
+        line + b"x: a\r\n" * 40_000,
+        b"GET /" + b"a" * 2**20,
+    ):
+        client = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        with client, contextlib.suppress(ConnectionError):  # closed meanwhile
+            for start in range(0, len(sent), 2**14):
+                client.sendall(sent[start : start + 2**14])
+            assert client.recv(100).startswith(b"HTTP/1.1 400")
+    assert get(server, "/v2/health/live")[0] == 200
+
+
+def test_connections_that_send_nothing_are_closed():
+    """One that has a request, or had one meanwhile, stays."""
+
+    class Connection:
+        def __init__(self, cycle):
+            self.cycle, self.transport, self.closed = cycle, self, asyncio.Event()
+
+        def close(self):
+            self.closed.set()
+
+    def request(complete):
+        return types.SimpleNamespace(response_complete=complete)
+
+    silent, done, busy, asking = made = [Connection(x) for x in (None, request(True), request(False), request(True))]
+
+    async def go():
+        watching = asyncio.ensure_future(hang_up(set(made), 0.04))
+
+        async def ask():
+            while True:
+                asking.cycle = request(True)
+                await asyncio.sleep(0)
+
+        asks = asyncio.ensure_future(ask())
+        await asyncio.gather(silent.closed.wait(), done.closed.wait())
+        watching.cancel()
+        asks.cancel()
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    assert not busy.closed.is_set() and not asking.closed.is_set()
 
 
 def test_a_port_that_is_taken(server, named, capsys):

@@ -222,6 +222,17 @@ def _raw(client: Client, rng: random.Random) -> str | None:
     return None if status in (0, 100, 200) or 400 <= status < 500 else f"status {status}"
 
 
+_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"w1": [2]}'}}
+TALK = [
+    {"role": "user", "content": "w1"},
+    {"role": "assistant", "content": None, "tool_calls": [_CALL]},
+    {"role": "tool", "tool_call_id": "c", "content": "w2"},
+]
+_SCHEMA = {"type": "object", "properties": {"x": {"enum": [1, "w2"]}, "y": {"$ref": "#/$defs/z"}}, "required": ["x"]}
+_FUNCTION = {"name": "f", "description": "w3", "parameters": {**_SCHEMA, "$defs": {"z": {"type": "integer"}}}}
+TOOLS = [{"type": "function", "function": _FUNCTION}, {"type": "function", "function": {"name": "g", "strict": True}}]
+
+
 def openai_request(rng: random.Random, logprobs: bool = True) -> tuple[str, bytes]:
     """A mutated request in OpenAI's form: path and body. `logprobs` asks for them, which takes programs of their own."""
     both = {
@@ -249,6 +260,7 @@ def openai_request(rng: random.Random, logprobs: bool = True) -> tuple[str, byte
                 "stream_options": None,
             },
         ),
+        ("/v1/chat/completions", {**both, "messages": TALK, "tools": TOOLS, "tool_choice": "auto"}),
         ("/v1/embeddings", {"model": "tiny", "input": ["w1", "w2"], "encoding_format": "base64"}),
     ]
     path, told = rng.choice(seeds)

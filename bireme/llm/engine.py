@@ -205,8 +205,9 @@ class Engine:
         request = Request(prompt, options, self._wake)
         # the last token of a text is chosen, and never fed
         limit = min(len(prompt) + options.max_tokens, self.max_length, self._pages.count * self.page_size + 1)
-        stream = None if self.tokenizer is None else Stream(self.tokenizer)
         matcher = self._matcher(options.grammar)
+        # the only special tokens in a text with a grammar are those that the grammar names
+        stream = None if self.tokenizer is None else Stream(self.tokenizer, special=matcher is not None)
         own = frozenset() if options.ignore_eos and matcher is None else frozenset(self.config.end)
         return Row(
             request, list(prompt), limit, stream, Stops(options.stop), frozenset(options.stop_ids) | own, matcher

@@ -117,13 +117,15 @@ def _text(folder: str) -> tuple[Tokenizer | None, ChatTemplate | None]:
     if not isinstance(settings, dict):
         raise errors.bad(WHERE, "a JSON object in tokenizer_config.json", settings)
     template = text_of(folder, "chat_template.jinja", MOST_TEMPLATE) or settings.get("chat_template")
+    tool_use = text_of(folder, "additional_chat_templates/tool_use.jinja", MOST_TEMPLATE)
     if isinstance(template, list):  # several by name
         named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
-        template = named.get("default")
-    if template is not None and not isinstance(template, str):
-        raise errors.bad(WHERE, "a str as chat_template", template)
+        template, tool_use = named.get("default"), tool_use or named.get("tool_use")
+    if not all(one is None or isinstance(one, str) for one in (template, tool_use)):
+        raise errors.bad(WHERE, "a str as chat_template", template if tool_use is None else tool_use)
     tokens = {name: _token(settings.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-    made = ChatTemplate(template, {k: t for k, t in tokens.items() if t is not None}) if template else None
+    known = {k: t for k, t in tokens.items() if t is not None}
+    made = ChatTemplate(template, known, tool_use or None) if template else None
     return (None if text is None else Tokenizer(text)), made
 
 

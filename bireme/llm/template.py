@@ -274,6 +274,7 @@ class ChatTemplate:
     Args:
         text: The template, in Jinja's language.
         tokens: Special tokens that it may name, as ``bos_token``. Default: None.
+        tool_use: The template of chats with tools, where a model has one of its own. Default: None.
 
     Raises:
         ImportError: If Jinja2 is not installed.
@@ -285,16 +286,27 @@ class ChatTemplate:
         '<user>Hello'
     """
 
-    def __init__(self, text: str, tokens: dict[str, str] | None = None):
-        if not isinstance(text, str) or len(text) > LONGEST_TEMPLATE:
-            raise errors.bad(
-                "ChatTemplate(text)",
-                f"a template of at most {LONGEST_TEMPLATE} characters",
-                described=f"{len(text)} of them" if isinstance(text, str) else errors.show(text),
-            )
+    def __init__(self, text: str, tokens: dict[str, str] | None = None, tool_use: str | None = None):
+        for name, given in (("text", text), ("tool_use", text if tool_use is None else tool_use)):
+            if not isinstance(given, str) or len(given) > LONGEST_TEMPLATE:
+                raise errors.bad(
+                    f"ChatTemplate({name})",
+                    f"a template of at most {LONGEST_TEMPLATE} characters",
+                    described=f"{len(given)} of them" if isinstance(given, str) else errors.show(given),
+                )
         self._text, self._tokens = text, dict(tokens or {})
+        self._with_tools = text if tool_use is None else tool_use
         self._jinja = extra("jinja2", "llm", "for chat templates")
-        self._rendered(lambda environment: environment.from_string(text))
+        for given in {self._text, self._with_tools}:
+            self._rendered(lambda environment, given=given: environment.from_string(given))
+        meta = extra("jinja2.meta", "llm", "for chat templates")
+        names = self._rendered(lambda e: meta.find_undeclared_variables(e.parse(self._with_tools)))
+        self._takes_tools = "tools" in names
+
+    @property
+    def for_tools(self) -> str | None:
+        """The template of chats with tools; None where it does not know them."""
+        return self._with_tools if self._takes_tools else None
 
     def _rendered(self, make: Callable[[Any], Any]) -> Any:
         """What is made with an environment that has a budget of its own."""
@@ -371,7 +383,7 @@ class ChatTemplate:
 
         def make(environment: Any) -> str:
             parts, size = [], 0
-            for part in environment.from_string(self._text).generate(given):
+            for part in environment.from_string(self._with_tools if tools else self._text).generate(given):
                 size += len(part)
                 environment.work.charge(size if size > LONGEST_TEXT else len(part))
                 parts.append(part)

@@ -108,11 +108,11 @@ class Tokenizer:
 
 class Stream:
     """The text of tokens as they come. What a tokenizer makes of a token depends on those before it, so a few of them
-    are decoded again; what may still change is held back.
+    are decoded again; what may still change is held back. `special`: whether special tokens are part of it.
     """
 
-    def __init__(self, tokenizer: Tokenizer):
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer, special: bool = False):
+        self._tokenizer, self._special = tokenizer, special
         self._tokens: list[int] = []  # since the last piece but one
         self._told = 0  # how many of them were told
         self._shown = ""  # their text
@@ -120,21 +120,24 @@ class Stream:
     def push(self, token: int) -> str:
         """The text that is certain with one more token."""
         self._tokens.append(token)
-        text = self._tokenizer.decode(self._tokens)
+        text = self._decoded()
         if text.endswith(UNKNOWN) and len(self._tokens) - self._told <= PATIENCE:
             return ""
         return self._tell(text)
 
     def end(self) -> str:
         """What is left."""
-        return self._tell(self._tokenizer.decode(self._tokens)) if len(self._tokens) > self._told else ""
+        return self._tell(self._decoded()) if len(self._tokens) > self._told else ""
 
     def _tell(self, text: str) -> str:
         piece = text[len(self._shown) :]
         del self._tokens[: self._told]
         self._told = len(self._tokens)
-        self._shown = self._tokenizer.decode(self._tokens)
+        self._shown = self._decoded()
         return piece
+
+    def _decoded(self) -> str:
+        return self._tokenizer.decode(self._tokens, self._special)
 
 
 class Stops:

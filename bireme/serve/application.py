@@ -175,7 +175,7 @@ class _Server:
         """What Starlette refuses: paths and methods that there are not."""
         self._told(request, error.status_code, time.perf_counter())
         message = f"{request.method} {request.scope['path'][:200]}: {error.detail}"
-        return self._refused(request, Refused(error.status_code, message))
+        return self._refused(request, openai_form.Wrong(message, code="unknown_url", status=error.status_code))
 
     async def broken(self, request: Any, error: Any) -> Any:
         """An error that nobody expected; the server that runs the application logs it."""

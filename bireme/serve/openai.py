@@ -17,6 +17,7 @@ from bireme.llm import Engine, Event, Grammar, LanguageModel, Request
 from bireme.serve import openai_form as form
 from bireme.serve.language import LanguageModels, Spoken, events
 from bireme.serve.openai_form import Asked, Wrong
+from bireme.serve.openai_tools import Choice, Tools, message, with_calls
 from bireme.serve.protocol import parsed
 from bireme.serve.refusals import BUSY, Refused
 
@@ -34,6 +35,7 @@ class _Answer:
     requests: list[Request]
     tokenizer: Any
     begun: list[str] = field(default_factory=list)  # text before each choice
+    tools: Tools | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -60,16 +62,21 @@ class _Answer:
             return form.chat_logprobs(came, self.tokenizer)
         return form.text_logprobs(came, self.tokenizer, offset)
 
+    def choice(self) -> Choice | None:
+        """What reads calls of one choice, where there can be any."""
+        return None if self.tools is None else self.tools.choice()
+
     def whole(self, came: list[list[Event]]) -> dict[str, Any]:
         """The answer, when all is there."""
         choices = []
         for i, each in enumerate(came):
-            text = "".join([e.text for e in each])
             one: dict[str, Any] = {"index": i, "finish_reason": each[-1].finish_reason}
             if self.chat:
-                one["message"] = {"role": "assistant", "content": text, "refusal": None}
+                reading = self.choice()
+                one["message"] = message([delta for event in each for delta in _deltas(event, reading)])
+                one["finish_reason"] = _reason(each[-1], reading)
             else:
-                one["text"] = self.begun[i] + text
+                one["text"] = self.begun[i] + "".join([e.text for e in each])
             choices.append({**one, "logprobs": self.logprobs(each, 0 if self.chat else len(self.begun[i]))})
         counts = [sum(e.token is not None for e in each) for each in came]
         return {**self.head(), "choices": choices, "usage": self.usage(counts)}
@@ -77,6 +84,7 @@ class _Answer:
     async def stream(self) -> AsyncIterator[bytes]:
         """The answer in pieces, each an event of its own."""
         counts, offsets = [0] * len(self.requests), [len(text) for text in self.begun]
+        reading = [self.choice() for _ in self.requests]
         try:
             for i, text in enumerate(self.begun):
                 if self.chat:
@@ -86,14 +94,18 @@ class _Answer:
             async with aclosing(events(self.requests)) as coming:  # type: ignore[type-var]  # a generator has aclose
                 async for i, event in coming:
                     counts[i] += event.token is not None
-                    told: dict[str, Any] = {"delta": {"content": event.text}} if self.chat else {"text": event.text}
-                    if self.ask.options.logprobs is not None:
-                        told["logprobs"] = self.logprobs([event], offsets[i])
+                    logprobs = self.logprobs([event], offsets[i])
                     offsets[i] += len(event.text)
-                    if event.text or told.get("logprobs"):
-                        yield self._piece(i, told)
+                    told: list[dict[str, Any]] = [{"text": event.text}] if event.text else []
+                    if self.chat:
+                        told = [{"delta": delta} for delta in _deltas(event, reading[i])]
+                    if logprobs and not told:
+                        told = [{"delta": {}} if self.chat else {"text": ""}]
+                    for one in told:
+                        yield self._piece(i, {**one, "logprobs": logprobs})
+                        logprobs = None
                     if event.finish_reason is not None:
-                        yield self._piece(i, {"delta": {}} if self.chat else {"text": ""}, event.finish_reason)
+                        yield self._piece(i, {"delta": {}} if self.chat else {"text": ""}, _reason(event, reading[i]))
             if self.ask.usage:
                 yield _event({**self.head(chunk=True), "choices": [], "usage": self.usage(counts)})
         except Refused as e:
@@ -107,6 +119,17 @@ class _Answer:
     def _piece(self, i: int, told: dict[str, Any], reason: str | None = None) -> bytes:
         one = {"index": i, **told, "logprobs": told.get("logprobs"), "finish_reason": reason}
         return _event({**self.head(chunk=True), "choices": [one], **({"usage": None} if self.ask.usage else {})})
+
+
+def _deltas(event: Event, reading: Choice | None) -> list[dict[str, Any]]:
+    """What an event adds to a message."""
+    if reading is not None:
+        return reading.deltas(event)
+    return [{"content": event.text}] if event.text else []
+
+
+def _reason(event: Event, reading: Choice | None) -> str | None:
+    return event.finish_reason if reading is None else reading.reason(event.finish_reason)
 
 
 def _event(told: Any) -> bytes:
@@ -150,13 +173,14 @@ class OpenAI:
             told, model, engine = await self._asked(request, body)
             if model.chat_template is None:
                 raise Wrong("the model has no chat template: use /v1/completions", "model")
-            given = form.messages(told.get("messages"))
-            try:
-                text = await self._aside(len(body), model.chat_template.render, given)
+            given = [with_calls(one, f"messages[{i}]") for i, one in enumerate(form.messages(told.get("messages")))]
+            tools = await self._aside(len(body), Tools, told, model.chat_template, engine.tokenizer)
+            try:  # in a thread however short it is: a template may take its seconds
+                text = await asyncio.get_running_loop().run_in_executor(None, tools.render, given)
             except ValueError as e:
                 raise Wrong(f"messages: {str(e).splitlines()[0][:300]}", "messages") from None
             prompt = await self._aside(len(text), form.encoded, text, "messages", engine.tokenizer, False)
-            return await self._answered(request, told, "chat.completion", engine, [prompt], "messages")
+            return await self._answered(request, told, "chat.completion", engine, [prompt], "messages", tools)
 
     async def text(self, request: Any) -> Any:
         async with self._body(request) as body:
@@ -171,18 +195,26 @@ class OpenAI:
         return told, *self._models.get(name).loaded()
 
     async def _answered(
-        self, request: Any, told: dict[str, Any], kind: str, engine: Engine, prompts: list[list[int]], name: str
+        self,
+        request: Any,
+        told: dict[str, Any],
+        kind: str,
+        engine: Engine,
+        prompts: list[list[int]],
+        name: str,
+        tools: Tools | None = None,
     ) -> Any:
         room = engine.max_length - max(map(len, prompts))
         if room < 1 or not all(prompts):
             got = f"{max(map(len, prompts))} tokens" if room < 1 else "an empty one"
             message = f"{name}: the model takes prompts of 1 to {engine.max_length - 1} tokens, got {got}"
             raise Wrong(message, name, "context_length_exceeded" if room < 1 else None)
-        ask = form.asked(told, kind == "chat.completion", room)
+        calls = None if tools is None else tools.grammar
+        ask = form.asked(told, kind == "chat.completion", room, calls)
         if engine.statistics()["waiting"] + len(prompts) * ask.choices > self._models.queue:
             raise Refused(BUSY, f"{engine.statistics()['waiting']} requests wait already")
         if ask.options.grammar is not None:
-            await _compiled(engine, ask.options.grammar)
+            await _compiled(engine, ask.options.grammar, "response_format" if calls is None else "tools")
         submitted: list[Request] = []
         try:
             for prompt in prompts:
@@ -193,7 +225,7 @@ class OpenAI:
         except RuntimeError as e:
             raise Refused(BUSY, str(e).splitlines()[0]) from None
         begun = [_echoed(engine, p) if ask.echo else "" for p in prompts for _ in range(ask.choices)]
-        answer = _Answer(kind, told["model"], ask, submitted, engine.tokenizer, begun)
+        answer = _Answer(kind, told["model"], ask, submitted, engine.tokenizer, begun, tools)
         if ask.stream:
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
             return self._responses.StreamingResponse(answer.stream(), media_type="text/event-stream", headers=headers)
@@ -230,16 +262,14 @@ class OpenAI:
         return self._responses.Response(json.dumps(told), media_type="application/json")
 
 
-async def _compiled(engine: Engine, grammar: Grammar) -> None:
+async def _compiled(engine: Engine, grammar: Grammar, name: str) -> None:
     """A grammar compiled in a thread, so that other clients do not wait."""
     try:
         await asyncio.get_running_loop().run_in_executor(None, engine.compile_grammar, grammar)
     except ValueError as e:
-        raise form.refused(e) from None
+        raise form.refused(e, name) from None
     except ImportError:
-        raise Wrong(
-            "response_format: the server lacks llguidance", "response_format", "unsupported_parameter"
-        ) from None
+        raise Wrong(f"{name}: the server lacks llguidance", name, "unsupported_parameter") from None
 
 
 def _echoed(engine: Engine, prompt: list[int]) -> str:

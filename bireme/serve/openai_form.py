@@ -22,12 +22,12 @@ _SAMPLING = {
     "response_format",
 }  # fmt: skip
 _IGNORED = {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
-_CHAT = _SAMPLING | {"messages", "max_completion_tokens", "top_logprobs"}
+_TOOLS = {"tools", "tool_choice", "parallel_tool_calls"}
+_CHAT = _SAMPLING | _TOOLS | {"messages", "max_completion_tokens", "top_logprobs"}
 _TEXT = _SAMPLING | {"prompt", "echo"}
 # parameters that may be there with these values, which mean nothing
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "logit_bias": (None, {}), "suffix": (None, ""), "best_of": (None, 1), "tools": (None, []), "tool_choice": (None, "none", "auto"),
-    "modalities": (None, ["text"]), "parallel_tool_calls": (None, True, False),
+    "logit_bias": (None, {}), "suffix": (None, ""), "best_of": (None, 1), "modalities": (None, ["text"]),
     "functions": (None, []), "function_call": (None, "none", "auto"), "reasoning_effort": (None,), "verbosity": (None,),
 }  # fmt: skip
 
@@ -59,8 +59,10 @@ class Asked:
         return [SamplingOptions(**{**fields, "seed": (given.seed + i * SPREAD) % 2**64}) for i in range(self.choices)]
 
 
-def asked(told: dict[str, Any], chat: bool, room: int) -> Asked:
-    """Read what is common to chats and texts; `room` is the number of tokens that may follow."""
+def asked(told: dict[str, Any], chat: bool, room: int, calls: Grammar | None = None) -> Asked:
+    """Read what is common to chats and texts; `room` is the number of tokens that may follow, `calls` what answers are
+    where functions are offered.
+    """
     for name, value in told.items():
         if name in _NEUTRAL:
             if value not in _NEUTRAL[name]:
@@ -84,7 +86,7 @@ def asked(told: dict[str, Any], chat: bool, room: int) -> Asked:
     options["temperature"] = given.get("temperature", 1.0)
     options["max_tokens"] = _most(given, chat, room)
     options["stop_ids"] = given.get("stop_token_ids", [])
-    options["grammar"] = _grammar(given.get("response_format", {"type": "text"}))
+    options["grammar"] = calls or response_format(given.get("response_format"))
     if "ignore_eos" in options:
         options["ignore_eos"] = _flag(given, "ignore_eos")
     if "seed" in given:
@@ -114,11 +116,11 @@ def asked(told: dict[str, Any], chat: bool, room: int) -> Asked:
 _FORMATS = {"json_object": ("json", ""), "regex": ("regex", "pattern"), "grammar": ("lark", "grammar")}
 
 
-def _grammar(told: Any) -> Grammar | None:
+def response_format(told: Any) -> Grammar | None:
     """What the text has to be: JSON, JSON of a schema, and besides OpenAI's a regular expression or a grammar."""
     name = "response_format"
     kind = told.get("type") if isinstance(told, dict) else None
-    if kind == "text":
+    if told is None or kind == "text":
         return None
     try:
         if kind == "json_schema":
@@ -134,9 +136,9 @@ def _grammar(told: Any) -> Grammar | None:
         raise refused(e) from None
 
 
-def refused(error: Exception) -> Wrong:
+def refused(error: Exception, name: str = "response_format") -> Wrong:
     """What is wrong with a grammar, in the words of a client."""
-    return Wrong(f"response_format: {str(error).splitlines()[0].partition(': ')[2][:300]}", "response_format")
+    return Wrong(f"{name}: {str(error).splitlines()[0].partition(': ')[2][:300]}", name)
 
 
 def _most(given: dict[str, Any], chat: bool, room: int) -> int:
@@ -222,7 +224,9 @@ def _message(one: Any, where: str) -> dict[str, Any]:
         content = "".join([str(part) for part in parts])
     if content is not None and not isinstance(content, str):
         raise Wrong(f"{where}.content: expected a string or a list of parts", where)
-    return {**one, "content": content or ""}
+    # what clients send back of an answer has fields without a value, and templates ask whether a field is there
+    told = {k: v for k, v in one.items() if v is not None} | {"content": content or ""}
+    return {**told, "role": "system"} if one["role"] == "developer" else told
 
 
 # ---------------------------------------------------------------- answers

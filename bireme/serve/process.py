@@ -18,6 +18,7 @@ from bireme.serve.grpc_service import add_service
 from bireme.serve.repository import Repository
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LONGEST_HEAD = 2**16  # bytes of a request's path and headers
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Options:
     key: str | None = None
     connections: int = 4096  # that HTTP holds open, at most
     idle: float = 5.0  # seconds that a connection stays open between requests
+    silent: float = 20.0  # seconds that it may take to send the head of one
     stopping: float = 30.0  # seconds to finish what was accepted
 
 
@@ -61,6 +63,7 @@ async def serve(
     server = Server(
         uvicorn.Config(
             application,
+            http=_protocol(),
             log_level="warning",
             access_log=False,
             ws="none",
@@ -81,6 +84,7 @@ async def serve(
     for number in SIGNALS:
         loop.add_signal_handler(number, end)
     work = asyncio.ensure_future(server.serve([listening]))
+    watching = asyncio.ensure_future(hang_up(server.server_state.connections, o.silent))
     try:
         while not server.started and not work.done():
             await asyncio.sleep(0.01)
@@ -92,8 +96,69 @@ async def serve(
             await rpc.stop(0 if server.force_exit else o.stopping)
         await work
     finally:
+        watching.cancel()
         for number in SIGNALS:
             loop.remove_signal_handler(number)
+
+
+def _protocol() -> Any:
+    """uvicorn's protocol with a limit of a request's head: what it reads of one it keeps, however long it is."""
+    package: Any = extra("uvicorn.protocols.http.httptools_impl", "serve", "to serve models")
+
+    class Protocol(package.HttpToolsProtocol):
+        def __init__(self, *given: Any, **named: Any):
+            super().__init__(*given, **named)
+            self._begun, self._size, self._parts = False, 0, 0  # of a head
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self._begun, self._size, self._parts = True, 0, 0
+
+        def on_url(self, url: bytes) -> None:
+            self._count(len(url))
+            super().on_url(url)
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._count(len(name) + len(value))
+            super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            self._begun = False
+            super().on_headers_complete()
+
+        def data_received(self, data: bytes) -> None:
+            begun = self._begun
+            super().data_received(data)
+            if begun and self._begun:  # a header is told when it is whole, and kept until then
+                self._parts += len(data)
+                if self._parts > LONGEST_HEAD:
+                    self.send_400_response("the head of a request is too long")
+
+        def _count(self, size: int) -> None:
+            self._size += size
+            if self._size > LONGEST_HEAD:
+                raise ValueError("the head of a request is too long")  # the parser ends, and 400 is answered
+
+    return Protocol
+
+
+async def hang_up(connections: set[Any], seconds: float) -> None:
+    """Close connections of uvicorn's that have no request for so long. It waits for the head of a request for ever, so that
+    clients which send nothing, or a letter from time to time, would take all connections there can be.
+    """
+    loop = asyncio.get_running_loop()
+    seen: dict[Any, tuple[float, Any]] = {}  # since when there is nothing, and the request before that
+    while True:
+        await asyncio.sleep(seconds / 4)
+        now, before, seen = loop.time(), seen, {}
+        for connection in list(connections):
+            request = connection.cycle
+            if request is not None and not request.response_complete:
+                continue
+            since, last = before.get(connection, (now, request))
+            seen[connection] = (since if last is request else now, request)
+            if now - seen[connection][0] >= seconds:
+                connection.transport.close()
 
 
 async def _rpc(repository: Repository, token: str | None, o: Options) -> Any:
