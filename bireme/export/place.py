@@ -21,6 +21,7 @@ C_TYPES = {
     "bool": "unsigned char",
 }
 TILE, DEPTH, WIDE = 8, 256, 64  # BM_MR, BM_KC, BM_NC of kernels.c
+BLOCK = 16  # integers of 8 bits that a row of a product of these has a multiple of
 SMALL = 64  # numbers of a weight that is not worth to be made integers
 
 
@@ -146,6 +147,12 @@ def integers_of(place: Place, weight: Value, axis: int) -> tuple[str, str] | Non
     scale = np.maximum(np.abs(weight.data).max(others, keepdims=True), 1e-30) / 127
     integers = np.round(weight.data / scale).astype(np.int8)
     return place.constant(integers), place.constant(scale.reshape(-1).astype(np.float32))
+
+
+def in_blocks(weight: np.ndarray) -> np.ndarray:
+    """Filters as rows of a multiple of `BLOCK` integers, with zeros after their own."""
+    rows = weight.reshape(len(weight), -1)
+    return np.pad(rows, ((0, 0), (0, -rows.shape[1] % BLOCK)))
 
 
 def local_names(expression: str) -> str:
