@@ -63,11 +63,11 @@ def row(*names: str) -> Callable[[Callable], Callable]:
 def write(place: Place, call: Call) -> None:
     """A call as lines of C."""
     if call.op not in ROWS:
-        message = f"{call.op} has no form in C yet"
+        message = f"{described(call)} has no form in C yet"
         raise errors.failure(message, hint="export to ONNX instead", kind=NotImplementedError)
     for value in (*call.inputs, *call.outputs):
         if value is not None and str(value.dtype) not in C_TYPES:
-            raise errors.failure(f"{call.op} of {value.dtype} has no form in C yet", kind=NotImplementedError)
+            raise errors.failure(f"{described(call)} of {value.dtype} has no form in C yet", kind=NotImplementedError)
     ROWS[call.op](place, call)
 
 
@@ -81,10 +81,17 @@ def number(x: float) -> str:
     return (text if any(c in text for c in ".e") else text + ".0") + "f"
 
 
+def described(call: Call) -> str:
+    """An operator and where it is in the model: the parameters that it reads, else what it makes of what."""
+    weights = [v.name for v in call.inputs if v is not None and v.data is not None]
+    made, read = call.outputs[0].name, [v.name for v in call.inputs if v is not None and v.data is None]
+    return f"{call.op} ({', '.join((*read, *weights))} -> {made})"
+
+
 def refuse(call: Call, what: str) -> Exception:
     """For a form of an operator that is not written."""
     return errors.failure(
-        f"{call.op} with {what} has no form in C yet", hint="export to ONNX instead", kind=NotImplementedError
+        f"{described(call)} with {what} has no form in C yet", hint="export to ONNX instead", kind=NotImplementedError
     )
 
 
