@@ -152,6 +152,7 @@ assert "2 rows" in subprocess.run(command, capture_output=True, text=True, check
 
 IREE = """
 import bireme
+import bireme.export
 
 spec = [bireme.static.InputSpec([1, 2], "float32", "x")]
 assert bireme.export.to_iree(bireme.nn.ReLU(), "relu.vmfb", input_spec=spec) == "relu.vmfb"
