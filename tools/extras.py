@@ -217,7 +217,7 @@ def tried(name: str, python: str, folder: Path) -> str:
         except subprocess.TimeoutExpired:
             return f"{what}: took more than {SECONDS} s"
         if done.returncode:
-            lines = (done.stderr or done.stdout).strip().splitlines()
+            lines = [x for x in (done.stderr or done.stdout).splitlines() if x.strip() and not x.startswith("  ")]
             return f"{what}: {lines[-1] if lines else f'exit status {done.returncode}'}"
     return ""
 

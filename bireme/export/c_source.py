@@ -16,7 +16,7 @@ from bireme.export import place as places
 from bireme.export import rows as _rows  # noqa: F401 - registers them
 from bireme.export.graph import Graph, Value
 from bireme.export.memory import home, placed
-from bireme.export.models import loaded
+from bireme.export.models import loaded, sized
 from bireme.export.reading import graph_of
 from bireme.files.atomic import replacing
 from bireme.static import InputSpec
@@ -97,7 +97,7 @@ def to_c(
         raise errors.bad("to_c(name)", "letters, digits and _, as a name of C", name)
     layer, specs = loaded(model, input_spec, "to_c")
     sizes = {key: tuple(shape) for key, shape in (shapes or {}).items()}
-    graph = graph_of(layer, sizes, specs)
+    graph = graph_of(layer, sizes, sized(specs, sizes, "to_c(shapes)"))
     source = _Source(graph, name, beside, int8)
     text = source.text()
     weights = None
