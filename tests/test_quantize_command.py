@@ -90,8 +90,14 @@ def test_what_is_wrong_is_told(saved, capsys):
         (["net", "--to", "int8", "--data", str(folder / "wide.npz")], "expected float32 of shape [-1, 1, 8, 8]"),
         (["net", "--to", "int8", "--data", str(folder / "two.npz")], "an array for each input (x), got a, b"),
         (["net", "--to", "int8", "--data", str(folder / "none.npz")], "there is no file"),
+        (
+            ["net", "--to", "int8", "--data", str(folder / "net.json")],
+            "--data: expected a file of numpy.savez or numpy.save",
+        ),
+        (["net", "--to", "weight-int8", "-o", str(folder / "net")], "net is the model itself"),
+        (["net", "--to", "weight-int8", "-o", str(folder)], "is a folder"),
         (["none", "--to", "weight-int8"], "there is no model"),
     ]
     for given, told in cases:
-        assert main(["quantize", str(folder / given[0]), *given[1:], "-o", str(folder / "small")]) == 1
+        assert main(["quantize", str(folder / given[0]), "-o", str(folder / "small"), *given[1:]]) == 1
         assert told in capsys.readouterr().err

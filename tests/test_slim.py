@@ -123,6 +123,9 @@ def test_pruned_networks_learn_on(name):
     y = data.target.astype("int64")
     bireme.seed(0)
     net = getattr(bireme.vision.models, name)(num_classes=10)
+    for layer in net.sublayers():
+        if isinstance(layer, nn.BatchNorm2D):
+            layer._momentum = 0.5  # statistics of 52 layers, of which each follows the one before, in 48 steps
 
     def train(epochs):
         opt = bireme.optimizer.Adam(1e-3, parameters=net.parameters())
@@ -141,6 +144,39 @@ def test_pruned_networks_learn_on(name):
     made = L1NormFilterPruner(net, [1, 3, 32, 32])
     plan = made.prune_vars({n: 0.3 for n in made.var_names() if n.startswith("conv")}, 0)
     assert train(3) > before - 0.03 > 0.8 and plan.pruned_flops > 0.4
+
+
+def test_a_teacher_in_a_students_program():
+    """Both have parameters of the same names; the teacher is in evaluation and stays as it is, and the student learns from it."""
+    bireme.seed(0)
+    x = np.random.default_rng(0).random((16, 4), np.float32)
+    bireme.enable_static()
+    try:
+        teacher, student, start = [bireme.static.Program() for _ in range(3)]
+        with bireme.static.program_guard(teacher, start):
+            hidden = bireme.static.nn.fc(bireme.static.data("image", [None, 4]), 8, activation="relu")
+            big = bireme.static.nn.fc(nn.functional.dropout(hidden, 0.5), 3)
+        with bireme.static.program_guard(student, start):
+            small = bireme.static.nn.fc(bireme.static.data("x", [None, 4]), 3)
+        executor = bireme.static.Executor()
+        executor.run(start)
+        with pytest.raises(
+            ValueError,
+            match=r"merge\(data_name_map\): expected an input of the student for the teacher's image, got 'y'",
+        ):
+            dist.merge(teacher, student, {"image": "y"}, bireme.CPUPlace())
+        dist.merge(teacher, student, {"image": "x"}, bireme.CPUPlace())
+        with pytest.raises(ValueError, match=r"merge\(name_prefix\): expected one that makes new names, got 'teacher_"):
+            dist.merge(teacher, student, {"image": "x"}, bireme.CPUPlace())
+        with bireme.static.program_guard(student, start):
+            far = dist.l2("teacher_" + big.name, small.name)
+            bireme.optimizer.SGD(0.2).minimize(far)
+        losses = [executor.run(student, {"x": x}, [far])[0].item() for _ in range(20)]
+        ours = executor.run(student, {"x": x}, ["teacher_" + big.name])[0]
+        wanted = executor.run(teacher.clone(for_test=True), {"image": x}, [big])[0]
+    finally:
+        bireme.disable_static()
+    assert losses[-1] < 0.5 * losses[0] and (ours == wanted).all()
 
 
 def test_weights_that_stay_zero():

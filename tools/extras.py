@@ -152,6 +152,7 @@ assert "2 rows" in subprocess.run(command, capture_output=True, text=True, check
 
 IREE = """
 import bireme
+import bireme.export
 
 spec = [bireme.static.InputSpec([1, 2], "float32", "x")]
 assert bireme.export.to_iree(bireme.nn.ReLU(), "relu.vmfb", input_spec=spec) == "relu.vmfb"
@@ -216,7 +217,7 @@ def tried(name: str, python: str, folder: Path) -> str:
         except subprocess.TimeoutExpired:
             return f"{what}: took more than {SECONDS} s"
         if done.returncode:
-            lines = (done.stderr or done.stdout).strip().splitlines()
+            lines = [x for x in (done.stderr or done.stdout).splitlines() if x.strip() and not x.startswith("  ")]
             return f"{what}: {lines[-1] if lines else f'exit status {done.returncode}'}"
     return ""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         return int(module.run(chosen))
-    except (OSError, ValueError, ImportError, RuntimeError) as e:
+    except (OSError, ValueError, ImportError, RuntimeError, MemoryError) as e:
         sys.stderr.write(f"bireme {chosen.verb}: {told(e)}\n")
         return 1
     except KeyboardInterrupt:
@@ -67,6 +69,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def told(error: Exception) -> str:
     """An error as one who typed a command wants it: without the line of a program that is not theirs."""
     lines = [line for line in str(error).splitlines() if not line.startswith("  at ")]
-    if isinstance(error, FileNotFoundError) and error.filename is not None:
-        lines = [f"there is no file {error.filename}"]
+    if isinstance(error, OSError) and error.filename is not None:
+        lines = [_of_file(error, os.fsdecode(error.filename))]
+    elif isinstance(error, MemoryError):
+        lines = [f"there is not enough memory: {lines[0]}" if lines else "there is not enough memory"]
     return "\n".join(lines) or type(error).__name__
+
+
+def _of_file(error: OSError, name: str) -> str:
+    """What is wrong with a file, one that takes the place of another when it is whole being told as that one."""
+    name = re.sub(r"\.[0-9a-f]{16}\.part$", "", name)
+    folder = os.path.dirname(name) or "."
+    if isinstance(error, FileNotFoundError):
+        return f"there is no file {name}" if os.path.isdir(folder) else f"there is no folder {folder}"
+    if isinstance(error, IsADirectoryError):
+        return f"{name} is a folder"
+    return f"{name}: {(error.strerror or type(error).__name__).lower()}"
+
+
+def size(count: float) -> str:
+    """A size in bytes as people read it."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

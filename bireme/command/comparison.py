@@ -6,6 +6,7 @@ import argparse
 import os
 import statistics
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,32 @@ def store(net: Any, model: Model, path: str, where: str) -> None:
     save(TranslatedLayer({"forward": made}, made.program.tensors), path)
 
 
+def checked(arguments: argparse.Namespace) -> None:
+    """Refuse what would be found wrong after the work alone: a batch of nothing, and a target that cannot be written."""
+    if arguments.batch < 1:
+        raise errors.bad("--batch", "a positive number", arguments.batch)
+    source, target = Path(program_of(arguments.model)), Path(arguments.out)
+    if not target.name or target.is_dir():
+        message = f"--out: {arguments.out or 'nothing'} is a folder"
+        raise errors.failure(message, hint=f"name a model in it: {target / 'model'}", kind=ValueError)
+    if source.resolve().with_suffix("") == target.resolve().with_suffix(""):
+        raise errors.failure(f"--out: {arguments.out} is the model itself", hint="name another path", kind=ValueError)
+    above = next(p for p in target.resolve().parents if p.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise errors.failure(f"--out: nothing can be written in {above}", kind=ValueError)
+
+
 def samples(arguments: argparse.Namespace, model: Model) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Samples for each input, in order, and their classes if they are there."""
     inputs = sketches(model)[0]
-    with np.load(arguments.data, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    if zipfile.is_zipfile(arguments.data):
+        with np.load(arguments.data, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    else:
+        with open(arguments.data, "rb") as file:
+            if file.read(6) != b"\x93NUMPY":
+                raise errors.bad("--data", "a file of numpy.savez or numpy.save", described=arguments.data)
+        arrays = {"array": np.load(arguments.data, allow_pickle=False)}  # of one input
     labels = arrays.pop(arguments.labels, None)
     if len(inputs) == 1 and len(arrays) == 1:
         arrays = dict(zip(inputs, arrays.values(), strict=True))  # whatever its name is

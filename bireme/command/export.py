@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import bireme.onnx as onnx
+from bireme.command import size
 from bireme.core.base import errors
 from bireme.export import ocr_to_web, to_c, to_iree, to_ort, to_web
+from bireme.export.models import sized
 from bireme.export.runtimes import TARGETS
 from bireme.inference.saved import model_of
 from bireme.jit import TranslatedLayer
@@ -19,6 +21,13 @@ EXAMPLES = """  bireme export models/net --to onnx -o net.onnx
   bireme export models/net --to iree --target android -o net.vmfb --shape x=1,3,224,224
   bireme export models/classifier --to web -o site --shape x=1,3,224,224 --labels names.txt
 """
+
+# what an option is for, where it is for one target alone
+OPTIONS = {
+    **dict.fromkeys(("name", "beside", "int8"), "c"),
+    "target": "iree",
+    **dict.fromkeys(("ocr", "runtime", "mean", "std", "bgr", "labels"), "web"),
+}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     c.add_argument("--beside", action="store_true", help="weights in a file of their own")
     c.add_argument("--int8", action="store_true", help="weights as integers of 8 bits; a quantized model has them so")
     iree = parser.add_argument_group("IREE")
-    iree.add_argument("--target", choices=list(TARGETS), default="cpu", help="what it is for (default: %(default)s)")
+    iree.add_argument("--target", choices=list(TARGETS), help="what it is for (default: cpu)")
     web = parser.add_argument_group("web")
     web.add_argument(
         "--ocr", action="store_true", help="MODEL is a folder with PP-OCR's networks: a page that reads text"
@@ -65,29 +74,31 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the file and say what it is."""
     shapes = dict(_shape(text) for text in arguments.shape)
+    for name, target in OPTIONS.items():
+        if arguments.to != target and getattr(arguments, name) not in (None, False):
+            raise errors.failure(f"--{name} is for --to {target}, not for --to {arguments.to}", kind=ValueError)
     if arguments.to == "c":
         written = to_c(
             arguments.model, arguments.out, shapes, name=arguments.name, beside=arguments.beside, int8=arguments.int8
         )
         sys.stdout.write(
-            f"{written.path}: {written.calls} calls, {written.bytes / 2**20:.1f} MiB, {written.memory / 2**10:.0f} KiB of memory\n"
+            f"{written.path}: {written.calls} calls, {size(written.bytes)}, and {size(written.memory)} of memory when it runs\n"
         )
         return 0
     if arguments.to in ("ort", "iree"):
-        option = {"target": arguments.target} if arguments.to == "iree" else {}
+        option = {"target": arguments.target or "cpu"} if arguments.to == "iree" else {}
         path = Path({"ort": to_ort, "iree": to_iree}[arguments.to](arguments.model, arguments.out, shapes, **option))
-        sys.stdout.write(f"{path}: {path.stat().st_size / 2**20:.1f} MiB\n")
+        sys.stdout.write(f"{path}: {size(path.stat().st_size)}\n")
         return 0
     if arguments.to == "web":
         return _web(arguments, shapes)
     graph = model_of(arguments.model)
     layer = TranslatedLayer({"forward": graph}, graph.program.tensors)
-    specs = [
-        InputSpec(shapes.get(x.name, [n if n >= 0 else None for n in x.shape]), x.dtype, x.name) for x in graph.inputs
-    ]
+    specs = [InputSpec([n if n >= 0 else None for n in x.shape], x.dtype, x.name) for x in graph.inputs]
+    specs = sized(specs, shapes, "--shape")
     onnx.export(layer, arguments.out, specs)
     path = Path(arguments.out if arguments.out.endswith(".onnx") else arguments.out + ".onnx")
-    sys.stdout.write(f"{path}: {path.stat().st_size / 2**20:.1f} MiB\n")
+    sys.stdout.write(f"{path}: {size(path.stat().st_size)}\n")
     return 0
 
 
@@ -109,13 +120,13 @@ def _web(arguments: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> i
         )
     address = f"http://127.0.0.1:8000/{site.page}"
     told = f"python -m http.server --bind 127.0.0.1 -d {site.path} shows it at {address}"
-    sys.stdout.write(f"{site.path}: {site.bytes / 2**20:.1f} MiB; {told}\n")
+    sys.stdout.write(f"{site.path}: {size(site.bytes)}; {told}\n")
     return 0
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, _, sizes = text.rpartition("=")
     parts = sizes.split(",")
-    if not name or not all(part.strip().isdigit() for part in parts):
-        raise errors.bad("--shape", "NAME=1,3,224,224", text)
+    if not name or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise errors.bad("--shape", "NAME=1,3,224,224, sizes of at least 1", text)
     return name, tuple(map(int, parts))

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from typing import Any
 
+from bireme.command import size
 from bireme.core.program.program_model import Model
 from bireme.inference.saved import model_of, sketches
 
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [
         (f"{kind[:-1]} {x['name']}", f"{x['dtype']} {x['shape']}") for kind in ("inputs", "outputs") for x in told[kind]
     ]
-    rows += [("parameters", f"{told['parameters']:,} numbers, {told['bytes'] / 2**20:.1f} MiB")]
+    rows += [("parameters", f"{told['parameters']:,} numbers, {size(told['bytes'])}")]
     rows += [("calls", str(sum(told["calls"].values())))]
     rows += [(f"  {name}", str(n)) for name, n in told["calls"].items()]
     width = max(len(name) for name, _ in rows) + 2

@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prune, save, and tell what changed."""
     if not 0 < arguments.ratio < 1:
         raise errors.bad("--ratio", "a number between 0 and 1", arguments.ratio)
-    if arguments.batch < 1:
-        raise errors.bad("--batch", "a positive number", arguments.batch)
+    comparison.checked(arguments)
     model = model_of(arguments.model)
     data, labels = comparison.samples(arguments, model) if arguments.data else ([], None)
     before = flops(model)

@@ -52,8 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise errors.failure(
             "int8 needs samples", hint="--data FILE.npz, with an array for each input", kind=ValueError
         )
-    if arguments.batch < 1:
-        raise errors.bad("--batch", "a positive number", arguments.batch)
+    comparison.checked(arguments)
     model, _ = transformed(model_of(arguments.model), USUAL)
     data, labels = comparison.samples(arguments, model) if arguments.data else ([], None)
     batches = comparison.batches_of(data, arguments.batch)

@@ -16,7 +16,7 @@ from bireme.export import place as places
 from bireme.export import rows as _rows  # noqa: F401 - registers them
 from bireme.export.graph import Graph, Value
 from bireme.export.memory import home, placed
-from bireme.export.models import loaded
+from bireme.export.models import loaded, sized
 from bireme.export.reading import graph_of
 from bireme.files.atomic import replacing
 from bireme.static import InputSpec
@@ -69,7 +69,7 @@ def to_c(
         model: Path of a saved model, or a ``Layer``.
         path: Path of the C file.
         shapes: Shapes of inputs whose sizes are open, by name. Default: None.
-        name: Beginning of the names in C. Default: None, the file's name.
+        name: Beginning of the names in C. Default: None, the file's name, with _ for what no name of C has.
         beside: Write the weights into a file of their own, which ``NAME_weights`` is given in memory. Default: False.
         int8: Keep filters, matrices and tables as integers of 8 bits with a scale for each filter, column or row, a quarter of
             their size; those of a quantized model are kept so, and multiplied as integers, without it. Default: False.
@@ -92,15 +92,12 @@ def to_c(
         True
     """
     path = os.fspath(path)
-    name = name or Path(path).stem
+    name = re.sub(r"^(?![A-Za-z])", "m", re.sub(r"\W", "_", Path(path).stem, flags=re.ASCII)) if name is None else name
     if not _NAME.fullmatch(name):
         raise errors.bad("to_c(name)", "letters, digits and _, as a name of C", name)
     layer, specs = loaded(model, input_spec, "to_c")
     sizes = {key: tuple(shape) for key, shape in (shapes or {}).items()}
-    for key in sizes:
-        if key not in {spec.name for spec in specs}:
-            raise errors.bad("to_c(shapes)", f"names of inputs, {', '.join(str(s.name) for s in specs)}", key)
-    graph = graph_of(layer, sizes, specs)
+    graph = graph_of(layer, sizes, sized(specs, sizes, "to_c(shapes)"))
     source = _Source(graph, name, beside, int8)
     text = source.text()
     weights = None

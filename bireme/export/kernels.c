@@ -265,32 +265,92 @@ static void bm_filters_i8(const signed char *f, const float *scale, size_t m, si
     }
 }
 
-//: depthwise act
-/* a filter for each channel */
-static void bm_depthwise(const float *x, const float *f, const float *bias, float *y, size_t channels, size_t height,
-                         size_t width, size_t kh, size_t kw, size_t oh, size_t ow, long sh, long sw, long ph, long pw,
-                         long dh, long dw, int kind, float a, float b) {
-    size_t c, r, ky, kx, i;
-    for (c = 0; c < channels; c++, x += height * width, f += kh * kw)
-        for (r = 0; r < oh; r++, y += ow) {
-            for (i = 0; i < ow; i++) y[i] = bias ? bias[c] : 0.0f;
-            for (ky = 0; ky < kh; ky++) {
-                long row = (long)r * sh - ph + (long)ky * dh;
-                if (row < 0 || row >= (long)height) continue;
-                for (kx = 0; kx < kw; kx++) {
-                    long shift = (long)kx * dw - pw, first = 0, last = (long)ow;
-                    const float *from = x + (size_t)row * width;
-                    float v = f[ky * kw + kx];
-                    while (first < last && first * sw + shift < 0) first++;
-                    while (last > first && (last - 1) * sw + shift >= (long)width) last--;
-                    if (sw == 1)
-                        for (i = (size_t)first; i < (size_t)last; i++) y[i] += v * from[(long)i + shift];
-                    else
-                        for (i = (size_t)first; i < (size_t)last; i++) y[i] += v * from[(long)i * sw + shift];
-                }
+//: taps window contract
+/* Filters of one channel each. A plane is copied with its padding, columns by their remainder by the stride, so that those which a
+   weight meets in one row lie side by side: [rows][stride][columns], columns being the output's, rounded up to eights, and the filter's. */
+static size_t bm_columns(const bm_window *w) {
+    return (w->ow + 7) / 8 * 8 + (w->kw - 1) * (size_t)w->dw / (size_t)w->sw;
+}
+
+/* y[oh, ow] = start + the sum of weights times what they meet; at: where that is for the first window */
+BM_CONTRACT static void bm_taps(const float *plane, const bm_window *w, const float *f, const int32_t *at, float start, float *y) {
+    size_t r, i, j, t, taps = w->kh * w->kw, step = (size_t)w->sh * (size_t)w->sw * bm_columns(w);
+    for (r = 0; r < w->oh; r += 2) { /* two rows, of which the second may be the first again */
+        size_t next = r + 1 < w->oh;
+        float *upper = y + r * w->ow, *lower = upper + next * w->ow;
+        for (i = 0; i < w->ow; i += 8) {
+            const float *from = plane + r * step + i;
+            float sum[16];
+            size_t wide = w->ow - i < 8 ? w->ow - i : 8;
+#if defined(__GNUC__)
+            typedef float four __attribute__((vector_size(16)));
+            four s0 = {start, start, start, start}, s1 = s0, s2 = s0, s3 = s0, x0, x1, x2, x3;
+            for (t = 0; t < taps; t++) {
+                const float *to = from + at[t], *below = to + next * step;
+                memcpy(&x0, to, 16);
+                memcpy(&x1, to + 4, 16);
+                memcpy(&x2, below, 16);
+                memcpy(&x3, below + 4, 16);
+                s0 += f[t] * x0; s1 += f[t] * x1; s2 += f[t] * x2; s3 += f[t] * x3;
             }
-            bm_act(y, ow, kind, a, b);
+            if (wide == 8) {
+                memcpy(upper + i, &s0, 16);
+                memcpy(upper + i + 4, &s1, 16);
+                memcpy(lower + i, &s2, 16);
+                memcpy(lower + i + 4, &s3, 16);
+                continue;
+            }
+            memcpy(sum, &s0, 16);
+            memcpy(sum + 4, &s1, 16);
+            memcpy(sum + 8, &s2, 16);
+            memcpy(sum + 12, &s3, 16);
+#else
+            for (j = 0; j < 16; j++) sum[j] = start;
+            for (t = 0; t < taps; t++)
+                for (j = 0; j < 8; j++) {
+                    sum[j] += f[t] * from[(size_t)at[t] + j];
+                    sum[8 + j] += f[t] * from[(size_t)at[t] + next * step + j];
+                }
+#endif
+            for (j = 0; j < wide; j++) {
+                upper[i + j] = sum[j];
+                lower[i + j] = sum[8 + j];
+            }
         }
+    }
+}
+
+//: depthwise taps act
+static void bm_spread(const float *x, const bm_window *w, float *plane) {
+    size_t r, columns = bm_columns(w), rows = (w->oh - 1) * (size_t)w->sh + (w->kh - 1) * (size_t)w->dh + 1;
+    long q;
+    for (r = 0; r < rows; r++, plane += (size_t)w->sw * columns) {
+        const float *from;
+        if ((long)r < w->ph || (long)r >= w->ph + (long)w->height) continue;
+        from = x + ((long)r - w->ph) * (long)w->width;
+        for (q = 0; q < w->sw; q++) {
+            size_t first = w->pw > q ? (size_t)((w->pw - q + w->sw - 1) / w->sw) : 0, i;
+            long shift = q - w->pw, last = ((long)w->width - shift + w->sw - 1) / w->sw;
+            float *to = plane + (size_t)q * columns;
+            size_t end = last < (long)columns ? (size_t)(last > 0 ? last : 0) : columns;
+            if (w->sw == 1)
+                for (i = first; i < end; i++) to[i] = from[(long)i + shift];
+            else
+                for (i = first; i < end; i++) to[i] = from[(long)i * w->sw + shift];
+        }
+    }
+}
+
+/* a filter for each channel; scratch: a plane with its padding */
+static void bm_depthwise(const float *x, const float *f, const float *bias, float *y, const bm_window *w, const int32_t *at, size_t size,
+                         int kind, float a, float b, float *scratch) {
+    size_t c;
+    memset(scratch, 0, size * sizeof *scratch);
+    for (c = 0; c < w->channels; c++, x += w->height * w->width, f += w->kh * w->kw, y += w->oh * w->ow) {
+        bm_spread(x, w, scratch);
+        bm_taps(scratch, w, f, at, bias ? bias[c] : 0.0f, y);
+        bm_act(y, w->oh * w->ow, kind, a, b);
+    }
 }
 
 //: conv_transpose
@@ -415,25 +475,45 @@ static int bm_gather_i8(const signed char *x, const float *scale, const int64_t 
 }
 
 //: rounded
-/* numbers as integers of 8 bits, halves to even */
-static void bm_rounded(const float *x, signed char *y, size_t n, float scale) {
+/* comparisons without branches: gcc keeps them, for machines that stop at what is no number, unless it is told */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BM_SELECT __attribute__((optimize("no-trapping-math")))
+#else
+#define BM_SELECT
+#endif
+
+/* numbers as integers of 8 bits, halves to even; what is no number as 0 */
+BM_SELECT static void bm_rounded(const float *x, signed char *y, size_t n, float scale) {
     size_t i;
     for (i = 0; i < n; i++) {
         float v = x[i] / scale;
-        v = v > 127.0f ? 127.0f : v;
-        v = v < -128.0f ? -128.0f : v;
+        v = v > -128.0f ? v : -128.0f;
+        v = v < 127.0f ? v : 127.0f;
         /* the sum has no bits for halves, so it is rounded as every sum is */
-        y[i] = v != v ? 0 : (signed char)((v + 12582912.0f) - 12582912.0f);
+        y[i] = (signed char)((int32_t)((v + 12582912.0f) - 12582912.0f) * (x[i] == x[i]));
     }
 }
 
 //: dots
-/* products of up to four rows of a with up to n rows of b, all of k integers: sums[4][n] */
-static void bm_dots(const signed char *a, size_t rows, const signed char *b, size_t n, size_t k, int32_t *sums) {
-    size_t j = 0, p, i;
+/* Products of integers of 8 bits are taken of these where the machine sums such products, else of 16 bits, which every machine does.
+   Rows have a multiple of 16 integers, so that compilers need no code for a rest. */
+#if defined(__ARM_FEATURE_DOTPROD)
+typedef signed char bm_int;
+#else
+typedef short bm_int;
+#endif
+
+static void bm_widened(const signed char *x, size_t n, bm_int *to) {
+    size_t i;
+    for (i = 0; i < n; i++) to[i] = x[i];
+}
+
+/* products of up to four rows of a with n rows of b, all of 16 * blocks integers: sums[rows][n] */
+static void bm_dots(const bm_int *a, size_t rows, const bm_int *b, size_t n, size_t blocks, int32_t *sums) {
+    size_t j = 0, p, i, k = blocks * 16;
     if (rows == 4)
         for (; j + 2 <= n; j += 2) {
-            const signed char *a0 = a, *a1 = a + k, *a2 = a + 2 * k, *a3 = a + 3 * k, *b0 = b + j * k, *b1 = b0 + k;
+            const bm_int *a0 = a, *a1 = a + k, *a2 = a + 2 * k, *a3 = a + 3 * k, *b0 = b + j * k, *b1 = b0 + k;
             int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0;
             for (p = 0; p < k; p++) {
                 s0 += a0[p] * b0[p]; s1 += a1[p] * b0[p]; s2 += a2[p] * b0[p]; s3 += a3[p] * b0[p];
@@ -451,36 +531,60 @@ static void bm_dots(const signed char *a, size_t rows, const signed char *b, siz
 }
 
 //: conv_i8 window act dots rounded
-/* one image and one group of integers; the results are numbers, or integers if `rounded` is not 0: the scale of these.
-   scratch: 64 windows */
+/* what row p of the matrix of windows has in columns j.. */
+static void bm_line(const signed char *x, const bm_window *w, size_t p, size_t j, size_t wide, signed char *to) {
+    long dx = (long)(p % w->kw) * w->dw, dy = (long)(p / w->kw % w->kh) * w->dh;
+    const signed char *plane = x + p / (w->kw * w->kh) * w->height * w->width;
+    size_t t = 0, run, i;
+    if (w->kh == 1 && w->kw == 1 && w->sh == 1 && w->sw == 1 && !w->ph && !w->pw && w->oh == w->height && w->ow == w->width) {
+        memcpy(to, plane + j, wide);
+        return;
+    }
+    for (; t < wide; t += run) {
+        size_t q = (j + t) % w->ow, whole;
+        long row = (long)((j + t) / w->ow) * w->sh - w->ph + dy, column = (long)q * w->sw - w->pw + dx;
+        const signed char *from = plane;
+        run = w->ow - q < wide - t ? w->ow - q : wide - t;
+        whole = row < 0 || row >= (long)w->height ? 0 : run;
+        if (whole) from += (size_t)row * w->width;
+        for (i = 0; i < whole && column < 0; i++, column += w->sw) to[t + i] = 0;
+        for (; i < whole && column < (long)w->width; i++, column += w->sw) to[t + i] = from[column];
+        for (; i < run; i++) to[t + i] = 0;
+    }
+}
+
+/* columns j.. of the matrix of windows, each as a row of 16 * blocks integers */
+static void bm_lines(const signed char *x, const bm_window *w, size_t j, size_t wide, size_t blocks, bm_int *to) {
+    size_t k = w->channels * w->kh * w->kw, p, q, t;
+    for (p = 0; p < 16 * blocks; p += 4) { /* four rows are turned at once, to be written as one word of each column */
+        signed char lines[4][64];
+        bm_int words[64][4];
+        for (q = 0; q < 4; q++) {
+            if (p + q < k) bm_line(x, w, p + q, j, wide, lines[q]);
+            else memset(lines[q], 0, wide);
+        }
+        for (t = 0; t < wide; t++) {
+            words[t][0] = lines[0][t]; words[t][1] = lines[1][t]; words[t][2] = lines[2][t]; words[t][3] = lines[3][t];
+        }
+        for (t = 0; t < wide; t++) memcpy(to + t * 16 * blocks + p, words[t], sizeof words[t]);
+    }
+}
+
+/* one image and one group of integers, filters of 16 * blocks; the results are numbers, or integers if `rounded` is not 0: the scale of
+   these. scratch: 64 windows and four filters */
 static void bm_conv_i8(const signed char *x, const signed char *f, const float *scale, const float *bias, void *y,
-                       const bm_window *w, int kind, float a, float b, float rounded, signed char *scratch) {
-    size_t k = w->channels * w->kh * w->kw, n = w->oh * w->ow, plane = w->height * w->width, i, j, t, r, c, ky, kx;
+                       const bm_window *w, int kind, float a, float b, float rounded, bm_int *scratch) {
+    size_t blocks = (w->channels * w->kh * w->kw + 15) / 16, n = w->oh * w->ow, i, j, t, r;
+    bm_int *wide_filters = scratch + 64 * 16 * blocks;
     for (j = 0; j < n; j += 64) {
         size_t wide = n - j < 64 ? n - j : 64;
-        signed char *to = scratch;
-        for (t = 0; t < wide; t++) {
-            long row = (long)((j + t) / w->ow) * w->sh - w->ph, column = (long)((j + t) % w->ow) * w->sw - w->pw;
-            if (w->kh == 1 && w->kw == 1 && row >= 0 && row < (long)w->height && column >= 0 && column < (long)w->width) {
-                const signed char *from = x + (size_t)row * w->width + (size_t)column;
-                for (c = 0; c < w->channels; c++) *to++ = from[c * plane];
-                continue;
-            }
-            for (c = 0; c < w->channels; c++)
-                for (ky = 0; ky < w->kh; ky++) {
-                    long at = row + (long)ky * w->dh;
-                    for (kx = 0; kx < w->kw; kx++) {
-                        long to_right = column + (long)kx * w->dw;
-                        int inside = at >= 0 && at < (long)w->height && to_right >= 0 && to_right < (long)w->width;
-                        *to++ = inside ? x[c * plane + (size_t)at * w->width + (size_t)to_right] : 0;
-                    }
-                }
-        }
+        bm_lines(x, w, j, wide, blocks, scratch);
         for (i = 0; i < w->filters; i += 4) {
             int32_t sums[4 * 64];
             float numbers[64];
             size_t rows = w->filters - i < 4 ? w->filters - i : 4;
-            bm_dots(f + i * k, rows, scratch, wide, k, sums);
+            bm_widened(f + i * 16 * blocks, rows * 16 * blocks, wide_filters);
+            bm_dots(wide_filters, rows, scratch, wide, blocks, sums);
             for (r = 0; r < rows; r++) {
                 for (t = 0; t < wide; t++)
                     numbers[t] = (float)sums[r * wide + t] * scale[i + r] + (bias ? bias[i + r] : 0.0f);
@@ -494,50 +598,64 @@ static void bm_conv_i8(const signed char *x, const signed char *f, const float *
     }
 }
 
-//: depthwise_i8 window act rounded
-/* a filter of integers for each channel; scratch: a row of sums and one of numbers */
-static void bm_depthwise_i8(const signed char *x, const signed char *f, const float *scale, const float *bias, void *y,
-                            const bm_window *w, int kind, float a, float b, float rounded, float *scratch) {
-    size_t c, r, ky, kx, i, plane = w->height * w->width;
-    int32_t *sums = (int32_t *)(void *)(scratch + w->ow);
-    for (c = 0; c < w->channels; c++, x += plane, f += w->kh * w->kw)
-        for (r = 0; r < w->oh; r++) {
-            size_t at = (c * w->oh + r) * w->ow;
-            for (i = 0; i < w->ow; i++) sums[i] = 0;
-            for (ky = 0; ky < w->kh; ky++) {
-                long row = (long)r * w->sh - w->ph + (long)ky * w->dh;
-                if (row < 0 || row >= (long)w->height) continue;
-                for (kx = 0; kx < w->kw; kx++) {
-                    long shift = (long)kx * w->dw - w->pw, first = 0, last = (long)w->ow;
-                    const signed char *from = x + (size_t)row * w->width;
-                    int32_t v = f[ky * w->kw + kx];
-                    while (first < last && first * w->sw + shift < 0) first++;
-                    while (last > first && (last - 1) * w->sw + shift >= (long)w->width) last--;
-                    if (w->sw == 1)
-                        for (i = (size_t)first; i < (size_t)last; i++) sums[i] += v * from[(long)i + shift];
-                    else
-                        for (i = (size_t)first; i < (size_t)last; i++) sums[i] += v * from[(long)i * w->sw + shift];
-                }
-            }
-            for (i = 0; i < w->ow; i++) scratch[i] = (float)sums[i] * scale[c] + (bias ? bias[c] : 0.0f);
-            bm_act(scratch, w->ow, kind, a, b);
-            if (rounded != 0.0f)
-                bm_rounded(scratch, (signed char *)y + at, w->ow, rounded);
+//: depthwise_i8 taps act rounded
+static void bm_spread_i8(const signed char *x, const bm_window *w, float *plane) {
+    size_t r, columns = bm_columns(w), rows = (w->oh - 1) * (size_t)w->sh + (w->kh - 1) * (size_t)w->dh + 1;
+    long q;
+    for (r = 0; r < rows; r++, plane += (size_t)w->sw * columns) {
+        const signed char *from;
+        if ((long)r < w->ph || (long)r >= w->ph + (long)w->height) continue;
+        from = x + ((long)r - w->ph) * (long)w->width;
+        for (q = 0; q < w->sw; q++) {
+            size_t first = w->pw > q ? (size_t)((w->pw - q + w->sw - 1) / w->sw) : 0, i;
+            long shift = q - w->pw, last = ((long)w->width - shift + w->sw - 1) / w->sw;
+            float *to = plane + (size_t)q * columns;
+            size_t end = last < (long)columns ? (size_t)(last > 0 ? last : 0) : columns;
+            if (w->sw == 1)
+                for (i = first; i < end; i++) to[i] = from[(long)i + shift];
             else
-                memcpy((float *)y + at, scratch, w->ow * sizeof *scratch);
+                for (i = first; i < end; i++) to[i] = from[(long)i * w->sw + shift];
         }
+    }
+}
+
+/* a filter of integers for each channel. Sums of up to 1,024 products are whole numbers below 2^24, so they are the same in float;
+   scratch: a plane with its padding, the results of one, and the weights of one */
+static void bm_depthwise_i8(const signed char *x, const signed char *f, const float *scale, const float *bias, void *y,
+                            const bm_window *w, const int32_t *at, size_t size, int kind, float a, float b, float rounded,
+                            float *scratch) {
+    size_t c, i, n = w->oh * w->ow, taps = w->kh * w->kw;
+    float *numbers = scratch + size, *weights = numbers + n;
+    memset(scratch, 0, size * sizeof *scratch);
+    for (c = 0; c < w->channels; c++, x += w->height * w->width, f += taps) {
+        for (i = 0; i < taps; i++) weights[i] = f[i];
+        bm_spread_i8(x, w, scratch);
+        bm_taps(scratch, w, weights, at, 0.0f, numbers);
+        for (i = 0; i < n; i++) numbers[i] = numbers[i] * scale[c] + (bias ? bias[c] : 0.0f);
+        bm_act(numbers, n, kind, a, b);
+        if (rounded != 0.0f)
+            bm_rounded(numbers, (signed char *)y + c * n, n, rounded);
+        else
+            memcpy((float *)y + c * n, numbers, n * sizeof *numbers);
+    }
 }
 
 //: matmul_of_integers act dots rounded
-/* y[m, n] = x[m, k] f[n, k], of integers; scratch: 4 * m sums and m * n numbers */
+/* y[m, n] = x[m, k] f[n, 16 * blocks], of integers; scratch: m * n numbers, 4 * m sums, and m + 4 rows of 16 * blocks integers */
 static void bm_matmul_of_integers(const signed char *x, const signed char *f, const float *scale, const float *bias, void *y,
                                   size_t m, size_t n, size_t k, int kind, float a, float b, float rounded, float *scratch) {
-    size_t i, j, r;
+    size_t i, j, r, blocks = (k + 15) / 16;
     int32_t *sums = (int32_t *)(void *)(scratch + m * n);
+    bm_int *rows_of_x = (bm_int *)(void *)(sums + 4 * m), *wide_filters = rows_of_x + m * 16 * blocks;
     float *to = rounded != 0.0f ? scratch : (float *)y;
+    for (i = 0; i < m; i++) {
+        bm_widened(x + i * k, k, rows_of_x + i * 16 * blocks);
+        memset(rows_of_x + i * 16 * blocks + k, 0, (16 * blocks - k) * sizeof *rows_of_x);
+    }
     for (j = 0; j < n; j += 4) {
         size_t rows = n - j < 4 ? n - j : 4;
-        bm_dots(f + j * k, rows, x, m, k, sums);
+        bm_widened(f + j * 16 * blocks, rows * 16 * blocks, wide_filters);
+        bm_dots(wide_filters, rows, rows_of_x, m, blocks, sums);
         for (r = 0; r < rows; r++)
             for (i = 0; i < m; i++) to[i * n + j + r] = (float)sums[r * m + i] * scale[j + r] + (bias ? bias[j + r] : 0.0f);
     }

@@ -21,6 +21,7 @@ C_TYPES = {
     "bool": "unsigned char",
 }
 TILE, DEPTH, WIDE = 8, 256, 64  # BM_MR, BM_KC, BM_NC of kernels.c
+BLOCK = 16  # integers of 8 bits that a row of a product of these has a multiple of
 SMALL = 64  # numbers of a weight that is not worth to be made integers
 
 
@@ -62,11 +63,11 @@ def row(*names: str) -> Callable[[Callable], Callable]:
 def write(place: Place, call: Call) -> None:
     """A call as lines of C."""
     if call.op not in ROWS:
-        message = f"{call.op} has no form in C yet"
+        message = f"{described(call)} has no form in C yet"
         raise errors.failure(message, hint="export to ONNX instead", kind=NotImplementedError)
     for value in (*call.inputs, *call.outputs):
         if value is not None and str(value.dtype) not in C_TYPES:
-            raise errors.failure(f"{call.op} of {value.dtype} has no form in C yet", kind=NotImplementedError)
+            raise errors.failure(f"{described(call)} of {value.dtype} has no form in C yet", kind=NotImplementedError)
     ROWS[call.op](place, call)
 
 
@@ -80,10 +81,17 @@ def number(x: float) -> str:
     return (text if any(c in text for c in ".e") else text + ".0") + "f"
 
 
+def described(call: Call) -> str:
+    """An operator and where it is in the model: the parameters that it reads, else what it makes of what."""
+    weights = [v.name for v in call.inputs if v is not None and v.data is not None]
+    made, read = call.outputs[0].name, [v.name for v in call.inputs if v is not None and v.data is None]
+    return f"{call.op} ({', '.join((*read, *weights))} -> {made})"
+
+
 def refuse(call: Call, what: str) -> Exception:
     """For a form of an operator that is not written."""
     return errors.failure(
-        f"{call.op} with {what} has no form in C yet", hint="export to ONNX instead", kind=NotImplementedError
+        f"{described(call)} with {what} has no form in C yet", hint="export to ONNX instead", kind=NotImplementedError
     )
 
 
@@ -146,6 +154,12 @@ def integers_of(place: Place, weight: Value, axis: int) -> tuple[str, str] | Non
     scale = np.maximum(np.abs(weight.data).max(others, keepdims=True), 1e-30) / 127
     integers = np.round(weight.data / scale).astype(np.int8)
     return place.constant(integers), place.constant(scale.reshape(-1).astype(np.float32))
+
+
+def in_blocks(weight: np.ndarray) -> np.ndarray:
+    """Filters as rows of a multiple of `BLOCK` integers, with zeros after their own."""
+    rows = weight.reshape(len(weight), -1)
+    return np.pad(rows, ((0, 0), (0, -rows.shape[1] % BLOCK)))
 
 
 def local_names(expression: str) -> str:

@@ -21,6 +21,8 @@ Sketch = tuple[np.dtype, list[int]]  # dtype, and sizes with -1 for those that a
 
 def program_of(path: str | os.PathLike) -> str:
     """The file of a model's program, or the path that a reader adds an ending to; a folder of fluid's stays one."""
+    if not os.fspath(path):
+        raise errors.bad("model", "a path", "")
     given = Path(path)
     if given.is_dir():
         if (given / LEGACY).exists():
@@ -28,7 +30,7 @@ def program_of(path: str | os.PathLike) -> str:
         found = [p for p in sorted(given.iterdir()) if p.suffix in PROGRAMS]
         if len(found) != 1:
             which = ", ".join(p.name for p in found) or "none"
-            raise errors.bad("a saved model", f"a folder with one program, {given} has", described=which)
+            raise errors.bad(f"folder {given}", f"one program ({', '.join(PROGRAMS)} or {LEGACY})", described=which)
         return os.fspath(found[0])
     if given.suffix in WEIGHTS:
         given = given.with_suffix("")

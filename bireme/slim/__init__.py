@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bireme.slim.analysis import flops, model_size
-    from bireme.slim.dist import fsp, l2, loss, soft_label
+    from bireme.slim.dist import fsp, l2, loss, merge, soft_label
     from bireme.slim.dygraph import FPGMFilterPruner, L1NormFilterPruner, PruningPlan, UnstructuredPruner
     from bireme.slim.quant import quant_post_dynamic, quant_post_static
 
@@ -18,6 +18,7 @@ __all__ = [
     "fsp",
     "l2",
     "loss",
+    "merge",
     "model_size",
     "quant_post_dynamic",
     "quant_post_static",
@@ -28,7 +29,7 @@ __all__ = [
 HOMES = {
     "dygraph": ("FPGMFilterPruner", "L1NormFilterPruner", "PruningPlan", "UnstructuredPruner"),
     "analysis": ("flops", "model_size"),
-    "dist": ("fsp", "l2", "loss", "soft_label"),
+    "dist": ("fsp", "l2", "loss", "merge", "soft_label"),
     "quant": ("quant_post_dynamic", "quant_post_static"),
 }
 

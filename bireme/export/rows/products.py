@@ -5,7 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from bireme.export.graph import Call, Value
-from bireme.export.place import DEPTH, TILE, WIDE, Place, ending, given, integers_of, loops, number, row, strides_of
+from bireme.export.place import (
+    BLOCK,
+    DEPTH,
+    TILE,
+    WIDE,
+    Place,
+    ending,
+    given,
+    in_blocks,
+    integers_of,
+    loops,
+    number,
+    row,
+    strides_of,
+)
 
 
 @row("MatMul", "Gemm")
@@ -58,11 +72,13 @@ def _(place: Place, call: Call) -> None:
 def _(place: Place, call: Call) -> None:
     x, weight, bias, scales = call.inputs
     assert x is not None and weight is not None and scales is not None
+    assert weight.data is not None
     n, k = weight.shape
     m = x.size // k
     place.needs("matmul_of_integers")
-    place.floats(m * n + 4 * m)
-    names = [place.name_of(v) for v in (x, weight, scales)]
+    wide = -(-k // BLOCK) * BLOCK
+    place.floats(m * n + 4 * m + (m + 4) * wide // 2)  # numbers, sums, and rows of integers of 16 bits
+    names = [place.name_of(x), place.constant(in_blocks(weight.data)), place.name_of(scales)]
     to = [place.name_of(_repeated(bias, n)) if bias is not None else "NULL", place.name_of(call.outputs[0])]
     place.write(f"bm_matmul_of_integers({', '.join((*names, *to))}, {m}, {n}, {k}, {ending(call)}, scratch);")
 

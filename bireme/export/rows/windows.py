@@ -8,7 +8,22 @@ from typing import Any
 import numpy as np
 
 from bireme.export.graph import Call
-from bireme.export.place import DEPTH, TILE, WIDE, Place, ending, given, integers_of, number, refuse, row
+from bireme.export.place import (
+    BLOCK,
+    DEPTH,
+    TILE,
+    WIDE,
+    Place,
+    ending,
+    given,
+    in_blocks,
+    integers_of,
+    number,
+    refuse,
+    row,
+)
+
+EXACT = 1024  # products of integers of 8 bits whose sum is exact in float
 
 
 def _window(call: Call, rank: int, size: tuple[int, ...], kernel: list[int]) -> tuple[list[int], list[int], list[int]]:
@@ -40,6 +55,17 @@ def _planes(call: Call) -> tuple[int, list[int], list[int]]:
     return rank, _two(x.shape[2:]), _two(out.shape[2:])
 
 
+def _taps(
+    kernel: tuple[int, int], out: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
+) -> tuple[np.ndarray, int]:
+    """Where the weights of a filter meet a plane that kernels.c copied with its padding, and the size of such a plane."""
+    (kh, kw), (oh, ow), (sh, sw), (dh, dw) = kernel, out, strides, dilations
+    columns = -(-ow // 8) * 8 + (kw - 1) * dw // sw
+    ky, kx = np.arange(kh)[:, None] * dh, np.arange(kw) * dw
+    at = (ky * sw + kx % sw) * columns + kx // sw
+    return at.reshape(-1).astype(np.int32), ((oh - 1) * sh + (kh - 1) * dh + 1) * sw * columns
+
+
 @row("Conv")
 def _(place: Place, call: Call) -> None:
     x, weight = call.inputs[:2]
@@ -56,10 +82,15 @@ def _(place: Place, call: Call) -> None:
     small = place.name_of(bias) if bias is not None else "NULL"
     if depth == 1 and filters == 1:
         place.needs("depthwise")
+        at, size = _taps((kh, kw), (oh, ow), (sh, sw), (dh, dw))
+        place.floats(size)
         place.write(
-            f"{{ size_t i; for (i = 0; i < {batch}; i++) bm_depthwise({names[0]} + i * {channels * height * width}, {place.name_of(weight)}, "
-            f"{small}, {names[1]} + i * {channels * oh * ow}, {channels}, {height}, {width}, {kh}, {kw}, {oh}, {ow}, "
-            f"{sh}, {sw}, {ph}, {pw}, {dh}, {dw}, {end}); }}"
+            f"{{ static const bm_window w = {{{channels}, {height}, {width}, 1, {kh}, {kw}, {oh}, {ow}, "
+            f"{sh}, {sw}, {ph}, {pw}, {dh}, {dw}}}; size_t i;"
+        )
+        place.write(
+            f"  for (i = 0; i < {batch}; i++) bm_depthwise({names[0]} + i * {channels * height * width}, {place.name_of(weight)}, "
+            f"{small}, {names[1]} + i * {channels * oh * ow}, &w, {place.constant(at)}, {size}, {end}, scratch); }}"
         )
         return
     k, tiles = depth * kh * kw, -(-filters // TILE) * TILE
@@ -90,7 +121,7 @@ def _(place: Place, call: Call) -> None:
 @row("ConvOfIntegers")
 def _(place: Place, call: Call) -> None:
     x, weight, bias, scales = call.inputs
-    assert x is not None and weight is not None and scales is not None
+    assert x is not None and weight is not None and weight.data is not None and scales is not None
     rank, (height, width), (oh, ow) = _planes(call)
     kh, kw = _two(weight.shape[2:])
     (sh, sw), (ph, pw), (dh, dw) = _window(call, rank, x.shape[2:], list(weight.shape[2:]))
@@ -99,28 +130,30 @@ def _(place: Place, call: Call) -> None:
     out = call.outputs[0]
     source, to, scale = place.name_of(x), place.name_of(out), place.name_of(scales)
     added = place.name_of(bias) if bias is not None else "NULL"
-    alone = depth == 1 and filters == 1
+    alone = depth == 1 and filters == 1 and kh * kw <= EXACT
     sizes = f"{channels if alone else depth}, {height}, {width}, {filters}, {kh}, {kw}, {oh}, {ow}"
     place.write(
         f"{{ static const bm_window w = {{{sizes}, {sh}, {sw}, {ph}, {pw}, {dh}, {dw}}}; size_t i{', g' * (not alone)};"
     )
     if alone:
         place.needs("depthwise_i8")
-        place.floats(2 * ow)
+        at, size = _taps((kh, kw), (oh, ow), (sh, sw), (dh, dw))
+        place.floats(size + oh * ow + kh * kw)
         place.write(
             f"  for (i = 0; i < {batch}; i++) bm_depthwise_i8({source} + i * {channels * height * width}, {place.name_of(weight)}, "
-            f"{scale}, {added}, {to} + i * {channels * oh * ow}, &w, {ending(call)}, scratch); }}"
+            f"{scale}, {added}, {to} + i * {channels * oh * ow}, &w, {place.constant(at)}, {size}, {ending(call)}, scratch); }}"
         )
         return
-    k = depth * kh * kw
+    held = place.constant(in_blocks(weight.data))
+    k = -(-depth * kh * kw // BLOCK) * BLOCK
     place.needs("conv_i8")
-    place.floats(16 * k)
+    place.floats(34 * k)  # 64 windows and 4 filters, of 16 bits
     added = f"{added} + g * {filters}" if bias is not None else added
     place.write(
         f"  for (g = 0; g < {groups}; g++) for (i = 0; i < {batch}; i++) "
-        f"bm_conv_i8({source} + (i * {groups} + g) * {depth * height * width}, {place.name_of(weight)} + g * {filters * k}, "
+        f"bm_conv_i8({source} + (i * {groups} + g) * {depth * height * width}, {held} + g * {filters * k}, "
         f"{scale} + g * {filters}, {added}, {to} + (i * {groups} + g) * {filters * oh * ow}, &w, {ending(call)}, "
-        f"(signed char *)scratch); }}"
+        f"(bm_int *)(void *)scratch); }}"
     )
 
 
