@@ -77,7 +77,7 @@ def slow(found):
 
 
 def test_no_part_takes_long_to_import():
-    whole, parts, others = seconds()  # it also writes bytecode that is not there yet (see conftest): from here on it is read
+    whole, parts, others = seconds()  # it also writes bytecode, which is read from here on: see conftest
     assert len(parts) > 40 and whole > 0 and "bireme.distributed" in parts | others
     tries = []
     for _ in range(3):  # another process may disturb one of them, or two

@@ -522,7 +522,7 @@ def _(w: Writer, e: Equation) -> Val:
         x[i] = y[j] = s
     for i, j in zip(over_x, over_y):
         x[i] = y[j] = next(letters)
-    own = [[], []]  # type: ignore[var-annotated]
+    own: tuple[list[str], list[str]] = [], []
     for side, labels in enumerate((x, y)):
         for i, s in enumerate(labels):
             if not s:
