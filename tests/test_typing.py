@@ -41,7 +41,9 @@ def installed(wheel, tmp_path_factory):
     home = tmp_path_factory.mktemp("python")
     venv.create(home, with_pip=False)
     (site,) = home.glob("[Ll]ib/python*/site-packages") if os.name != "nt" else [home / "Lib" / "site-packages"]
-    made = run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--no-compile", "--target", site, wheel)
+    made = run(
+        sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--no-compile", "--target", site, wheel
+    )
     assert made.returncode == 0, made.stdout + made.stderr
     return home, site
 
