@@ -86,13 +86,8 @@ def test_every_test_has_a_time_limit(pytestconfig):
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signals")
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "workers"])
-def test_signals_that_were_ignored_are_not_handed_on(tmp_path, options):
-    done = suite(tmp_path, SIGNALS, *options, launcher=[sys.executable, "-c", IGNORING])
+def test_ignored_signals_and_unwritten_bytecode_are_not_handed_on(tmp_path, options):
+    unwritten = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": ""}
+    done = suite(tmp_path, SIGNALS + BYTECODE, *options, launcher=[sys.executable, "-c", IGNORING], **unwritten)
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
-
-
-@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "workers"])
-def test_bytecode_is_kept_for_processes_that_tests_start(tmp_path, options):
-    done = suite(tmp_path, BYTECODE, *options, PYTHONDONTWRITEBYTECODE="1", PYTHONPYCACHEPREFIX="")
-    assert "1 passed" in done.stdout, done.stdout
+    assert "2 passed" in done.stdout
