@@ -6,6 +6,8 @@ VENV   ?= .venv
 STAMP  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs
 JOBS   ?= 2
+# each worker begins with a half and then takes from the other: what a module sets up is mostly set up once
+SPREAD := -n $(JOBS) --dist worksteal
 
 ifeq ($(origin PY),command line)
 READY :=
@@ -44,10 +46,10 @@ lint: $(READY)  ## ruff and mypy
 	$(PY) -m mypy
 
 test: lint  ## lint, then the default test suite
-	$(PY) -m pytest -n $(JOBS) --durations=10
+	$(PY) -m pytest $(SPREAD) --durations=10
 
 test-all: lint  ## lint, then every test, the long sweeps included
-	$(PY) -m pytest -n $(JOBS) --durations=25 --full -o faulthandler_timeout=1800
+	$(PY) -m pytest $(SPREAD) --durations=25 --full -o faulthandler_timeout=1800
 
 api: $(READY)  ## list the operators where they stand, rewrite stubs and API snapshot, show what changed, compare with Paddle's signatures
 	@$(PY) -m tools.exports

@@ -185,7 +185,7 @@ def serve(name, threads):
     if name == "paddle":
         import paddle.inference  # noqa: F401 - so that a peer that is not there is known at once
     if name == "onnxruntime":
-        import onnxruntime  # noqa: F401
+        import onnxruntime  # noqa: F401 - as above
     return Timed(MAKERS[name], threads)
 
 

@@ -462,7 +462,7 @@ def for_enumerate(x):
 @case([UP, DOWN], [t(5.0, 4.0), t(1.0, 2.0)], sizes=True)
 def for_zip(x, y):
     s = bireme.zeros([])
-    for a, b in zip(x, y):  # noqa: B905
+    for a, b in zip(x, y):  # noqa: B905 - as users write it
         s = s + a * b
     return s
 
@@ -505,7 +505,7 @@ def for_else(x):
 @case([UP, t(3, dtype="int64")], [DOWN, t(2, dtype="int64")])
 def loop_variable_after(x, n):
     i = 0
-    for i in range(n):  # noqa: B007
+    for i in range(n):  # noqa: B007 - read after the loop
         x = x + 1
     return x + i
 
@@ -699,7 +699,7 @@ def calls_helper(x):
 
 @case(*THREE)
 def inner_lambda(x):
-    choose = lambda y: y + 1 if y.sum() > 0 else y - 1  # noqa: E731
+    choose = lambda y: y + 1 if y.sum() > 0 else y - 1  # noqa: E731 - a lambda is what is captured
     return choose(x)
 
 
@@ -817,7 +817,7 @@ def int_and_float(x):
 @case(*THREE)
 def prints(x):
     if x.sum() > 0:
-        print("sum", x.sum())  # noqa: T201
+        print("sum", x.sum())  # noqa: T201 - what is printed is compared
     return x
 
 

@@ -425,10 +425,10 @@ def options_by_name(x, how="mean", norm=None, **more):
 
 @case(*THREE)
 def text_and_prints(x):
-    print(f"shape {x.shape}, kind {x.dtype}, {'large' if x.shape[0] > 2 else 'small'}")  # noqa: T201
+    print(f"shape {x.shape}, kind {x.dtype}, {'large' if x.shape[0] > 2 else 'small'}")  # noqa: T201 - what is printed is compared
     name = "{}-{:d}".format("x", x.shape[0])
     if x.sum() > 0:
-        print("positive", x.max(), name)  # noqa: T201
+        print("positive", x.max(), name)  # noqa: T201 - what is printed is compared
     return x * len(name)
 
 
@@ -690,7 +690,7 @@ class Caller(nn.Layer):
     def forward(self, x, *, scale=1.0):
         x = self.before(x) * scale
         x = self.act(x) if self.training else self.rule(x)
-        return getattr(self, "after")(x)  # noqa: B009
+        return getattr(self, "after")(x)  # noqa: B009 - a call that is found by name
 
 
 # ---------------------------------------------------------------- what no graph can have

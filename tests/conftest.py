@@ -1,5 +1,5 @@
-"""What every test gets: a compile cache of its own, signals as they are by default, seeded random numbers, and the
-choice of the long sweeps. The time limit of each test stands in pyproject.toml.
+"""What every test gets: a compile cache of its own, bytecode for the processes it starts, signals as they are by default,
+seeded random numbers, and the choice of the long sweeps. The time limit of each test stands in pyproject.toml.
 """
 
 import importlib
@@ -15,6 +15,11 @@ import pytest
 # Before bireme is imported, and once for a whole run: workers started by pytest-xdist inherit the first one's folder.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["BIREME_CACHE_DIR"] = tempfile.mkdtemp(prefix="bireme-test-cache-")
+    # Where Python keeps no bytecode, as in many containers, each of the hundreds of processes that tests start would
+    # compile jax and the package again: four seconds instead of one. It is kept for the time of the run.
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(os.environ["BIREME_CACHE_DIR"], "bytecode")
+        sys.pycache_prefix, sys.dont_write_bytecode = os.environ["PYTHONPYCACHEPREFIX"], False
 
 # A suite that was started in the background inherits ignored signals (by nohup, `make test &`, some launchers), and
 # would hand them on to every process that a test starts.

@@ -72,7 +72,7 @@ def runtime(tmp_path):
 def test_a_folder_with_all_that_a_page_needs(saved, readers, runtime, tmp_path, capsys):
     site = to_web(saved[0], tmp_path / "site", mean=[0.5] * 3, labels=["x"], runtime=runtime)
     names = {p.name for p in site.path.iterdir()}
-    assert names == {*RUNTIME, "runner.mjs", "page.mjs", "index.html", "model.onnx", "settings.json"}
+    assert names == {*RUNTIME, "runner.mjs", "page.mjs", "page.css", "index.html", "model.onnx", "settings.json"}
     settings = json.loads((site.path / "settings.json").read_text())
     assert settings["feedShape"] == {"fw": 10, "fh": 8, "fc": 3} and settings["mean"] == [0.5] * 3
     given = ["export", str(readers), "--to", "web", "--ocr", "-o", str(tmp_path / "ocr"), "--runtime", str(runtime)]

@@ -57,9 +57,8 @@ print(json.dumps([whole, parts, others]))
 """
 
 
-def seconds(folder):
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(folder), "JAX_PLATFORMS": "cpu"}
-    env.pop("PYTHONDONTWRITEBYTECODE", None)
+def seconds():
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT], env=env, capture_output=True, text=True, check=False
     )
@@ -77,12 +76,12 @@ def slow(found):
     }
 
 
-def test_no_part_takes_long_to_import(tmp_path):
-    whole, parts, others = seconds(tmp_path)  # it also writes what is compiled: from here on that is read
+def test_no_part_takes_long_to_import():
+    whole, parts, others = seconds()  # it also writes bytecode, which is read from here on: see conftest
     assert len(parts) > 40 and whole > 0 and "bireme.distributed" in parts | others
     tries = []
     for _ in range(3):  # another process may disturb one of them, or two
-        tries.append(slow(seconds(tmp_path)))
+        tries.append(slow(seconds()))
         if not tries[-1]:
             return
     always = set.intersection(*map(set, tries))

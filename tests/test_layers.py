@@ -1,6 +1,7 @@
 """Who may import whom: imports point down the list of layers, form no cycle, and stand at the top of the file."""
 
 import ast
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -90,6 +91,17 @@ def targets(node: ast.AST, module: str, package: bool, modules: dict) -> list[st
     return []
 
 
+def nodes(tree: ast.AST) -> Iterator[tuple[ast.AST, bool, bool]]:
+    """Every node, whether it is inside a function, and whether it is there for type checkers alone; one walk for all."""
+    left = [(tree, False, False)]
+    while left:
+        node, inside, typing = left.pop()
+        yield node, inside, typing
+        inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        typing = typing or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+        left += [(child, inside, typing) for child in ast.iter_child_nodes(node)]
+
+
 def problems(modules: dict[str, tuple[str, bool]]) -> list[str]:
     found, edges = [], {}
     for module, (text, package) in modules.items():
@@ -97,20 +109,17 @@ def problems(modules: dict[str, tuple[str, bool]]) -> list[str]:
         if unit not in RANK:
             found.append(f"{module}: has no layer; add {unit!r} to LAYERS")
             continue
-        functions = [f for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        for_types = [f for f in ast.walk(tree) if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test)]
-        inside, typing = ({id(n) for f in group for n in ast.walk(f)} for group in (functions, for_types))
-        for node in ast.walk(tree):
+        for node, inside, typing in nodes(tree):
             for target in targets(node, module, package, modules):
                 top, where = target.split(".")[0], f"{module}:{node.lineno}"
-                if top in TOP and id(node) in inside:
+                if top in TOP and inside:
                     found.append(f"{where}: import of {target} inside a function")
                 if top in TOP[1:] and unit not in MAY_IMPORT_JAX:
                     found.append(f"{where}: imports {target}; only core and ops may")
                 if top == "bireme":
                     if RANK.get(unit_of(target), len(LAYERS)) > RANK[unit]:
                         found.append(f"{where}: imports {target} from a higher layer")
-                    if id(node) not in typing and target != module:
+                    if not typing and target != module:
                         edges[module].add(target)
     try:
         TopologicalSorter(edges).prepare()

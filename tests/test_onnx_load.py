@@ -15,7 +15,7 @@ from bireme.onnx.reading.table import tensor
 from bireme.static import InputSpec
 
 onnx = pytest.importorskip("onnx")
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402 - known to be there from here on
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 RANDOM = ("bernoulli", "training_dropout")  # no two implementations draw alike: shapes and types are compared

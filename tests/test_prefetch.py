@@ -25,7 +25,7 @@ SCRIPT = """
     xla.load = lambda *args: read.append(plain_read(*args)) or read[-1]
     xla.Xla.prepare = lambda *args: prepared.append(1) or plain_prepare(*args)
     bireme.seed(0)
-    net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(30)], nn.Dropout(0.5))
+    net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(20)], nn.Dropout(0.5))
     opt = bireme.optimizer.AdamW(parameters=net.parameters())
     x = bireme.to_tensor(np.random.RandomState(0).standard_normal((128, 64)).astype("float32"))
     losses = []

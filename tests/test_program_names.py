@@ -32,7 +32,7 @@ SCRIPT = """
     xla.lower = lambda *args, **named: made.append(1) or lowered(*args, **named)
     by = executor.use("xla_pieces") if sys.argv[1] else contextlib.nullcontext()
     bireme.seed(0)
-    net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(30)], nn.Dropout(0.5))
+    net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(20)], nn.Dropout(0.5))
     opt = bireme.optimizer.AdamW(parameters=net.parameters())
     x = bireme.to_tensor(np.random.RandomState(0).standard_normal((128, 64)).astype("float32"))
     losses = []
@@ -186,7 +186,7 @@ def test_a_layer_in_training_has_a_name():
     """The parts of a usual step can all be told: attention, norms, dropout, losses, an optimizer's update."""
     found = []
     told = Names._name
-    layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1), 2)
+    layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1), 1)
     opt = bireme.optimizer.AdamW(parameters=layer.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0))
     x = bireme.to_tensor(np.random.RandomState(0).standard_normal((4, 8, 32)).astype("float32"))
 

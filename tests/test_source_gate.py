@@ -6,7 +6,8 @@ that with the compiler's output, but by a subprocess of its own. `distributed/la
 names on the command line, once per rank, and `core/processes/server.py` the service of a job without a launcher;
 `distributed/programs.py` does so for parameter servers, and starts commands that the user gives to read data, and Hadoop's
 client. They give their arguments as a list, and no shell reads them. The second
-half looks through every tracked file for paths of somebody's machine and for package registries, neither of which belongs into a project that others clone.
+half looks through every tracked file for paths of somebody's machine and for package registries, neither of which belongs into a project that others clone,
+and for checks that are turned off without a reason.
 """
 
 import ast
@@ -186,6 +187,16 @@ def foreign(text: str) -> list[str]:
     return [f"{what}: {found[0]}" for what, pattern in FOREIGN.items() for found in pattern.finditer(text)]
 
 
+# Written so that this file does not match itself. It names what is turned off, and says why after a dash or a second hash.
+TURNED_OFF = re.compile(r"#[ ]*(?:ruff: |flake8: )?(?:noq[a]|type: ignor[e]|mypy: ).*")
+WITH_REASON = re.compile(r"# (?:noq[a]: [A-Z]+\d+(?:, ?[A-Z]+\d+)*(?: -|  #) |type: ignor[e]\[[a-z, -]+\]  # )\S.*")
+
+
+def without_reason(text: str) -> list[str]:
+    """Comments that turn a check off for their line, and do not say why; or for a whole file."""
+    return [found for found in TURNED_OFF.findall(text) if not WITH_REASON.fullmatch(found)]
+
+
 def tracked_files() -> list[Path]:
     """What a clone holds, or will hold once everything is added; every file where there is no git."""
     try:
@@ -207,6 +218,36 @@ def test_no_foreign_paths_or_hosts():
         if b"\0" not in data:
             found += [f"{path.relative_to(ROOT)}: {what}" for what in foreign(data.decode("utf-8", "replace"))]
     assert found == []
+
+
+def test_a_check_that_is_turned_off_has_a_reason():
+    found = [
+        f"{path.relative_to(ROOT)}: {what}"
+        for path in tracked_files()
+        if path.suffix in (".py", ".pyi")
+        for what in without_reason(path.read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "passes"),
+    [
+        ("# noq" + "a", False),
+        ("# noq" + "a: B023", False),
+        ("# noq" + "a: B023 -", False),
+        ("# noq" + "a: B023, E731 - called at once", True),
+        ("# type: ignor" + "e", False),
+        ("# type: ignor" + "e  # of another kind", False),
+        ("# type: ignor" + "e[override]", False),
+        ("# type: ignor" + "e[override, index]  # a node, as all arithmetic", True),
+        ("# ruff: noq" + "a", False),
+        ("# myp" + "y: ignore-errors", False),
+        ("# an ordinary comment", True),
+    ],
+)
+def test_reasons_are_found(comment, passes):
+    assert (without_reason(f"x = 1  {comment}\n") == []) is passes
 
 
 @pytest.mark.parametrize(

@@ -467,7 +467,10 @@ def test_area_under_the_curve(built):
     feed = {"x": np.stack([1 - scores, scores], 1), "label": [[0], [1], [0], [1], [1], [0]]}
     found = run([area, recent, *counts], feed, steps=3)
     pairs = [(p, n) for p in (0.21, 0.02, 0.6) for n in (0.64, 0.44, 0.0)]
-    bucket = lambda s: int(np.float32(s) * 15)  # noqa: E731
+
+    def bucket(s):
+        return int(np.float32(s) * 15)
+
     wanted = np.mean([(bucket(p) > bucket(n)) + 0.5 * (bucket(p) == bucket(n)) for p, n in pairs])
     assert found[0].item() == pytest.approx(wanted)
     assert found[1].item() == pytest.approx(wanted)

@@ -1,4 +1,6 @@
-"""The suite itself: it passes when it is started with signals ignored, and a test that does not end is ended and shown."""
+"""The suite itself: it passes when it is started with signals ignored, processes that it starts find bytecode, and a test
+that does not end is ended and shown.
+"""
 
 import os
 import re
@@ -32,6 +34,14 @@ def test_signals():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout == "True\\n"
     assert subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], timeout=60).returncode == 3
 """
+BYTECODE = """
+import os, subprocess, sys
+
+def test_bytecode():
+    code = "import sys; print(sys.dont_write_bytecode, sys.flags.dont_write_bytecode, sys.pycache_prefix)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout
+    assert found == f"False 0 {os.environ['BIREME_CACHE_DIR']}/bytecode\\n"
+"""
 IGNORING = """
 import os, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
@@ -41,7 +51,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def suite(tmp_path, text, *options, launcher=()):
+def suite(tmp_path, text, *options, launcher=(), **added):
     """Run tests of this text as the suite's own: with its settings and its conftest."""
     (tmp_path / "test_here.py").write_text(text)
     command = [
@@ -56,7 +66,7 @@ def suite(tmp_path, text, *options, launcher=()):
         "-q",
     ]
     command += ["-p", "no:cacheprovider", *options, str(tmp_path / "test_here.py")]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")} | added
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
 
 
@@ -76,7 +86,8 @@ def test_every_test_has_a_time_limit(pytestconfig):
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signals")
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "workers"])
-def test_signals_that_were_ignored_are_not_handed_on(tmp_path, options):
-    done = suite(tmp_path, SIGNALS, *options, launcher=[sys.executable, "-c", IGNORING])
+def test_ignored_signals_and_unwritten_bytecode_are_not_handed_on(tmp_path, options):
+    unwritten = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": ""}
+    done = suite(tmp_path, SIGNALS + BYTECODE, *options, launcher=[sys.executable, "-c", IGNORING], **unwritten)
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert "2 passed" in done.stdout

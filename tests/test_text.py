@@ -125,9 +125,9 @@ def movielens(path, ratings="1::10::5::9\n2::10::1::9\n1::20::3::9\n", users="1:
 
 def test_movielens(tmp_path):
     path = movielens(tmp_path / "ml.zip")
-    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002 - the global generator must not be drawn from
     train, test = text.Movielens(path, test_ratio=0.6), text.Movielens(path, "test", test_ratio=0.6)
-    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002 - the global generator must not be drawn from
     assert train.movie_title_dict == {"caf\xe9": 0, "story": 1, "toy": 2}
     assert train.categories_dict == {"Animation": 0, "Comedy": 1, "Drama": 2}
     # RandomState(0) draws 0.55, 0.72, 0.60

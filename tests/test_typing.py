@@ -21,16 +21,15 @@ def test_stubs_are_up_to_date(name):
     assert (stubs.ROOT / name).read_text() == stubs.FILES[name](), "run `make api`"
 
 
-def run(*command, **environment) -> subprocess.CompletedProcess:
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, env={**os.environ, **environment})
+def run(*command, cwd=None, **environment) -> subprocess.CompletedProcess:
+    env = {**os.environ, **environment}
+    return subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, env=env)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    made = run(
-        sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, ROOT
-    )
+    made = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
     assert made.returncode == 0, made.stdout + made.stderr
     (found,) = folder.glob("bireme-*.whl")
     return found
@@ -42,7 +41,9 @@ def installed(wheel, tmp_path_factory):
     home = tmp_path_factory.mktemp("python")
     venv.create(home, with_pip=False)
     (site,) = home.glob("[Ll]ib/python*/site-packages") if os.name != "nt" else [home / "Lib" / "site-packages"]
-    made = run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", site, wheel)
+    made = run(
+        sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--no-compile", "--target", site, wheel
+    )
     assert made.returncode == 0, made.stdout + made.stderr
     return home, site
 

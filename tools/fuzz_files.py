@@ -25,9 +25,9 @@ import sys
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -249,30 +249,47 @@ def _too_long(*_: Any) -> None:
     raise TimeoutError(f"loading takes more than {SECONDS} s")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("formats", nargs="*", metavar="FORMAT", help=f"of {', '.join(FORMATS)} (default: all)")
-    parser.add_argument("--files", type=int, default=2000, metavar="N", help="files of each format (default: 2000)")
+def arguments(described: str, kinds: Collection[str], counted: str, count: int) -> argparse.Namespace:
+    """What a fuzzer is told to do: of which kinds, how many, from which seed, and the number of the first."""
+    parser = argparse.ArgumentParser(description=described, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(kinds)} (default: all)")
+    parser.add_argument(f"--{counted}", dest="count", type=int, default=count, metavar="N", help=f"(default: {count})")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="what is drawn follows from it (default: 0)")
-    parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first file (default: 0)")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first (default: 0)")
     given = parser.parse_args()
-    unknown = [name for name in given.formats if name not in FORMATS]
+    unknown = [name for name in given.kinds if name not in kinds]
     if unknown:
-        parser.error(f"no format {unknown[0]!r}: there are {', '.join(FORMATS)}")
+        parser.error(f"no kind {unknown[0]!r}: there are {', '.join(kinds)}")
+    given.kinds = given.kinds or list(kinds)
+    return given
+
+
+def progress(count: int, name: str = "") -> Callable[[int], None]:
+    """Something that shows how far one is, where somebody looks on."""
+
+    def told(n: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{name}{n} of {count}", end="", file=sys.stderr)
+
+    return told
+
+
+def finish(failures: list[str]) -> NoReturn:
+    """Print what went wrong, and end: with 1 if anything did."""
+    print("\n".join(failures[:50]))
+    sys.exit(bool(failures))
+
+
+def main() -> None:
+    given = arguments(__doc__, FORMATS, "files", 2000)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES, used + ADDRESSES))
     found = []
-    for name in given.formats or FORMATS:
-
-        def told(n: int, name: str = name) -> None:
-            if sys.stderr.isatty():
-                print(f"\r{name}: {n} of {given.files}", end="", file=sys.stderr)
-
-        failures = check(name, given.files, given.seed, given.start, told)
-        print(f"\r{name}: {given.files} files, {len(failures)} failures")
+    for name in given.kinds:
+        failures = check(name, given.count, given.seed, given.start, progress(given.count, f"{name}: "))
+        print(f"\r{name}: {given.count} files, {len(failures)} failures")
         found += failures
-    print("\n".join(found[:50]))
-    sys.exit(bool(found))
+    finish(found)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,12 @@ nor grows, and right requests in between are answered as ever.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import http.client
 import importlib.util
 import json
 import random
 import socket
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +29,7 @@ import bireme
 from bireme import nn
 from bireme.static import InputSpec
 from tests.served_language import write_folder
-from tools.fuzz_files import bytes_changed, json_changed
+from tools.fuzz_files import arguments, bytes_changed, finish, json_changed, progress
 from tools.server_process import ServerProcess
 
 SECONDS = 30  # that an answer may take
@@ -355,30 +353,14 @@ def check(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)} (default: all)")
-    parser.add_argument("--requests", type=int, default=10_000, metavar="N", help="how many (default: 10000)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="what is drawn follows from it (default: 0)")
-    parser.add_argument("--start", type=int, default=0, metavar="N", help="number of the first (default: 0)")
-    given = parser.parse_args()
-    unknown = [name for name in given.kinds if name not in KINDS]
-    if unknown:
-        parser.error(f"no kind {unknown[0]!r}: there are {', '.join(KINDS)}")
-
-    def told(n: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{n} of {given.requests}", end="", file=sys.stderr)
-
+    given = arguments(__doc__, KINDS, "requests", 10_000)
     with started() as (server, client):
-        kinds = given.kinds or list(KINDS)
         before = server.memory
-        failures = check(server, client, kinds, given.requests, given.seed, given.start, told)
+        failures = check(server, client, given.kinds, given.count, given.seed, given.start, progress(given.count))
         if server.process.poll() is None:
-            print(
-                f"\r{given.requests} requests, {len(failures)} failures; {before >> 20} MiB at first, {server.memory >> 20} at last"
-            )
-    print("\n".join(failures[:50]))
-    sys.exit(bool(failures))
+            grown = f"{before >> 20} MiB at first, {server.memory >> 20} at last"
+            print(f"\r{given.count} requests, {len(failures)} failures; {grown}")
+    finish(failures)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ WORDS = {
     "DeviceLike": "bireme.core.base.device",
     "GradNode": "bireme.ops.manipulation.tensor_introspection",
     "Layer": "bireme.nn.layer",
+    "Layout": "bireme.core.base.mesh",
     "Loss": "bireme.nn.loss",
     "OnHost": "bireme.core.base.host_arrays",
     "Parameter": "bireme.core.tensor.parameter",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import linalg, signal, tensor
-from bireme._C_ops import layers, math, nn, scaling, shapes
+from bireme._C_ops import layers, math, nn, scaling, shapes, windows
 from bireme._C_ops.updates import (
     adadelta_,
     adagrad_,
@@ -85,11 +85,13 @@ _SAME: dict[Any, str] = {
     max_with_index median min_with_index nanmedian p_norm prelu prod rrelu squared_l2_norm
     """,
     nn: """
-    bicubic_interp bilinear_interp clip_by_norm conv2d conv2d_transpose conv3d conv3d_transpose
-    cross_entropy_with_softmax depthwise_conv2d depthwise_conv2d_transpose dropout embedding
-    embedding_with_scaled_gradient fractional_max_pool2d fractional_max_pool3d layer_norm linear_interp lp_pool2d
-    margin_cross_entropy max_pool2d_with_index max_pool3d_with_index nearest_interp nll_loss pad pool2d pool3d
+    bicubic_interp bilinear_interp clip_by_norm cross_entropy_with_softmax dropout embedding
+    embedding_with_scaled_gradient layer_norm linear_interp margin_cross_entropy nearest_interp nll_loss pad
     sigmoid_cross_entropy_with_logits trilinear_interp unfold warpctc
+    """,
+    windows: """
+    conv2d conv2d_transpose conv3d conv3d_transpose depthwise_conv2d depthwise_conv2d_transpose fractional_max_pool2d
+    fractional_max_pool3d lp_pool2d max_pool2d_with_index max_pool3d_with_index pool2d pool3d
     """,
     shapes: """
     argmax argmin as_strided assign_out_ assign_value assign_value_ einsum expand_as fill_diagonal full_

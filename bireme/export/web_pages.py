@@ -86,7 +86,7 @@ def to_web(
         "modelPath": "model.onnx", "feedShape": {"fw": width, "fh": height, "fc": channels}, "mean": list(mean), "std": list(std),
         "bgr": bgr, "labels": None if labels is None else list(labels),
     }  # fmt: skip
-    target = _begin(folder, found, ("runner.mjs", "page.mjs", "index.html"))
+    target = _begin(folder, found, ("runner.mjs", "page.mjs", "page.css", "index.html"))
     (target / "model.onnx").write_bytes(ExportedModel(graph).onnx())
     return _end(target, settings, "index.html")
 
@@ -118,7 +118,7 @@ def ocr_to_web(
     options = SETTINGS["paddleocr"]
     characters = recognition.characters_of(networks.characters(None, found["rec"], models), options.use_space_char)
     settings = {"options": asdict(options), "characters": characters.tolist(), "networks": sorted(found)}
-    target = _begin(folder, copied, ("runner.mjs", "page.mjs", "ocr.mjs", "ocr.html"))
+    target = _begin(folder, copied, ("runner.mjs", "page.mjs", "page.css", "ocr.mjs", "ocr.html"))
     for kind, path in found.items():
         if path.suffix == ".onnx":
             shutil.copyfile(path, target / f"{kind}.onnx")

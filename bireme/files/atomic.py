@@ -13,7 +13,7 @@ from typing import BinaryIO
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # in place of a module
 
 
 @contextlib.contextmanager

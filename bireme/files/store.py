@@ -247,8 +247,8 @@ class telling:
 class naming:
     """Add the name of the file to what is wrong with it."""
 
-    def __init__(self, path: str):
-        self.path = path
+    def __init__(self, path: str, expected: str = "an undamaged file of tensors and plain data"):
+        self.path, self.expected = path, expected
 
     def __enter__(self) -> None:
         pass
@@ -257,10 +257,10 @@ class naming:
         if isinstance(e, FileFormatError):
             raise errors.bad(
                 "load(path)",
-                "an undamaged file of tensors and plain data",
+                self.expected,
                 described=f"{self.path}: {e}",
                 kind=FileFormatError,
-            ) from None
+            ) from e.__cause__
 
 
 def _binary(where: str, file: Any) -> Any:

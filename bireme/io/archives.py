@@ -72,7 +72,7 @@ class Archive:
             with open(path, "rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"
             opened: Any = gzip.open(path, "rb") if packed else open(path, "rb")  # noqa: SIM115 - closed below
-            with opened, tarfile.open(fileobj=_Limited(opened), mode="r:") as tar:  # type: ignore[call-overload]
+            with opened, tarfile.open(fileobj=_Limited(opened), mode="r:") as tar:  # type: ignore[call-overload]  # anything with `read` will do
                 self._index(tar, packed, wanted)
         except FileFormatError as e:
             raise self._refused(str(e)) from None

@@ -169,7 +169,7 @@ def rewritten(fn: types.FunctionType) -> types.FunctionType:
     )
     made.__kwdefaults__, made.__qualname__, made.__module__ = fn.__kwdefaults__, fn.__qualname__, fn.__module__
     made.__dict__.update(fn.__dict__)
-    made.__bireme_converted__ = True  # type: ignore[attr-defined]
+    made.__bireme_converted__ = True  # type: ignore[attr-defined]  # a mark of ours on a function
     return made
 
 

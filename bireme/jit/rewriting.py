@@ -33,8 +33,8 @@ def assign(target: str, value: ast.expr) -> ast.Assign:
 
 def define(label: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
     made = ast.FunctionDef(name=label, args=arguments, body=body, decorator_list=[], returns=None)
-    if "type_params" in ast.FunctionDef._fields:  # Python 3.12
-        made.type_params = []  # type: ignore[attr-defined]
+    if "type_params" in ast.FunctionDef._fields:
+        made.type_params = []  # type: ignore[attr-defined]  # of Python 3.12
     return made
 
 
@@ -512,11 +512,11 @@ class Rewriter(ast.NodeTransformer):
             if node.func.id == "super" and not node.args and self.first is not None:
                 return at(ast.Call(node.func, [name("__class__"), name(self.first)], []), node)
             return self.generic_visit(node)
-        node = self.generic_visit(node)  # type: ignore[assignment]
+        node = self.generic_visit(node)  # type: ignore[assignment]  # a node of the same kind
         return at(ast.Call(helper("call", node.func), node.args, node.keywords), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
-        node = self.generic_visit(node)  # type: ignore[assignment]
+        node = self.generic_visit(node)  # type: ignore[assignment]  # a node of the same kind
         if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Constant) or _binds(node):
             return node
         return at(helper("item", node.value, _index(node.slice)), node)
@@ -526,7 +526,7 @@ class Rewriter(ast.NodeTransformer):
         return at(ast.Expr(helper("assert_", self.visit(node.test), message)), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        node = self.generic_visit(node)  # type: ignore[assignment]
+        node = self.generic_visit(node)  # type: ignore[assignment]  # a node of the same kind
         return at(ast.Attribute(node.value, self._private(node.attr), node.ctx), node)
 
     def _private(self, text: str) -> str:

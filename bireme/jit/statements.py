@@ -131,7 +131,7 @@ def compare(first: Any, *steps: Any) -> Any:
             if isinstance(side, Undefined):
                 side._refuse()
         held = _compared(kind, left, right)
-        found = held if found is True else and_(lambda: found, lambda: held)  # noqa: B023
+        found = held if found is True else and_(lambda: found, lambda: held)  # noqa: B023 - called at once
         if not _symbolic(found) and not isinstance(found, Tensor) and len(steps) > 2 and not found:
             return found
     return found
@@ -314,7 +314,7 @@ def for_(iterable: Any, body: Callable, get: Callable, set_: Callable, stops: Ca
         for item in iterable:
             stopped = stops() if stops is not None else False
             if _symbolic(stopped):
-                if_(not_(stopped), lambda: body(item), _nothing, get, set_)  # noqa: B023
+                if_(not_(stopped), lambda: body(item), _nothing, get, set_)  # noqa: B023 - called at once
             elif stopped:
                 return
             else:

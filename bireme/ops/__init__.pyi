@@ -2,6 +2,7 @@
 
 from bireme.core.base.device import DeviceLike
 from bireme.core.base.dtype import DTypeLike
+from bireme.core.base.mesh import Layout
 from bireme.core.tensor.results import SortRetType
 from bireme.core.tensor.results import TopKRetType
 from bireme.core.tensor.tensor import Tensor

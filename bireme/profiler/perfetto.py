@@ -129,7 +129,7 @@ def decoded(data: bytes) -> list[Slice | Sample]:
         described, event, time = parts.get(DESCRIPTOR), parts.get(EVENT), parts.get(TIME, 0)
         if isinstance(described, bytes):
             own = dict(_fields(described))
-            tracks[own[UUID]] = own[TRACK_NAME].decode()  # type: ignore[union-attr,index]
+            tracks[own[UUID]] = own[TRACK_NAME].decode()  # type: ignore[union-attr,index]  # a number and a text, as `encoded` writes them
         if isinstance(event, bytes) and isinstance(time, int):
             _event(event, time, tracks, open_slices, found)
     if not tracks:
@@ -142,7 +142,7 @@ def _event(event: bytes, time: int, tracks: dict, open_slices: dict, found: list
     own = dict(items)
     track = own[TRACK]
     if own[TYPE] == COUNT:
-        found.append(Sample(time, own[VALUE]))  # type: ignore[arg-type]
+        found.append(Sample(time, own[VALUE]))  # type: ignore[arg-type]  # a number, as `encoded` writes it
     elif own[TYPE] == BEGIN:
         notes = [_texts(value) for field, value in items if field == ANNOTATION and isinstance(value, bytes)]
         args = {note[NOTE_NAME].decode(): note[NOTE_VALUE].decode() for note in notes}

@@ -87,7 +87,7 @@ class Coo:
         """Rows and columns of the elements, with the last axes as columns and those before them as rows."""
 
         def find() -> tuple[Tensor, Tensor]:
-            return tuple(owned(part) for part in np.divmod(self.keys, max(math.prod(self.dims[-columns:]), 1)))  # type: ignore[return-value]
+            return tuple(owned(part) for part in np.divmod(self.keys, max(math.prod(self.dims[-columns:]), 1)))
 
         return self.known(("matrix", columns), find)
 

@@ -83,8 +83,8 @@ def gather_auc(
     return Tensor(np.float64(_area(*sums, curve))), pos, neg
 
 
-gather_auc.example = lambda predict, label, weight, pos, neg, steps, curve: (full([], 0.0, "float64"), pos, neg)  # type: ignore[attr-defined]
-gather_auc.effect = True  # type: ignore[attr-defined]
+gather_auc.example = lambda predict, label, weight, pos, neg, steps, curve: (full([], 0.0, "float64"), pos, neg)
+gather_auc.effect = True
 
 
 def _area(pos: np.ndarray, neg: np.ndarray, curve: str) -> float:
@@ -155,8 +155,8 @@ def gather_sums(held: list[Tensor], sums: list[Tensor]) -> list[Tensor]:
     return list(held)
 
 
-gather_sums.example = lambda held, sums: list(held)  # type: ignore[attr-defined]
-gather_sums.effect = True  # type: ignore[attr-defined]
+gather_sums.example = lambda held, sums: list(held)
+gather_sums.effect = True
 
 
 def ctr_metric_bundle(input: Tensor, label: Tensor, ins_tag_weight: Tensor | None = None) -> tuple[Tensor, ...]:

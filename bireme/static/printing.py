@@ -103,7 +103,7 @@ def Print(
         "variable": input.name, "counter": next(_counters),
     }  # fmt: skip
     if building.current() is None:
-        return print_tensor(input, **options)  # type: ignore[no-any-return]
+        return print_tensor(input, **options)
     return calls.recorded(print_tensor, input, **options)
 
 

@@ -116,7 +116,7 @@ def steps(model: Any, trained: list[Any], args: Any, kwargs: Any) -> dict[str, A
 def numbers(paddle: Any, network: Any, dtype: str) -> dict[str, Any]:
     """Forward pass, gradients, one step of an optimizer and the forward pass after it."""
     paddle.seed(0)
-    np.random.seed(0)  # noqa: NPY002  networks draw from NumPy's global generator
+    np.random.seed(0)  # noqa: NPY002 - networks draw from NumPy's global generator
     with paddle.utils.unique_name.guard():  # parameters with names of their own may come again in the next network
         model = network.build()
     (model.train if network.train else model.eval)()
@@ -187,7 +187,7 @@ def report(paddle: Any, path: str, network: Any, dtype: str, limit: int, verbose
         found = numbers(paddle, network, dtype)
     except Late:
         found = {"error": f"takes over {limit} s"}
-    except Exception as e:  # noqa: BLE001  whatever a package raises is a line of the table
+    except Exception as e:  # noqa: BLE001 - whatever a package raises is a line of the table
         found = {"error": failed(e)}
         if verbose:
             traceback.print_exc()

@@ -260,8 +260,8 @@ def loop(
             x._become(inputs.get(("inplace", n), x.symbol))
         try:
             own = list(inputs.values())
-            asked = Recorded(builder, lambda: test(*_variables(program, given)), own)  # noqa: B023
-            taken = Recorded(builder, lambda: _listed(step(*_variables(program, given))), own)  # noqa: B023
+            asked = Recorded(builder, lambda: test(*_variables(program, given)), own)  # noqa: B023 - called at once
+            taken = Recorded(builder, lambda: _listed(step(*_variables(program, given))), own)  # noqa: B023 - called at once
         finally:
             for x, old in were:
                 x._become(old)

@@ -53,7 +53,7 @@ def pull(builder: Builder, outs: list[Tensor], ins: list[Tensor], seeds: list[An
     def call(outs: list[Tensor], ins: list[Tensor], seeds: list[Any], create_graph: bool) -> list[Tensor]:
         return backward.grad(outs, ins, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
 
-    call.example = lambda outs, ins, seeds, create_graph: list(ins)  # type: ignore[attr-defined]
+    call.example = lambda outs, ins, seeds, create_graph: list(ins)  # type: ignore[attr-defined]  # what `Operation` looks for on a function
     symbols = [symbol_of(x) for x in outs], [symbol_of(x) for x in ins], [symbol_of(x) for x in seeds]
     operation = Operation(call, "gradients", symbols, {"create_graph": False}, errors.position())
     operation.role = "backward"

@@ -51,7 +51,7 @@ Dims = tuple[Dim | None, ...]
 def _begins(dim: Dim | None) -> None:
     """Refuse what is valid elsewhere than at its beginning, where a place in it is counted."""
     if dim is not None:
-        dim.prefix  # noqa: B018
+        dim.prefix  # noqa: B018 - read for its error
 
 
 class Fit:

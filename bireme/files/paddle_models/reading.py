@@ -12,9 +12,10 @@ from bireme.files.paddle_models import parameters, pir_json, program_desc
 from bireme.files.paddle_models.graph import MAX_FILE, Graph
 from bireme.files.paddle_models.translate import translate
 from bireme.files.source import Source, size_of
-from bireme.files.store import telling
+from bireme.files.store import naming, telling
 
 MAX_JSON = 1 << 27  # bytes of a `.json` file: what it takes in memory is many times as much
+EXPECTED = "an undamaged model of known operations"
 _PROGRAMS = (".json", ".pdmodel")
 _STEMS = ("inference", "model", "__model__")
 
@@ -47,7 +48,7 @@ def load(path: str | os.PathLike, params_path: str | os.PathLike | None = None) 
     """
     program = _program(_text("load(path)", path))
     beside = _parameters(program) if params_path is None else _text("load(params_path)", params_path)
-    with telling("load", program), _naming(program):
+    with telling("load", program), naming(program, EXPECTED):
         graph = _read(program)
     if not graph.parameters:
         values: dict[str, Any] = {}
@@ -59,10 +60,10 @@ def load(path: str | os.PathLike, params_path: str | os.PathLike | None = None) 
             kind=FileNotFoundError,
         )
     else:
-        with telling("load", beside), _naming(beside):
+        with telling("load", beside), naming(beside, EXPECTED):
             read = parameters.separate if os.path.isdir(beside) else parameters.combined
             values = read(beside, graph.parameters)
-    with _naming(program):
+    with naming(program, EXPECTED):
         return translate(graph, values)
 
 
@@ -118,21 +119,3 @@ def _parameters(program: str) -> str | None:
         if os.path.isfile(os.path.join(folder, name)):
             return os.path.join(folder, name)
     return folder or "."
-
-
-class _naming:
-    """Add the name of the file to what is wrong with it."""
-
-    def __init__(self, path: str):
-        self.path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
-        if isinstance(e, FileFormatError):
-            told = errors.bad(
-                "load(path)", "an undamaged model of known operations", described=f"{self.path}: {e}",
-                kind=FileFormatError,
-            )  # fmt: skip
-            raise told from e.__cause__

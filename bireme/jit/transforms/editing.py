@@ -27,7 +27,7 @@ def rebuilt(operation: Operation, changes: dict[str, Any]) -> Operation:
     given = arguments(operation)
     assert given is not None
     given |= changes
-    sign = operation.call.op.signature  # type: ignore[attr-defined]
+    sign = operation.call.op.signature  # type: ignore[attr-defined]  # an operator's, as it has arguments by name
     made = operation.copy()
     made.sources = []  # places among the operands, which are others now
     made.args = tuple([given[name] for name in sign.positional if name in given])

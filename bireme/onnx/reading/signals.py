@@ -61,10 +61,8 @@ def _(n: Node, x: Any, step: Any, window: Any = None, length: Any = None) -> Any
 @means("MelWeightMatrix")
 def _(n: Node, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
     count, size, hertz = int(number(bins)), int(number(length)), number(rate)
-    mel = lambda f: 2595 * math.log10(1 + f / 700)  # noqa: E731
-    edges = np.linspace(0, count + 1, count + 2) * (mel(number(high)) - mel(number(low))) / (count + 1 + 1) + mel(
-        number(low)
-    )
+    first, last = [2595 * math.log10(1 + number(f) / 700) for f in (low, high)]  # in mels
+    edges = np.linspace(0, count + 1, count + 2) * (last - first) / (count + 1 + 1) + first
     at = np.floor((size + 1) * (700 * (10 ** (edges / 2595) - 1)) / hertz).astype(np.int64)
     made = np.zeros((size // 2 + 1, count))
     for i in range(count):

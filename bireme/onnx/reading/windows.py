@@ -157,7 +157,7 @@ def _(n: Node, x: Any) -> Any:
         wide = Window.__new__(Window)
         wide.__dict__.update(at.__dict__)
         wide.sizes, wide.low, wide.high = list(ones.shape[2:]), [0] * count, [0] * count
-        wide.counts = at.counts  # type: ignore[method-assign]
+        wide.counts = at.counts  # type: ignore[method-assign]  # as many as without padding
         return total / ops.sum(wide.taken(tensor(ones), 0.0), axis=axes)
     return total / ops.sum(at.taken(tensor(ones), 0.0), axis=axes)
 

@@ -48,7 +48,7 @@ class Val:
     """A value of the graph: its name and type. Arithmetic adds nodes; Python numbers take its type."""
 
     __slots__ = ("root", "name", "dtype")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # none, since == adds a node
 
     def __init__(self, w: Writer, name: str, dtype: Any):
         self.root, self.name, self.dtype = w.root, name, dtype
@@ -115,10 +115,10 @@ class Val:
     def __ge__(self, other: Any) -> Val:
         return self._with("GreaterOrEqual", other, dtypes.bool_)
 
-    def __eq__(self, other: Any) -> Val:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Val:  # type: ignore[override]  # a node, as all arithmetic
         return self._with("Equal", other, dtypes.bool_)
 
-    def __ne__(self, other: Any) -> Val:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Val:  # type: ignore[override]  # a node, as all arithmetic
         return ~(self == other)
 
     def __and__(self, other: Val) -> Val:

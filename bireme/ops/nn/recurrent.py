@@ -22,6 +22,15 @@ def _state_dtype(x):
     return jnp.float32 if x.dtype.itemsize < 4 else x.dtype
 
 
+def _turned(x, time_major):
+    """Steps before rows of a batch, as loops take them, or back to where they stand."""
+    return x if time_major else jnp.swapaxes(x, 0, 1)
+
+
+def _batch_and_steps(x, time_major):
+    return (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+
+
 def _times(x, weight, kind):
     """A product in the type `kind`; a wider weight is rounded to it here, so that its gradient adds up in its own type."""
     wide = jnp.float32 if kind.itemsize < 4 else kind
@@ -98,7 +107,7 @@ def recurrence_of(
     states = tuple([s.astype(wide) for s in (h, c) if s is not None])
     if x.ndim == 2:
         return tuple([s.astype(kind) for s in step(states, given)])
-    given = given if time_major else jnp.swapaxes(given, 0, 1)
+    given = _turned(given, time_major)
 
     def advance(states, now):
         new = step(states, now)
@@ -117,7 +126,7 @@ def recurrence_of(
         states, outs = lax.scan(
             advance_until, states, (given, jnp.arange(given.shape[0], dtype=lengths.dtype)), reverse=reverse
         )
-    return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states])
+    return (_turned(outs, time_major), *[s.astype(kind) for s in states])
 
 
 @recurrence_of.grad(numpy=recurrent_numpy.backward)
@@ -214,13 +223,12 @@ def _effort(x, weight_ih, weight_hh, time_major):
 
 def _sequence(x, time_major):
     """[steps * batch, width], step by step: the input is transposed, not the gates, which are four times as much."""
-    x = x if time_major else jnp.swapaxes(x, 0, 1)
-    return x.reshape(-1, x.shape[-1])
+    return _turned(x, time_major).reshape(-1, x.shape[-1])
 
 
 def _given(x, weight_ih, bias_ih, time_major):
     """The inputs' part of the gates, [steps, batch, gates]: independent of the states, so one large product."""
-    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    batch, steps = _batch_and_steps(x, time_major)
     made = _times(_sequence(x, time_major), weight_ih, x.dtype)
     return (made if bias_ih is None else made + bias_ih.astype(made.dtype)).reshape(steps, batch, -1)
 
@@ -270,13 +278,13 @@ def sequence_of(
 
     states = tuple([s.astype(wide) for s in (h, c) if s is not None])
     states, (outs, *kept) = lax.scan(step, states, (given, inside), reverse=reverse)
-    return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states], *kept)
+    return (_turned(outs, time_major), *[s.astype(kind) for s in states], *kept)
 
 
 @sequence_of.infer
 def _(x, h, c, weight_hh, time_major):
     wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
-    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    batch, steps = _batch_and_steps(x, time_major)
     count, units = 1 if c is None else 2, h.shape[1]
     last = [sig_of((batch, units), x.dtype)] * count
     kept = [sig_of((steps, batch, units), wide)] * count
@@ -291,13 +299,34 @@ def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, time_major
     _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, lengths, mode, time_major)
 
 
+def _gradients(states, of_given, of_own, before, x, weight_ih, bias_ih, bias_hh, time_major):
+    """Gradients of inputs, states, weights and biases, from those of both parts of the gates in every step.
+
+    Products of weights with whole sequences are one each.
+    """
+    kind, wide, steps = x.dtype, _state_dtype(x), of_given.shape[:2]
+    of_given, of_own = [part.reshape(-1, part.shape[-1]) for part in (of_given, of_own)]
+    dx = jnp.matmul(of_given, weight_ih, preferred_element_type=wide).reshape(*steps, -1)
+    over_rows = (((0,), (0,)), ((), ()))
+    found = [
+        _turned(dx, time_major),
+        *states,
+        lax.dot_general(of_given, _sequence(x, time_major), over_rows, preferred_element_type=wide),
+        lax.dot_general(of_own, before.reshape(len(of_own), -1).astype(kind), over_rows, preferred_element_type=wide),
+    ]
+    for part, bias in ((of_given, bias_ih), (of_own, bias_hh)):
+        if bias is not None:
+            found.append(jnp.sum(part.astype(wide), axis=0))
+    return tuple([a.astype(kind) for a in found])
+
+
 @sequence_of.grad(numpy=recurrent_numpy.sequence_backward)
 def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
-    """Step by step only what depends on the step after; all products of weights with whole sequences are one each."""
+    """Step by step only what depends on the step after; the rest is `_gradients`."""
     kind, wide, rule, count = x.dtype, _state_dtype(x), _rule(mode), 1 if c is None else 2
     before, own = tuple(out[1 + count : -1]), out[-1]
     more, last, more_before, more_own = g[0], g[1 : 1 + count], tuple(g[1 + count : -1]), g[-1]
-    more = (more if time_major else jnp.swapaxes(more, 0, 1)).astype(wide)
+    more = _turned(more, time_major).astype(wide)
     given = _given(x, weight_ih, bias_ih, time_major)
     inside = None if lengths is None else _within(lengths, len(given))
     if inside is not None and masked:
@@ -318,23 +347,8 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, re
 
     grads = tuple([a.astype(wide) for a in last])
     grads, parts = lax.scan(step, grads, (more, more_before, more_own, before, given, own, inside), reverse=not reverse)
-    of_given, of_own = [part.reshape(-1, part.shape[-1]) for part in parts]
-    dx = jnp.matmul(of_given, weight_ih, preferred_element_type=wide).reshape(*given.shape[:2], -1)
-    over_rows = (((0,), (0,)), ((), ()))
-    found = [
-        dx if time_major else jnp.swapaxes(dx, 0, 1),
-        *grads,
-        lax.dot_general(of_given, _sequence(x, time_major), over_rows, preferred_element_type=wide),
-        lax.dot_general(
-            of_own, before[0].reshape(len(of_own), -1).astype(kind), over_rows, preferred_element_type=wide
-        ),
-    ]
-    found += [
-        jnp.sum(part.astype(wide), axis=0)
-        for part, bias in ((of_given, bias_ih), (of_own, bias_hh))
-        if bias is not None
-    ]
-    return (*[a.astype(kind) for a in found], *([] if lengths is None else [None]))
+    found = _gradients(grads, *parts, before[0], x, weight_ih, bias_ih, bias_hh, time_major)
+    return (*found, *([] if lengths is None else [None]))
 
 
 # ---------------------------------------------------------------- an LSTM without lengths, whose gradient is faster
@@ -387,13 +401,13 @@ def lstm_of(
         return (h, c), (h.astype(kind), gates, c)
 
     (h, c), (outs, gates, cells) = lax.scan(step, (h.astype(wide), c.astype(wide)), given, reverse=reverse)
-    return outs if time_major else jnp.swapaxes(outs, 0, 1), h.astype(kind), c.astype(kind), gates, cells
+    return _turned(outs, time_major), h.astype(kind), c.astype(kind), gates, cells
 
 
 @lstm_of.infer
 def _(x, h, time_major):
     wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
-    batch, steps, units = *((x.shape[1], x.shape[0]) if time_major else x.shape[:2]), h.shape[1]
+    batch, steps, units = *_batch_and_steps(x, time_major), h.shape[1]
     state = sig_of((batch, units), x.dtype)
     kept = sig_of((steps, batch, 4 * units), wide), sig_of((steps, batch, units), wide)
     return (sig_of((*x.shape[:2], units), x.dtype), state, state, *kept)
@@ -413,8 +427,7 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_maj
     kind, wide = x.dtype, _state_dtype(x)
     outs, _, _, gates, cells = out
     more, last_h, last_c, more_gates, more_cells = g
-    if not time_major:
-        more, outs = jnp.swapaxes(more, 0, 1), jnp.swapaxes(outs, 0, 1)
+    more, outs = _turned(more, time_major), _turned(outs, time_major)
 
     # what the loop multiplies with does not depend on it: for all steps at once
     i, f, g, o = jnp.split(gates, 4, axis=-1)
@@ -441,7 +454,7 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_maj
     dx = jnp.matmul(flat, weight_ih, preferred_element_type=wide).reshape(*dz.shape[:2], -1)
     total = jnp.sum(flat.astype(wide), axis=0)
     width = x.shape[-1]
-    grads = [dx if time_major else jnp.swapaxes(dx, 0, 1), dh, dc, dw[:, :width], dw[:, width:]]
+    grads = [_turned(dx, time_major), dh, dc, dw[:, :width], dw[:, width:]]
     return tuple([a.astype(kind) for a in (*grads, *[total for bias in (bias_ih, bias_hh) if bias is not None])])
 
 
@@ -484,13 +497,13 @@ def gru_of(
         return h, (h.astype(kind), r, z, new, part)
 
     h, (outs, *kept) = lax.scan(step, h.astype(wide), given, reverse=reverse)
-    return outs if time_major else jnp.swapaxes(outs, 0, 1), h.astype(kind), *kept
+    return _turned(outs, time_major), h.astype(kind), *kept
 
 
 @gru_of.infer
 def _(x, h, time_major):
     wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
-    batch, steps, units = *((x.shape[1], x.shape[0]) if time_major else x.shape[:2]), h.shape[1]
+    batch, steps, units = *_batch_and_steps(x, time_major), h.shape[1]
     kept = sig_of((steps, batch, units), wide)
     return (sig_of((*x.shape[:2], units), x.dtype), sig_of((batch, units), x.dtype), *[kept] * 4)
 
@@ -509,8 +522,7 @@ def _(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)
     kind, wide = x.dtype, _state_dtype(x)
     outs, _, r, z, new, part = out
     more, last, more_r, more_z, more_new, more_part = g
-    if not time_major:
-        more, outs = jnp.swapaxes(more, 0, 1), jnp.swapaxes(outs, 0, 1)
+    more, outs = _turned(more, time_major), _turned(outs, time_major)
     before = _before(h, outs, reverse)
     bend = 1 - new * new
     of_r, of_z, of_new = r * (1 - r), z * (1 - z), (1 - z) * bend
@@ -528,19 +540,7 @@ def _(g, out, x, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)
     dh, (own, grads) = lax.scan(step, last.astype(wide), (more, extra, slopes, z), reverse=not reverse)
     n = h.shape[1]
     given = jnp.concatenate([own[..., : 2 * n], (grads * of_new + extra_new).astype(kind)], -1)
-    of_given, of_own = [a.reshape(-1, 3 * n) for a in (given, own)]
-    over_rows = (((0,), (0,)), ((), ()))
-    dx = jnp.matmul(of_given, weight_ih, preferred_element_type=wide).reshape(*own.shape[:2], -1)
-    found = [
-        dx if time_major else jnp.swapaxes(dx, 0, 1),
-        dh,
-        lax.dot_general(of_given, _sequence(x, time_major), over_rows, preferred_element_type=wide),
-        lax.dot_general(of_own, before.reshape(len(of_own), -1), over_rows, preferred_element_type=wide),
-    ]
-    found += [
-        jnp.sum(a.astype(wide), axis=0) for a, bias in ((of_given, bias_ih), (of_own, bias_hh)) if bias is not None
-    ]
-    return tuple([a.astype(kind) for a in found])
+    return _gradients((dh,), given, own, before, x, weight_ih, bias_ih, bias_hh, time_major)
 
 
 def recurrence(

@@ -149,10 +149,10 @@ def prior_box(
     min_sizes: Attr[float | Sequence[float]],
     max_sizes: Attr[float | Sequence[float]] = None,
     aspect_ratios: Attr[float | Sequence[float]] = [1.0],  # noqa: B006 - Paddle's, and never changed
-    variance: Attr[Sequence[float]] = [0.1, 0.1, 0.2, 0.2],  # noqa: B006
+    variance: Attr[Sequence[float]] = [0.1, 0.1, 0.2, 0.2],  # noqa: B006 - Paddle's, and never changed
     flip: bool = False,
     clip: bool = False,
-    steps: Attr[Sequence[float]] = [0.0, 0.0],  # noqa: B006
+    steps: Attr[Sequence[float]] = [0.0, 0.0],  # noqa: B006 - Paddle's, and never changed
     offset: float = 0.5,
     min_max_aspect_ratios_order: bool = False,
 ) -> tuple[Tensor, Tensor]:

@@ -208,7 +208,7 @@ def _normalized(layer: nn.BatchNorm1D | nn.SyncBatchNorm, x: SparseCooTensor) ->
             kind=errors.ShapeError,
         )
     settings = layer.training, layer._momentum, layer._epsilon, "NC", layer._use_global_stats
-    return x.with_values(batch_norm(x._values, layer._mean, layer._variance, layer.weight, layer.bias, *settings))  # type: ignore[return-value]
+    return x.with_values(batch_norm(x._values, layer._mean, layer._variance, layer.weight, layer.bias, *settings))
 
 
 class BatchNorm(nn.BatchNorm1D):
@@ -250,7 +250,7 @@ class BatchNorm(nn.BatchNorm1D):
     def _check_data_format(self, input: str) -> None:
         """Any is taken: channels are the last axis, whatever it is called."""
 
-    def forward(self, input: SparseCooTensor) -> SparseCooTensor:  # type: ignore[override]
+    def forward(self, input: SparseCooTensor) -> SparseCooTensor:
         """Normalize the stored values; in training also update the running statistics.
 
         Args:
@@ -286,7 +286,7 @@ class SyncBatchNorm(nn.SyncBatchNorm):
         [[-1.0], [1.0]]
     """
 
-    def forward(self, x: SparseCooTensor) -> SparseCooTensor:  # type: ignore[override]
+    def forward(self, x: SparseCooTensor) -> SparseCooTensor:
         """Normalize the stored values; in training also update the running statistics.
 
         Args:

@@ -76,7 +76,7 @@ def sequence_pool(input: Tensor, pool_type: str, is_test: bool = False, pad_valu
     if kind not in POOLS:
         raise errors.bad("sequence_pool(pool_type)", f"one of {', '.join(POOLS)}", pool_type)
     lengths = lengths_of("sequence_pool(input)", input)
-    return _with(pool_sequences(input, lengths, kind, float(pad_value)), input.symbol.lengths[:-1])  # type: ignore[attr-defined]
+    return _with(pool_sequences(input, lengths, kind, float(pad_value)), input.symbol.lengths[:-1])
 
 
 def sequence_first_step(input: Tensor) -> Tensor:
@@ -194,7 +194,7 @@ def sequence_conv(
     near = sequence_context(input, lengths, start, filter_size)
     out = matmul(reshape(near, [-1, filter_size * features]), weight)
     bias = make([num_filters], bias_attr, is_bias=True)
-    out = _with(out if bias is None else out + bias, input.symbol.lengths)  # type: ignore[attr-defined]
+    out = _with(out if bias is None else out + bias, input.symbol.lengths)
     return activated("sequence_conv(act)", out, act)
 
 
@@ -233,7 +233,7 @@ def sequence_expand(x: Tensor, y: Tensor, ref_level: int = -1, name: str | None 
     # where each repeated sequence begins in x, less where it begins in the result
     shift = repeat_interleave(cumsum(lengths) - lengths, times) - (cumsum(made) - made)
     shifts = repeat_interleave(shift, made)
-    return _with(gather(x, shifts + arange(shifts.shape[0])), (made.symbol,))  # type: ignore[attr-defined]
+    return _with(gather(x, shifts + arange(shifts.shape[0])), (made.symbol,))
 
 
 guard_functions(globals())

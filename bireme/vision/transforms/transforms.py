@@ -1,13 +1,14 @@
 """Transforms of images as objects: a data set applies them to each sample, most of them at random.
 
-They draw from Python's ``random`` and NumPy's ``numpy.random``, in the order that Paddle draws.
+They draw from Python's ``random`` and NumPy's ``numpy.random``, in the order that Paddle draws. Those of colours and those
+that warp an image are in files of their own; Paddle has all of them under this path.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
@@ -17,8 +18,18 @@ from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import randn
 from bireme.vision.transforms import functional as F
+from bireme.vision.transforms.base import BaseTransform, probability
+from bireme.vision.transforms.base import Compose as Compose
+from bireme.vision.transforms.colors import BrightnessTransform as BrightnessTransform
+from bireme.vision.transforms.colors import ColorJitter as ColorJitter
+from bireme.vision.transforms.colors import ContrastTransform as ContrastTransform
+from bireme.vision.transforms.colors import Grayscale as Grayscale
+from bireme.vision.transforms.colors import HueTransform as HueTransform
+from bireme.vision.transforms.colors import SaturationTransform as SaturationTransform
+from bireme.vision.transforms.warps import RandomAffine as RandomAffine
+from bireme.vision.transforms.warps import RandomPerspective as RandomPerspective
+from bireme.vision.transforms.warps import RandomRotation as RandomRotation
 
-KEYS = ("image", "coords", "boxes", "mask")
 DRAWS: Any = np.random  # the global generator, which workers seed
 
 
@@ -29,116 +40,6 @@ def _edges(where: str, size: Any) -> tuple[int, int]:
     if not isinstance(size, Sequence) or isinstance(size, str) or len(size) != 2:
         raise errors.bad(where, "an integer or 2 integers", size)
     return size[0], size[1]
-
-
-def _probability(where: str, prob: Any) -> float:
-    errors.check_number(where, prob)
-    if not 0 <= prob <= 1:
-        raise errors.bad(where, "a probability in [0, 1]", prob)
-    return prob
-
-
-def _around(where: str, value: Any, center: float, low: float, high: float) -> list[float] | None:
-    """The range that a factor is drawn from; None if it is `center` alone. A single number is the way to either side."""
-    if isinstance(value, Number):
-        if value < 0:  # type: ignore[operator]  # Number has no arithmetic for mypy
-            raise errors.bad(where, "a non-negative number", value)
-        bounds = [center - value, center + value]  # type: ignore[operator]  # Number has no arithmetic for mypy
-        bounds[0] = max(bounds[0], low)
-    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
-        bounds = [*value]
-    else:
-        raise errors.bad(where, "a number or 2 numbers", value, kind=errors.ArgumentTypeError)
-    if not low <= bounds[0] <= bounds[1] <= high:
-        raise errors.bad(where, f"numbers within [{low}, {high}], the smaller first", value)
-    return None if bounds[0] == bounds[1] == center else bounds
-
-
-def _degrees(where: str, degrees: Any) -> tuple[float, float]:
-    if isinstance(degrees, Number):
-        if degrees < 0:  # type: ignore[operator]  # Number has no arithmetic for mypy
-            raise errors.bad(where, "a non-negative number", degrees)
-        return -degrees, degrees  # type: ignore[operator,return-value]  # Number has no arithmetic for mypy
-    if not isinstance(degrees, Sequence) or isinstance(degrees, str) or len(degrees) != 2:
-        raise errors.bad(where, "a number or 2 numbers", degrees)
-    return degrees[0], degrees[1]
-
-
-class BaseTransform:
-    """Base class of the transforms: a subclass has ``_apply_image``, and the like for other parts of a sample.
-
-    A call with a tuple transforms each element by its key: ``_apply_image``, ``_apply_coords``, ``_apply_boxes`` or
-    ``_apply_mask``; elements beyond the keys stay. ``_get_params`` is called first with the tuple, and what it returns
-    is ``params`` then, so that all elements are transformed alike.
-
-    Args:
-        keys: What the elements of a sample are: ``'image'``, ``'coords'``, ``'boxes'`` or ``'mask'``.
-            Default: None, ``('image',)``.
-
-    Examples:
-        >>> class Double(bireme.vision.transforms.BaseTransform):
-        ...     def _apply_image(self, image):
-        ...         return 2 * image
-        >>> Double()((3, "label"))
-        (6, 'label')
-    """
-
-    def __init__(self, keys: Sequence[str] | None = None):
-        if isinstance(keys, str) or any(key not in KEYS for key in keys or ()):
-            expected = f"a sequence of {', '.join(map(repr, KEYS))}"
-            raise errors.bad(f"{type(self).__name__}(keys)", expected, keys, kind=NotImplementedError)
-        self.keys: Sequence[str] = ("image",) if keys is None else keys
-        self.params: Any = None
-
-    def _get_params(self, inputs: tuple) -> Any:
-        return None
-
-    def __call__(self, inputs: Any) -> Any:
-        sample = inputs if isinstance(inputs, tuple) else (inputs,)
-        self.params = self._get_params(sample)
-        known = list(zip(sample, self.keys, strict=False))
-        out = [self._get_apply(key)(part) for part, key in known]
-        return (*out, *sample[len(known) :]) if isinstance(inputs, tuple) else out[0]
-
-    def _get_apply(self, key: str) -> Callable[[Any], Any]:
-        return getattr(self, f"_apply_{key}")
-
-    def _apply_image(self, image: Any) -> Any:
-        raise errors.missing_method(self, "_apply_image")
-
-    def _apply_boxes(self, boxes: Any) -> Any:
-        raise errors.missing_method(self, "_apply_boxes")
-
-    def _apply_mask(self, mask: Any) -> Any:
-        raise errors.missing_method(self, "_apply_mask")
-
-    def _apply_coords(self, coords: Any) -> Any:
-        raise errors.missing_method(self, "_apply_coords")
-
-
-class Compose:
-    """Apply transforms one after the other.
-
-    Args:
-        transforms: Functions or transforms.
-
-    Examples:
-        >>> import numpy as np
-        >>> T = bireme.vision.transforms
-        >>> T.Compose([T.Resize(2), T.ToTensor()])(np.zeros((4, 6, 3), np.uint8)).shape
-        [3, 2, 3]
-    """
-
-    def __init__(self, transforms: Sequence[Callable[[Any], Any]]):
-        self.transforms = transforms
-
-    def __call__(self, data: Any) -> Any:
-        for transform in self.transforms:
-            data = transform(data)
-        return data
-
-    def __repr__(self) -> str:
-        return "\n    ".join(["Compose(", *map(str, self.transforms)]) + "\n)"
 
 
 class ToTensor(BaseTransform):
@@ -270,7 +171,7 @@ class RandomHorizontalFlip(BaseTransform):
 
     def __init__(self, prob: float = 0.5, keys: Sequence[str] | None = None):
         super().__init__(keys)
-        self.prob = _probability("RandomHorizontalFlip(prob)", prob)
+        self.prob = probability("RandomHorizontalFlip(prob)", prob)
 
     def _apply_image(self, image: Any) -> Any:
         return F.hflip(image) if random.random() < self.prob else image
@@ -291,7 +192,7 @@ class RandomVerticalFlip(BaseTransform):
 
     def __init__(self, prob: float = 0.5, keys: Sequence[str] | None = None):
         super().__init__(keys)
-        self.prob = _probability("RandomVerticalFlip(prob)", prob)
+        self.prob = probability("RandomVerticalFlip(prob)", prob)
 
     def _apply_image(self, image: Any) -> Any:
         return F.vflip(image) if random.random() < self.prob else image
@@ -353,135 +254,6 @@ class Transpose(BaseTransform):
             return image.transpose(self.order)
         values = np.asarray(image)
         return (values[..., None] if values.ndim == 2 else values).transpose(self.order)
-
-
-class BrightnessTransform(BaseTransform):
-    """Multiply the values of an image by a random factor.
-
-    Args:
-        value: The factor is drawn from ``[max(0, 1 - value), 1 + value]``, or from the range of two numbers.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.BrightnessTransform([1.5, 1.5])(np.array([[10, 200]], np.uint8)).tolist()
-        [[15, 255]]
-    """
-
-    def __init__(self, value: float | Sequence[float], keys: Sequence[str] | None = None):
-        super().__init__(keys)
-        self.value = _around("BrightnessTransform(value)", value, 1.0, 0.0, math.inf)
-
-    def _apply_image(self, image: Any) -> Any:
-        return image if self.value is None else F.adjust_brightness(image, random.uniform(*self.value))
-
-
-class ContrastTransform(BaseTransform):
-    """Move the values of an image away from their mean or towards it, by a random factor.
-
-    Args:
-        value: The factor is drawn from ``[max(0, 1 - value), 1 + value]``, or from the range of two numbers.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.ContrastTransform([0.5, 0.5])(np.array([[64, 84]], np.uint8)).tolist()
-        [[69, 79]]
-    """
-
-    def __init__(self, value: float | Sequence[float], keys: Sequence[str] | None = None):
-        super().__init__(keys)
-        self.value = _around("ContrastTransform(value)", value, 1.0, 0.0, math.inf)
-
-    def _apply_image(self, image: Any) -> Any:
-        return image if self.value is None else F.adjust_contrast(image, random.uniform(*self.value))
-
-
-class SaturationTransform(BaseTransform):
-    """Make the colors of an image stronger or weaker, by a random factor.
-
-    Args:
-        value: The factor is drawn from ``[max(0, 1 - value), 1 + value]``, or from the range of two numbers.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> bireme.vision.transforms.SaturationTransform(0.4)(bireme.ones([3, 1, 1])).shape
-        [3, 1, 1]
-    """
-
-    def __init__(self, value: float | Sequence[float], keys: Sequence[str] | None = None):
-        super().__init__(keys)
-        self.value = _around("SaturationTransform(value)", value, 1.0, 0.0, math.inf)
-
-    def _apply_image(self, image: Any) -> Any:
-        return image if self.value is None else F.adjust_saturation(image, random.uniform(*self.value))
-
-
-class HueTransform(BaseTransform):
-    """Turn the circle of the hues of an image by a random part.
-
-    Args:
-        value: The part is drawn from ``[-value, value]``, or from the range of two numbers within ``[-0.5, 0.5]``.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.HueTransform([0.5, 0.5])(np.array([[[200, 100, 100]]], np.uint8)).tolist()
-        [[[100, 198, 200]]]
-    """
-
-    def __init__(self, value: float | Sequence[float], keys: Sequence[str] | None = None):
-        super().__init__(keys)
-        if isinstance(value, Number) and not 0 <= value <= 0.5:  # type: ignore[operator]  # Number has no arithmetic for mypy
-            raise errors.bad("HueTransform(value)", "a number in [0, 0.5]", value)
-        self.value = _around("HueTransform(value)", value, 0.0, -0.5, 0.5)
-
-    def _apply_image(self, image: Any) -> Any:
-        return image if self.value is None else F.adjust_hue(image, random.uniform(*self.value))
-
-
-class ColorJitter(BaseTransform):
-    """Change brightness, contrast, saturation and hue of an image by random factors, in random order.
-
-    Args:
-        brightness: Argument of ``BrightnessTransform``. Default: 0.
-        contrast: Argument of ``ContrastTransform``. Default: 0.
-        saturation: Argument of ``SaturationTransform``. Default: 0.
-        hue: Argument of ``HueTransform``. Default: 0.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.ColorJitter(0.4, 0.4, 0.4, 0.4)(np.zeros((4, 6, 3), np.uint8)).shape
-        (4, 6, 3)
-    """
-
-    def __init__(
-        self,
-        brightness: float | Sequence[float] = 0,
-        contrast: float | Sequence[float] = 0,
-        saturation: float | Sequence[float] = 0,
-        hue: float | Sequence[float] = 0,
-        keys: Sequence[str] | None = None,
-    ):
-        super().__init__(keys)
-        self.brightness, self.contrast, self.saturation, self.hue = brightness, contrast, saturation, hue
-        self._get_param(brightness, contrast, saturation, hue)  # bad arguments are refused here, not at the first image
-
-    def _get_param(self, brightness: Any, contrast: Any, saturation: Any, hue: Any) -> list[BaseTransform]:
-        return [
-            BrightnessTransform(brightness, self.keys),
-            ContrastTransform(contrast, self.keys),
-            SaturationTransform(saturation, self.keys),
-            HueTransform(hue, self.keys),
-        ]
-
-    def _apply_image(self, image: Any) -> Any:
-        transforms = self._get_param(self.brightness, self.contrast, self.saturation, self.hue)
-        random.shuffle(transforms)
-        for transform in transforms:
-            image = transform._apply_image(image)
-        return image
 
 
 class RandomCrop(BaseTransform):
@@ -568,181 +340,6 @@ class Pad(BaseTransform):
         return F.pad(image, self.padding, self.fill, self.padding_mode)
 
 
-class RandomAffine(BaseTransform):
-    """Shear, turn, scale and move an image at random, without changing its size.
-
-    Args:
-        degrees: The angle is drawn from ``[-degrees, degrees]``, or from the range of two numbers.
-        translate: Largest movement, as parts in ``[0, 1]`` of the width and of the height. Default: None, none.
-        scale: Smallest and largest factor of the size. Default: None, 1.
-        shear: The angle of the shear parallel to the x axis is drawn from ``[-shear, shear]``, or from the range of two
-            numbers; two more numbers are the range of that parallel to the y axis. Default: None, none.
-        interpolation: ``'nearest'``, ``'bilinear'``, or ``'bicubic'``, which tensors do not have.
-            Default: ``'nearest'``.
-        fill: Value of what lies outside, as for ``affine``. Default: 0.
-        center: Column and row of the point that the image is turned about. Default: None, the middle.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.RandomAffine(20, translate=(0.1, 0.1))(np.zeros((4, 6, 3), np.uint8)).shape
-        (4, 6, 3)
-    """
-
-    def __init__(
-        self,
-        degrees: float | Sequence[float],
-        translate: Sequence[float] | None = None,
-        scale: Sequence[float] | None = None,
-        shear: float | Sequence[float] | None = None,
-        interpolation: str = "nearest",
-        fill: Any = 0,
-        center: Sequence[float] | None = None,
-        keys: Sequence[str] | None = None,
-    ):
-        super().__init__(keys)
-        self.degrees = [float(angle) for angle in _degrees("RandomAffine(degrees)", degrees)]
-        if translate is not None and (len(translate) != 2 or not all(0 <= part <= 1 for part in translate)):
-            raise errors.bad("RandomAffine(translate)", "2 numbers in [0, 1]", translate)
-        if scale is not None and (len(scale) != 2 or not all(factor > 0 for factor in scale)):
-            raise errors.bad("RandomAffine(scale)", "2 positive numbers", scale)
-        if shear is not None and not (isinstance(shear, Sequence) and len(shear) == 4):
-            shear = _degrees("RandomAffine(shear)", shear)
-        self.shear = None if shear is None else [float(angle) for angle in shear]
-        self.translate, self.scale, self.interpolation = translate, scale, interpolation
-        self.fill, self.center = fill, center
-
-    def _get_param(self, size: tuple[int, int]) -> tuple[float, tuple[int, int], float, tuple[float, float]]:
-        angle = random.uniform(*self.degrees)
-        x = y = 0
-        if self.translate is not None:
-            x, y = (int(random.uniform(-n * part, n * part)) for n, part in zip(size, self.translate, strict=True))
-        scale = 1.0 if self.scale is None else random.uniform(*self.scale)
-        shears = [0.0, 0.0]
-        if self.shear is not None:
-            shears = [random.uniform(*self.shear[k : k + 2]) for k in range(0, len(self.shear), 2)] + [0.0]
-        return angle, (x, y), scale, (shears[0], shears[1])
-
-    def _apply_image(self, image: Any) -> Any:
-        drawn = self._get_param(F.size_of(image))
-        return F.affine(image, *drawn, interpolation=self.interpolation, fill=self.fill, center=self.center)
-
-
-class RandomRotation(BaseTransform):
-    """Turn an image by a random angle.
-
-    Args:
-        degrees: The angle is drawn from ``[-degrees, degrees]``, or from the range of two numbers.
-        interpolation: ``'nearest'``, ``'bilinear'``, or ``'bicubic'``, which tensors do not have.
-            Default: ``'nearest'``.
-        expand: Make the image as large as needed to show all of it. Default: False, the size stays.
-        center: Column and row of the point that the image is turned about. Default: None, the middle.
-        fill: Value of what lies outside, as for ``rotate``. Default: 0.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.RandomRotation(20)(np.zeros((4, 6, 3), np.uint8)).shape
-        (4, 6, 3)
-    """
-
-    def __init__(
-        self,
-        degrees: float | Sequence[float],
-        interpolation: str = "nearest",
-        expand: bool = False,
-        center: Sequence[float] | None = None,
-        fill: Any = 0,
-        keys: Sequence[str] | None = None,
-    ):
-        self.degrees = _degrees("RandomRotation(degrees)", degrees)
-        super().__init__(keys)
-        self.interpolation, self.expand, self.center, self.fill = interpolation, expand, center, fill
-
-    def _apply_image(self, image: Any) -> Any:
-        angle = random.uniform(*self.degrees)
-        return F.rotate(image, angle, self.interpolation, self.expand, self.center, self.fill)
-
-
-class RandomPerspective(BaseTransform):
-    """Move the corners of an image inwards at random, as if it were seen from another place.
-
-    Args:
-        prob: Probability of it. Default: 0.5.
-        distortion_scale: How far the corners move at most, as a part in ``[0, 1]`` of half the size. Default: 0.5.
-        interpolation: ``'nearest'``, ``'bilinear'``, or ``'bicubic'``, which tensors do not have.
-            Default: ``'nearest'``.
-        fill: Value of what lies outside, as for ``perspective``. Default: 0.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.RandomPerspective(prob=1.0)(np.zeros((4, 6, 3), np.uint8)).shape
-        (4, 6, 3)
-    """
-
-    def __init__(
-        self,
-        prob: float = 0.5,
-        distortion_scale: float = 0.5,
-        interpolation: str = "nearest",
-        fill: Any = 0,
-        keys: Sequence[str] | None = None,
-    ):
-        super().__init__(keys)
-        self.prob = _probability("RandomPerspective(prob)", prob)
-        self.distortion_scale = _probability("RandomPerspective(distortion_scale)", distortion_scale)
-        self.interpolation, self.fill = interpolation, fill
-
-    def get_params(self, width: int, height: int, distortion_scale: float) -> tuple[list[list[int]], list[list[int]]]:
-        """Draw where the corners move.
-
-        Args:
-            width: Width of the image.
-            height: Height of the image.
-            distortion_scale: How far the corners move at most, as a part in ``[0, 1]`` of half the size.
-
-        Returns:
-            The corners, and where they move: column and row of each, clockwise from the top left.
-
-        Examples:
-            >>> bireme.vision.transforms.RandomPerspective().get_params(6, 4, 0.0)[0]
-            [[0, 0], [5, 0], [5, 3], [0, 3]]
-        """
-        x, y = int(distortion_scale * (width // 2)), int(distortion_scale * (height // 2))
-        left, right, top, bottom = (0, x + 1), (width - x - 1, width), (0, y + 1), (height - y - 1, height)
-        corners = [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]]
-        boxes = ((left, top), (right, top), (right, bottom), (left, bottom))
-        return corners, [[int(random.uniform(*bounds)) for bounds in box] for box in boxes]
-
-    def _apply_image(self, image: Any) -> Any:
-        if random.random() >= self.prob:
-            return image
-        start, end = self.get_params(*F.size_of(image), self.distortion_scale)
-        return F.perspective(image, start, end, self.interpolation, self.fill)
-
-
-class Grayscale(BaseTransform):
-    """Make an image gray.
-
-    Args:
-        num_output_channels: 1, or 3 for three equal channels. Default: 1.
-        keys: What the elements of a sample are. Default: None, ``('image',)``.
-
-    Examples:
-        >>> import numpy as np
-        >>> bireme.vision.transforms.Grayscale(3)(np.array([[[255, 0, 0]]], np.uint8)).tolist()
-        [[[76, 76, 76]]]
-    """
-
-    def __init__(self, num_output_channels: int = 1, keys: Sequence[str] | None = None):
-        super().__init__(keys)
-        self.num_output_channels = num_output_channels
-
-    def _apply_image(self, image: Any) -> Any:
-        return F.to_grayscale(image, self.num_output_channels)
-
-
 class RandomErasing(BaseTransform):
     """Put a value into a random rectangle of an image.
 
@@ -769,7 +366,7 @@ class RandomErasing(BaseTransform):
         keys: Sequence[str] | None = None,
     ):
         super().__init__(keys)
-        self.prob = _probability("RandomErasing(prob)", prob)
+        self.prob = probability("RandomErasing(prob)", prob)
         for name, pair, most in (("scale", scale, 1.0), ("ratio", ratio, math.inf)):
             if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not 0 <= pair[0] <= pair[1] <= most:
                 expected = f"2 numbers in [0, {most}], the smaller first"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.auto_parallel.intermediate.tensor_parallel import PlanBase, lies
+from bireme.distributed.auto_parallel.intermediate.tensor_parallel import HookPlan, lies
 from bireme.distributed.auto_parallel.process_mesh import ProcessMesh
 from bireme.nn.layer import Layer
 
@@ -14,12 +14,6 @@ __all__ = ["ContextParallel", "PrepareContextParallel"]
 
 AXIS = "sep"  # the axis of a mesh that the sequence is divided along
 BACKENDS = ("p2p", "all2all")
-
-
-def _check(where: str, backend: str) -> str:
-    if backend not in BACKENDS:
-        raise errors.bad(where, "'p2p' or 'all2all'", backend)
-    return backend
 
 
 def _divided(mesh: ProcessMesh, dims: dict[int, str | None], where: str) -> Callable:
@@ -32,7 +26,17 @@ def _divided(mesh: ProcessMesh, dims: dict[int, str | None], where: str) -> Call
     return hook
 
 
-class PrepareContextParallel(PlanBase):
+class _ContextPlan(HookPlan):
+    """A plan that depends on how attention is computed."""
+
+    def __init__(self, backend: str = "p2p") -> None:
+        super().__init__()
+        if backend not in BACKENDS:
+            raise errors.bad(f"{type(self).__name__}(backend)", "'p2p' or 'all2all'", backend)
+        self.backend = backend
+
+
+class PrepareContextParallel(_ContextPlan):
     """Plan for the first layer of a model whose inputs are divided along the sequence, their axis 1.
 
     Args:
@@ -45,10 +49,6 @@ class PrepareContextParallel(PlanBase):
         >>> layer(bireme.ones([2, 3])).shape
         [2, 3]
     """
-
-    def __init__(self, backend: str = "p2p") -> None:
-        super().__init__()
-        self.backend = _check("PrepareContextParallel(backend)", backend)
 
     def p2p_split_input_pre_hook(self, process_mesh: ProcessMesh) -> Callable:
         """Return a hook that divides the inputs of a layer.
@@ -72,20 +72,12 @@ class PrepareContextParallel(PlanBase):
         """
         return _divided(process_mesh, {1: AXIS}, "PrepareContextParallel")
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hook.
-
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
+    def _before(self, layer: Layer, mesh: ProcessMesh) -> Callable:
         p2p = self.backend == "p2p"
-        hook = self.p2p_split_input_pre_hook if p2p else self.all2all_split_input_pre_hook
-        layer.register_forward_pre_hook(hook(process_mesh))
+        return self.p2p_split_input_pre_hook(mesh) if p2p else self.all2all_split_input_pre_hook(mesh)
 
 
-class ContextParallel(PlanBase):
+class ContextParallel(_ContextPlan):
     """Plan for a layer that computes attention from queries, keys and values ``[batch, sequence, heads, width]``.
 
     Args:
@@ -99,10 +91,6 @@ class ContextParallel(PlanBase):
         >>> layer(bireme.ones([2, 3, 4, 5])).shape
         [2, 3, 4, 5]
     """
-
-    def __init__(self, backend: str = "p2p") -> None:
-        super().__init__()
-        self.backend = _check("ContextParallel(backend)", backend)
 
     def p2p_reshard_pre_hook(self, process_mesh: ProcessMesh) -> Callable:
         """Return a hook that divides the inputs of a layer along the sequence.
@@ -137,16 +125,8 @@ class ContextParallel(PlanBase):
         """
         return lambda layer, inputs, output: lies(output, process_mesh, {1: AXIS, 2: None}, "ContextParallel")
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hooks.
+    def _before(self, layer: Layer, mesh: ProcessMesh) -> Callable:
+        return self.p2p_reshard_pre_hook(mesh) if self.backend == "p2p" else self.all2all_reshard_pre_hook(mesh)
 
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
-        if self.backend == "p2p":
-            layer.register_forward_pre_hook(self.p2p_reshard_pre_hook(process_mesh))
-        else:
-            layer.register_forward_pre_hook(self.all2all_reshard_pre_hook(process_mesh))
-            layer.register_forward_post_hook(self.all2all_reshard_post_hook(process_mesh))
+    def _after(self, layer: Layer, mesh: ProcessMesh) -> Callable | None:
+        return None if self.backend == "p2p" else self.all2all_reshard_post_hook(mesh)

@@ -76,6 +76,32 @@ class PlanBase:
         raise errors.missing_method(self, "apply")
 
 
+class HookPlan(PlanBase):
+    """A plan that divides no parameter, and only changes what goes into a layer or comes out of it."""
+
+    def _before(self, layer: Layer, mesh: ProcessMesh) -> Callable | None:
+        """The hook that changes inputs."""
+        return None
+
+    def _after(self, layer: Layer, mesh: ProcessMesh) -> Callable | None:
+        """The hook that changes outputs."""
+        return None
+
+    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
+        """Register the hooks.
+
+        Args:
+            layer: The layer.
+            process_mesh: The mesh.
+            shard_param_list: It has no effect.
+        """
+        before, after = self._before(layer, process_mesh), self._after(layer, process_mesh)
+        if before is not None:
+            layer.register_forward_pre_hook(before)
+        if after is not None:
+            layer.register_forward_post_hook(after)
+
+
 class ColWiseParallel(PlanBase):
     """Plan that divides the weight of a layer by columns, and its bias.
 
@@ -167,7 +193,7 @@ class RowWiseParallel(PlanBase):
             layer.register_forward_pre_hook(self.split_input_hook(process_mesh))
 
 
-class PrepareLayerInput(PlanBase):
+class PrepareLayerInput(HookPlan):
     """Plan that changes the inputs of a layer.
 
     Args:
@@ -187,19 +213,12 @@ class PrepareLayerInput(PlanBase):
         errors.check_function("PrepareLayerInput(fn)", fn)
         self.fn = fn
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hook.
-
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
+    def _before(self, layer: Layer, mesh: ProcessMesh) -> Callable:
         assert self.fn is not None, "checked when it was made"
-        layer.register_forward_pre_hook(self.fn(process_mesh=process_mesh))
+        return self.fn(process_mesh=mesh)
 
 
-class PrepareLayerOutput(PlanBase):
+class PrepareLayerOutput(HookPlan):
     """Plan that changes the outputs of a layer.
 
     Args:
@@ -219,16 +238,9 @@ class PrepareLayerOutput(PlanBase):
         errors.check_function("PrepareLayerOutput(fn)", fn)
         self.fn = fn
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hook.
-
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
+    def _after(self, layer: Layer, mesh: ProcessMesh) -> Callable:
         assert self.fn is not None, "checked when it was made"
-        layer.register_forward_post_hook(self.fn(process_mesh=process_mesh))
+        return self.fn(process_mesh=mesh)
 
 
 def _begin(t: Tensor, mesh: ProcessMesh, turn: bool, where: str) -> Tensor:
@@ -242,7 +254,15 @@ def _end(t: Tensor, mesh: ProcessMesh, turn: bool, where: str) -> Tensor:
     return t.transpose([1, 0, *range(2, t.ndim)]) if turn else t
 
 
-class SequenceParallelBegin(PlanBase):
+class _SequencePlan(HookPlan):
+    """A plan at an end of a range in which the sequence is divided, where its axis changes places."""
+
+    def __init__(self, need_transpose: bool = True) -> None:
+        super().__init__()
+        self.need_transpose = need_transpose
+
+
+class SequenceParallelBegin(_SequencePlan):
     """Plan for the last layer before a range of layers in which the sequence is divided.
 
     Args:
@@ -257,10 +277,6 @@ class SequenceParallelBegin(PlanBase):
         [3, 2, 4]
     """
 
-    def __init__(self, need_transpose: bool = True) -> None:
-        super().__init__()
-        self.need_transpose = need_transpose
-
     def sequence_parallel_begin(self, process_mesh: ProcessMesh) -> Callable:
         """Return a hook that divides the output of a layer.
 
@@ -270,23 +286,14 @@ class SequenceParallelBegin(PlanBase):
         Returns:
             The hook.
         """
-        turn = self.need_transpose
-        return lambda layer, inputs, output: _each(
-            output, lambda t: _begin(t, process_mesh, turn, "SequenceParallelBegin")
-        )
+        turn, where = self.need_transpose, type(self).__name__
+        return lambda layer, inputs, output: _each(output, lambda t: _begin(t, process_mesh, turn, where))
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hook.
-
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
-        layer.register_forward_post_hook(self.sequence_parallel_begin(process_mesh))
+    def _after(self, layer: Layer, mesh: ProcessMesh) -> Callable:
+        return self.sequence_parallel_begin(mesh)
 
 
-class SequenceParallelEnd(PlanBase):
+class SequenceParallelEnd(_SequencePlan):
     """Plan for the first layer after a range of layers in which the sequence is divided.
 
     Args:
@@ -301,10 +308,6 @@ class SequenceParallelEnd(PlanBase):
         [2, 3, 4]
     """
 
-    def __init__(self, need_transpose: bool = True) -> None:
-        super().__init__()
-        self.need_transpose = need_transpose
-
     def sequence_parallel_end(self, process_mesh: ProcessMesh) -> Callable:
         """Return a hook that makes the input of a layer whole.
 
@@ -314,21 +317,14 @@ class SequenceParallelEnd(PlanBase):
         Returns:
             The hook.
         """
-        turn = self.need_transpose
-        return lambda layer, inputs: _each(inputs, lambda t: _end(t, process_mesh, turn, "SequenceParallelEnd"))
+        turn, where = self.need_transpose, type(self).__name__
+        return lambda layer, inputs: _each(inputs, lambda t: _end(t, process_mesh, turn, where))
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hook.
-
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
-        layer.register_forward_pre_hook(self.sequence_parallel_end(process_mesh))
+    def _before(self, layer: Layer, mesh: ProcessMesh) -> Callable:
+        return self.sequence_parallel_end(mesh)
 
 
-class SequenceParallelEnable(PlanBase):
+class SequenceParallelEnable(HookPlan):
     """Plan for a layer in which the sequence is divided; its input is ``[batch, sequence, width]``.
 
     Examples:
@@ -363,19 +359,15 @@ class SequenceParallelEnable(PlanBase):
         where = "SequenceParallelEnable"
         return lambda layer, inputs, output: _each(output, lambda t: lies(t, process_mesh, {1: None}, where))
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hooks.
+    def _before(self, layer: Layer, mesh: ProcessMesh) -> Callable:
+        return self.sequence_parallel_begin(mesh)
 
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
-        layer.register_forward_pre_hook(self.sequence_parallel_begin(process_mesh))
-        layer.register_forward_post_hook(self.sequence_parallel_end(process_mesh))
+    def _after(self, layer: Layer, mesh: ProcessMesh) -> Callable:
+        return self.sequence_parallel_end(mesh)
 
 
-class SequenceParallelDisable(PlanBase):
+# its input is that of a layer after the range, its output that of a layer before it
+class SequenceParallelDisable(SequenceParallelBegin, SequenceParallelEnd):
     """Plan for a layer, inside a range in which the sequence is divided, that gets whole sequences.
 
     Args:
@@ -390,49 +382,8 @@ class SequenceParallelDisable(PlanBase):
         [3, 2, 4]
     """
 
-    def __init__(self, need_transpose: bool = True) -> None:
-        super().__init__()
-        self.need_transpose = need_transpose
 
-    def sequence_parallel_begin(self, process_mesh: ProcessMesh) -> Callable:
-        """Return a hook that divides the output of a layer.
-
-        Args:
-            process_mesh: The mesh.
-
-        Returns:
-            The hook.
-        """
-        turn = self.need_transpose
-        return lambda layer, inputs, output: _each(
-            output, lambda t: _begin(t, process_mesh, turn, "SequenceParallelDisable")
-        )
-
-    def sequence_parallel_end(self, process_mesh: ProcessMesh) -> Callable:
-        """Return a hook that makes the input of a layer whole.
-
-        Args:
-            process_mesh: The mesh.
-
-        Returns:
-            The hook.
-        """
-        turn = self.need_transpose
-        return lambda layer, inputs: _each(inputs, lambda t: _end(t, process_mesh, turn, "SequenceParallelDisable"))
-
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hooks.
-
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
-        layer.register_forward_pre_hook(self.sequence_parallel_end(process_mesh))
-        layer.register_forward_post_hook(self.sequence_parallel_begin(process_mesh))
-
-
-class ConvParallel(PlanBase):
+class ConvParallel(HookPlan):
     """Plan for a ``Conv2D`` whose input is divided along its width. XLA exchanges what windows need of neighbours, so
     any kernel, stride and padding will do.
 
@@ -457,14 +408,7 @@ class ConvParallel(PlanBase):
         axis = data_format.index("W")
         return lambda layer, inputs: _each(inputs, lambda t: lies(t, process_mesh, {axis: AXIS}, "ConvParallel"))
 
-    def apply(self, layer: Layer, process_mesh: ProcessMesh, shard_param_list: Sequence[str] | None) -> None:
-        """Register the hook.
-
-        Args:
-            layer: The layer.
-            process_mesh: The mesh.
-            shard_param_list: It has no effect.
-        """
-        check_mesh("ConvParallel.apply(process_mesh)", process_mesh)
+    def _before(self, layer: Layer, mesh: ProcessMesh) -> Callable:
+        check_mesh("ConvParallel.apply(process_mesh)", mesh)
         order = getattr(layer, "_data_format", None) or getattr(layer, "data_format", None) or "NCHW"
-        layer.register_forward_pre_hook(self.conv_parallel_start(process_mesh, order))
+        return self.conv_parallel_start(mesh, order)

@@ -87,19 +87,16 @@ def _worked(kind: str, stages: int, chunks: int, count: int) -> tuple[tuple[tupl
 def _orders(places: Sequence[int], stage: int, count: int, group: int) -> tuple[list[Step], list[Step]]:
     """The forward and backward steps of a process: `group` micro-batches of a part, then those of its next part."""
     own = [part for part, place in enumerate(places) if place == stage]
-    forward = [
-        (FORWARD, part, micro)
-        for start in range(0, count, group)
-        for part in own
-        for micro in range(start, min(start + group, count))
-    ]
-    backward = [
-        (BACKWARD, part, micro)
-        for start in range(0, count, group)
-        for part in reversed(own)
-        for micro in range(start, min(start + group, count))
-    ]
-    return forward, backward
+
+    def steps(kind: str, parts: list[int]) -> list[Step]:
+        return [
+            (kind, part, micro)
+            for start in range(0, count, group)
+            for part in parts
+            for micro in range(start, min(start + group, count))
+        ]
+
+    return steps(FORWARD, own), steps(BACKWARD, own[::-1])
 
 
 def _is_ready(step: Step, parts: int, done: set[Step]) -> bool:

@@ -12,7 +12,17 @@ from bireme.nn.layer import Layer
 __all__ = ["SegmentParallel", "ShardingParallel", "TensorParallel"]
 
 
-class TensorParallel(MetaParallelBase):
+class _Broadcast(MetaParallelBase):
+    """A model that begins with the same parameters in all processes, where they are not divided."""
+
+    def __init__(self, layers: Layer, hcg: HybridCommunicateGroup, **kwargs: Any) -> None:
+        super().__init__(layers, hcg, kwargs.get("strategy"))
+
+    def _prepare_for_model(self) -> None:
+        broadcast_parameters(self._layers, self._hcg)
+
+
+class TensorParallel(_Broadcast):
     """A model whose weights are divided among the processes of the model axis.
 
     Args:
@@ -27,12 +37,6 @@ class TensorParallel(MetaParallelBase):
         >>> model(bireme.ones([2, 4])).shape
         [2, 3]
     """
-
-    def __init__(self, layers: Layer, hcg: HybridCommunicateGroup, **kwargs: Any) -> None:
-        super().__init__(layers, hcg, kwargs.get("strategy"))
-
-    def _prepare_for_model(self) -> None:
-        broadcast_parameters(self._layers, self._hcg)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the model with the inputs of the first process along the model axis.
@@ -50,7 +54,7 @@ class TensorParallel(MetaParallelBase):
         return self._layers(*inputs, **kwargs)
 
 
-class ShardingParallel(MetaParallelBase):
+class ShardingParallel(_Broadcast):
     """A model whose optimizer states are divided among the processes of the sharding axis.
 
     Args:
@@ -66,14 +70,8 @@ class ShardingParallel(MetaParallelBase):
         [2, 3]
     """
 
-    def __init__(self, layers: Layer, hcg: HybridCommunicateGroup, **kwargs: Any) -> None:
-        super().__init__(layers, hcg, kwargs.get("strategy"))
 
-    def _prepare_for_model(self) -> None:
-        broadcast_parameters(self._layers, self._hcg)
-
-
-class SegmentParallel(MetaParallelBase):
+class SegmentParallel(_Broadcast):
     """A model whose sequences are divided among the processes of the sep axis.
 
     Args:
@@ -88,9 +86,3 @@ class SegmentParallel(MetaParallelBase):
         >>> model(bireme.ones([2, 4])).shape
         [2, 3]
     """
-
-    def __init__(self, layers: Layer, hcg: HybridCommunicateGroup, **kwargs: Any) -> None:
-        super().__init__(layers, hcg, kwargs.get("strategy"))
-
-    def _prepare_for_model(self) -> None:
-        broadcast_parameters(self._layers, self._hcg)
