@@ -86,8 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     if arguments.to in ("ort", "iree"):
-        option = {"target": arguments.target or "cpu"} if arguments.to == "iree" else {}
-        path = Path({"ort": to_ort, "iree": to_iree}[arguments.to](arguments.model, arguments.out, shapes, **option))
+        if arguments.to == "ort":
+            path = Path(to_ort(arguments.model, arguments.out, shapes))
+        else:
+            path = Path(to_iree(arguments.model, arguments.out, shapes, target=arguments.target or "cpu"))
         sys.stdout.write(f"{path}: {size(path.stat().st_size)}\n")
         return 0
     if arguments.to == "web":

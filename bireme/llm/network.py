@@ -68,6 +68,11 @@ class Projection(Linear):
         return made if self.bias is None else made + self.bias
 
 
+def _weight_alone(layer: Layer) -> Tensor | None:
+    """The weight of a map that is a product and nothing else; None where there is a bias, or integers."""
+    return layer.weight if isinstance(layer, Projection) and layer.bias is None else None
+
+
 def _linear(inputs: int, outputs: int, bias: bool) -> Linear:
     return Projection(inputs, outputs, Normal(0.0, DEVIATION), None if bias else False)
 
@@ -116,9 +121,9 @@ class Perceptron(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         """What the last projection is given."""
-        plain = isinstance(self.inputs, Projection) and self.inputs.bias is None
-        if self._gated and plain and self._activation is silu and decoding.applies(x, self.inputs.weight):
-            made = decoding.gated_product(x.flatten(0, -2), self.inputs.weight)
+        weight = _weight_alone(self.inputs)
+        if self._gated and self._activation is silu and weight is not None and decoding.applies(x, weight):
+            made = decoding.gated_product(x.flatten(0, -2), weight)
             return made.reshape([*x.shape[:-1], self._inner])
         made = self.inputs(x)
         if self._gated:
@@ -144,10 +149,10 @@ class Block(Layer):
 
 def _added(projection: Layer, made: Tensor, x: Tensor, norm: Layer) -> tuple[Tensor, Tensor]:
     """x + projection(made), and that after a normalization; in one kernel where there is one."""
-    if isinstance(projection, Projection) and projection.bias is None and isinstance(norm, RootMeanSquare):
-        if decoding.applies(made, projection.weight):
-            flat = made.flatten(0, -2), projection.weight, x.flatten(0, -2), norm.weight, norm.epsilon
-            return tuple(t.reshape(x.shape) for t in decoding.product_added(*flat))
+    weight = _weight_alone(projection)
+    if weight is not None and isinstance(norm, RootMeanSquare) and decoding.applies(made, weight):
+        found = decoding.product_added(made.flatten(0, -2), weight, x.flatten(0, -2), norm.weight, norm.epsilon)
+        return found[0].reshape(x.shape), found[1].reshape(x.shape)
     x = x + projection(made)
     return x, norm(x)
 

@@ -266,6 +266,10 @@ def _plain(x: Any, depth: int = 0) -> Any:
     raise _refused("messages of strings, numbers, lists and dicts", type(x).__name__)
 
 
+def _compiled(text: str, environment: Any) -> Any:
+    return environment.from_string(text)
+
+
 class ChatTemplate:
     """A template that makes the text of a chat, as Hugging Face's tokenizers have it.
 
@@ -298,7 +302,7 @@ class ChatTemplate:
         self._with_tools = text if tool_use is None else tool_use
         self._jinja = extra("jinja2", "llm", "for chat templates")
         for given in {self._text, self._with_tools}:
-            self._rendered(lambda environment, given=given: environment.from_string(given))
+            self._rendered(functools.partial(_compiled, given))
         meta = extra("jinja2.meta", "llm", "for chat templates")
         names = self._rendered(lambda e: meta.find_undeclared_variables(e.parse(self._with_tools)))
         self._takes_tools = "tools" in names

@@ -135,7 +135,8 @@ def _move_means_back(plain: Lifted, made: Lifted, batches: list[list[Any]]) -> N
         name, x, out = place
         layers: list[Any] = [plain._sub_layers[name], made._sub_layers[name]]
         axis = 1 if getattr(layers[0], "_data_format", None) == "NCHW" else -1
-        sums, count, power = 0.0, 0, 0.0
+        sums: Any = 0.0
+        count, power = 0, 0.0
         for pair in pairs:
             for env, layer in zip(pair, layers, strict=True):
                 env[out] = layer(env[x])
@@ -158,7 +159,8 @@ def _move_means_back(plain: Lifted, made: Lifted, batches: list[list[Any]]) -> N
 
 
 def _is_depthwise(layer: Layer) -> bool:
-    return isinstance(layer, Conv2D) and layer._groups > 1 and layer.weight.shape[1] == 1
+    weight = layer.weight if isinstance(layer, Conv2D) and layer._groups > 1 else None
+    return weight is not None and weight.shape[1] == 1
 
 
 def _itself(t: Any) -> Any:

@@ -38,7 +38,14 @@ class Use:
 
     __slots__ = ("sigs", "outs", "amounts", "nbytes", "work")
 
-    def __init__(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...], amounts: tuple, form: Any, times: int = 1):
+    def __init__(
+        self,
+        sigs: tuple[Sig, ...],
+        outs: tuple[Sig, ...],
+        amounts: tuple[float, float, float],
+        form: Any,
+        times: int = 1,
+    ):
         self.sigs, self.outs, self.amounts = sigs, outs, amounts
         self.work = cost.of(form, *amounts, times)
         self.nbytes = sum([s.nbytes for s in outs])
