@@ -36,8 +36,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = planning.Link(1e9, 1e-5)
 # what the compiler does on CPU; rates play no part where nothing is timed
 CPU = planning.Hardware(
-    "cpu", {"float32": 1e10}, 1e12, 1e9, LINK, LINK, efficiency=1.0, overlap=0.0, reduce_scatter=False, combines=False,
-    flash_attention=False, in_place=False, keeps=True,
+    "cpu", {"float32": 1e10}, 1e12, 1e9, LINK, LINK, efficiency=1.0, overlap=0.0, reduce_scatter=False, adds_first=False,
+    combines=False, flash_attention=False, in_place=False, keeps=True,
 )  # fmt: skip
 SMALL = planning.Size(vocabulary=512, width=128, inner=256, heads=4, shared_heads=2, blocks=2)
 TINY = planning.Size(vocabulary=64, width=32, inner=64, heads=2, shared_heads=2, blocks=2)
@@ -164,16 +164,17 @@ def twelve(processes):
     return found
 
 
-def measured(degrees, size, batch, length, steps):
-    """The median time of a step as a plan divides it, in milliseconds."""
+def stepping(degrees, size, batch, length):
+    """A function that takes a step as a plan divides it, and returns its milliseconds."""
     bireme.seed(0)
     model = planning.LanguageModel(size)
     optimizer = bireme.optimizer.AdamW(1e-3, parameters=model.parameters())
     described = planning.describe(model, specs(batch, length), F.cross_entropy)
     chosen = planning.Plan(choice_of(degrees, batch), described)
     model, optimizer = dist.parallelize(model, optimizer, config=chosen)
-    mesh, rng, times = chosen.process_mesh(), np.random.default_rng(0), []
-    for _ in range(steps + 3):
+    mesh, rng = chosen.process_mesh(), np.random.default_rng(0)
+
+    def step():
         ids = [
             dist.shard_tensor(rng.integers(0, size.vocabulary, [batch, length]), mesh, [dist.Shard(0)]) for _ in "xy"
         ]
@@ -183,8 +184,11 @@ def measured(degrees, size, batch, length, steps):
         optimizer.step()
         optimizer.clear_grad()
         loss.item()
-        times.append((time.perf_counter() - start) * 1e3)
-    return median(times[3:])
+        return (time.perf_counter() - start) * 1e3
+
+    for _ in range(3):
+        step()
+    return step
 
 
 def serve(options):
@@ -193,11 +197,13 @@ def serve(options):
     size, batch, length = (TINY, 8, 8) if options.tiny else (SMALL, 32, 32)
     hardware = planning.this_machine()
     described = planning.describe(planning.language_model(size), specs(batch, length), F.cross_entropy)
-    rows = []
-    for degrees in twelve(dist.get_world_size())[: 2 if options.tiny else None]:
-        price = search.priced(described, choice_of(degrees, batch), hardware, Precision())
-        rows.append((repr(price.choice), price.time.total * 1e3, measured(degrees, size, batch, length, options.steps)))
+    plans = twelve(dist.get_world_size())[: 2 if options.tiny else None]
+    prices = [search.priced(described, choice_of(degrees, batch), hardware, Precision()) for degrees in plans]
+    steps = [stepping(degrees, size, batch, length) for degrees in plans]
+    # one step of each in turn: what else the machine does meanwhile, it does to all of them
+    times = [median(of_one) for of_one in zip(*[[step() for step in steps] for _ in range(options.steps)])]
     if dist.get_rank() == 0:
+        rows = [(repr(price.choice), price.time.total * 1e3, ms) for price, ms in zip(prices, times)]
         Path(options.out).write_text(json.dumps(rows))
 
 
