@@ -10,6 +10,7 @@ but for the loss and other single numbers, the chosen plan's measured time at mo
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import subprocess
@@ -46,12 +47,29 @@ WIRES = {
     "tp": {"tp": 2}, "sp": {"tp": 2, "sp": True}, "pp": {"pp": 2}, "dp and tp": {"dp": 2, "tp": 2},
     "dp, recompute": {"dp": 2, "recompute": True},
 }  # fmt: skip
-# model, devices, batch, degrees as published, tokens a second and device as published, and by whom
+# model, devices, batch, degrees and data type of products as published, tokens a second and device, and by whom
+FSDP = {"tp": 1, "pp": 1, "zero": 3, "micro_batch": 1}
 PUBLISHED = [
-    ("llama-8b", 8, 8, {"tp": 1, "pp": 1, "zero": 3, "micro_batch": 1}, 6667, "torchtitan, FSDP and compile"),
-    ("llama-8b", 128, 128, {"tp": 1, "pp": 1, "zero": 3, "micro_batch": 1}, 6514, "torchtitan, FSDP and compile"),
-    ("llama-70b", 256, 512, {"tp": 8, "pp": 1, "zero": 3}, 829, "torchtitan, FSDP and tensor parallel"),
-    ("llama-405b", 512, 512, {"tp": 8, "pp": 8}, 100, "torchtitan, three ways of parallelism"),
+    ("llama-8b", 8, 8, FSDP, "bfloat16", 6667, "torchtitan, FSDP and compile"),
+    ("llama-8b", 128, 128, FSDP, "bfloat16", 6514, "torchtitan, FSDP and compile"),
+    (
+        "llama-70b",
+        256,
+        512,
+        {"tp": 8, "pp": 1, "zero": 3, "recompute": True},
+        "float8",
+        829,
+        "torchtitan, FSDP and tensor parallel",
+    ),
+    (
+        "llama-405b",
+        512,
+        256,
+        {"tp": 8, "pp": 8, "recompute": True},
+        "float8",
+        100,
+        "torchtitan, three ways of parallelism",
+    ),
 ]
 SPREAD = [("llama-8b", 8), ("llama-70b", 64), ("llama-70b", 1024), ("llama-70b", 4096), ("moe-8x7b", 8),
           ("moe-8x7b", 64), ("moe-8x7b", 4096)]  # fmt: skip
@@ -108,13 +126,13 @@ def compiled(options):
 
 
 def published(options):
-    head("plans: language models on H100, predicted without one", f"sequences of {LENGTH} tokens, bfloat16")
+    head("plans: language models on H100, predicted without one", f"sequences of {LENGTH} tokens, bfloat16 or float8")
     known, rows = {}, []
-    for name, devices, batch, fixed, told, who in PUBLISHED[: 1 if options.tiny else None]:
+    for name, devices, batch, fixed, dtype, told, who in PUBLISHED[: 1 if options.tiny else None]:
         for degrees in (fixed, None):
-            found = on_h100(known, name, devices, batch, degrees)
+            found = on_h100(known, name, devices, batch, degrees, dtype)
             tokens, share = report.rates(found)[1:]
-            what = who if degrees else "the search's own"
+            what = f"{who}, {dtype}" if degrees else f"the search's own, {dtype}"
             rows.append((name, str(devices), repr(found.choice), f"{tokens:,.0f}", f"{told:,}",
                          f"{tokens / told - 1:+.0%}", f"{share:.1%}", what))  # fmt: skip
     for name, devices in () if options.tiny else SPREAD:
@@ -128,10 +146,15 @@ def published(options):
     return 0
 
 
-def on_h100(known, name, devices, batch, fixed):
+def on_h100(known, name, devices, batch, fixed, dtype="bfloat16"):
     if name not in known:
         known[name] = planning.describe(planning.language_model(name), specs(1, LENGTH), F.cross_entropy)
-    return planning.plan(known[name], devices=devices, batch=batch, fixed=fixed)
+    if dtype == "bfloat16":
+        return planning.plan(known[name], devices=devices, batch=batch, fixed=fixed)
+    # products in float8, all that is stored as in bfloat16
+    hardware, precision = planning.Hardware.load("H100"), dataclasses.replace(Precision.of("bfloat16"), dtype=dtype)
+    best = search.ranked(known[name], devices, batch, hardware, precision, fixed)[0][0]
+    return planning.Plan(best.choice, known[name], hardware, precision, best.memory, best.time, best.collectives)
 
 
 def many(options):
