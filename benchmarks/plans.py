@@ -10,6 +10,7 @@ but for the loss and other single numbers, the chosen plan's measured time at mo
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import subprocess
@@ -36,8 +37,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = planning.Link(1e9, 1e-5)
 # what the compiler does on CPU; rates play no part where nothing is timed
 CPU = planning.Hardware(
-    "cpu", {"float32": 1e10}, 1e12, 1e9, LINK, LINK, efficiency=1.0, overlap=0.0, reduce_scatter=False, combines=False,
-    flash_attention=False, in_place=False, keeps=True,
+    "cpu", {"float32": 1e10}, 1e12, 1e9, LINK, LINK, efficiency=1.0, overlap=0.0, reduce_scatter=False, adds_first=False,
+    combines=False, flash_attention=False, in_place=False, keeps=True,
 )  # fmt: skip
 SMALL = planning.Size(vocabulary=512, width=128, inner=256, heads=4, shared_heads=2, blocks=2)
 TINY = planning.Size(vocabulary=64, width=32, inner=64, heads=2, shared_heads=2, blocks=2)
@@ -46,12 +47,29 @@ WIRES = {
     "tp": {"tp": 2}, "sp": {"tp": 2, "sp": True}, "pp": {"pp": 2}, "dp and tp": {"dp": 2, "tp": 2},
     "dp, recompute": {"dp": 2, "recompute": True},
 }  # fmt: skip
-# model, devices, batch, degrees as published, tokens a second and device as published, and by whom
+# model, devices, batch, degrees and data type of products as published, tokens a second and device, and by whom
+FSDP = {"tp": 1, "pp": 1, "zero": 3, "micro_batch": 1}
 PUBLISHED = [
-    ("llama-8b", 8, 8, {"tp": 1, "pp": 1, "zero": 3, "micro_batch": 1}, 6667, "torchtitan, FSDP and compile"),
-    ("llama-8b", 128, 128, {"tp": 1, "pp": 1, "zero": 3, "micro_batch": 1}, 6514, "torchtitan, FSDP and compile"),
-    ("llama-70b", 256, 512, {"tp": 8, "pp": 1, "zero": 3}, 829, "torchtitan, FSDP and tensor parallel"),
-    ("llama-405b", 512, 512, {"tp": 8, "pp": 8}, 100, "torchtitan, three ways of parallelism"),
+    ("llama-8b", 8, 8, FSDP, "bfloat16", 6667, "torchtitan, FSDP and compile"),
+    ("llama-8b", 128, 128, FSDP, "bfloat16", 6514, "torchtitan, FSDP and compile"),
+    (
+        "llama-70b",
+        256,
+        512,
+        {"tp": 8, "pp": 1, "zero": 3, "recompute": True},
+        "float8",
+        829,
+        "torchtitan, FSDP and tensor parallel",
+    ),
+    (
+        "llama-405b",
+        512,
+        256,
+        {"tp": 8, "pp": 8, "recompute": True},
+        "float8",
+        100,
+        "torchtitan, three ways of parallelism",
+    ),
 ]
 SPREAD = [("llama-8b", 8), ("llama-70b", 64), ("llama-70b", 1024), ("llama-70b", 4096), ("moe-8x7b", 8),
           ("moe-8x7b", 64), ("moe-8x7b", 4096)]  # fmt: skip
@@ -108,13 +126,13 @@ def compiled(options):
 
 
 def published(options):
-    head("plans: language models on H100, predicted without one", f"sequences of {LENGTH} tokens, bfloat16")
+    head("plans: language models on H100, predicted without one", f"sequences of {LENGTH} tokens, bfloat16 or float8")
     known, rows = {}, []
-    for name, devices, batch, fixed, told, who in PUBLISHED[: 1 if options.tiny else None]:
+    for name, devices, batch, fixed, dtype, told, who in PUBLISHED[: 1 if options.tiny else None]:
         for degrees in (fixed, None):
-            found = on_h100(known, name, devices, batch, degrees)
+            found = on_h100(known, name, devices, batch, degrees, dtype)
             tokens, share = report.rates(found)[1:]
-            what = who if degrees else "the search's own"
+            what = f"{who}, {dtype}" if degrees else f"the search's own, {dtype}"
             rows.append((name, str(devices), repr(found.choice), f"{tokens:,.0f}", f"{told:,}",
                          f"{tokens / told - 1:+.0%}", f"{share:.1%}", what))  # fmt: skip
     for name, devices in () if options.tiny else SPREAD:
@@ -128,10 +146,15 @@ def published(options):
     return 0
 
 
-def on_h100(known, name, devices, batch, fixed):
+def on_h100(known, name, devices, batch, fixed, dtype="bfloat16"):
     if name not in known:
         known[name] = planning.describe(planning.language_model(name), specs(1, LENGTH), F.cross_entropy)
-    return planning.plan(known[name], devices=devices, batch=batch, fixed=fixed)
+    if dtype == "bfloat16":
+        return planning.plan(known[name], devices=devices, batch=batch, fixed=fixed)
+    # products in float8, all that is stored as in bfloat16
+    hardware, precision = planning.Hardware.load("H100"), dataclasses.replace(Precision.of("bfloat16"), dtype=dtype)
+    best = search.ranked(known[name], devices, batch, hardware, precision, fixed)[0][0]
+    return planning.Plan(best.choice, known[name], hardware, precision, best.memory, best.time, best.collectives)
 
 
 def many(options):
@@ -164,16 +187,17 @@ def twelve(processes):
     return found
 
 
-def measured(degrees, size, batch, length, steps):
-    """The median time of a step as a plan divides it, in milliseconds."""
+def stepping(degrees, size, batch, length):
+    """A function that takes a step as a plan divides it, and returns its milliseconds."""
     bireme.seed(0)
     model = planning.LanguageModel(size)
     optimizer = bireme.optimizer.AdamW(1e-3, parameters=model.parameters())
     described = planning.describe(model, specs(batch, length), F.cross_entropy)
     chosen = planning.Plan(choice_of(degrees, batch), described)
     model, optimizer = dist.parallelize(model, optimizer, config=chosen)
-    mesh, rng, times = chosen.process_mesh(), np.random.default_rng(0), []
-    for _ in range(steps + 3):
+    mesh, rng = chosen.process_mesh(), np.random.default_rng(0)
+
+    def step():
         ids = [
             dist.shard_tensor(rng.integers(0, size.vocabulary, [batch, length]), mesh, [dist.Shard(0)]) for _ in "xy"
         ]
@@ -183,8 +207,11 @@ def measured(degrees, size, batch, length, steps):
         optimizer.step()
         optimizer.clear_grad()
         loss.item()
-        times.append((time.perf_counter() - start) * 1e3)
-    return median(times[3:])
+        return (time.perf_counter() - start) * 1e3
+
+    for _ in range(3):
+        step()
+    return step
 
 
 def serve(options):
@@ -193,11 +220,13 @@ def serve(options):
     size, batch, length = (TINY, 8, 8) if options.tiny else (SMALL, 32, 32)
     hardware = planning.this_machine()
     described = planning.describe(planning.language_model(size), specs(batch, length), F.cross_entropy)
-    rows = []
-    for degrees in twelve(dist.get_world_size())[: 2 if options.tiny else None]:
-        price = search.priced(described, choice_of(degrees, batch), hardware, Precision())
-        rows.append((repr(price.choice), price.time.total * 1e3, measured(degrees, size, batch, length, options.steps)))
+    plans = twelve(dist.get_world_size())[: 2 if options.tiny else None]
+    prices = [search.priced(described, choice_of(degrees, batch), hardware, Precision()) for degrees in plans]
+    steps = [stepping(degrees, size, batch, length) for degrees in plans]
+    # one step of each in turn: what else the machine does meanwhile, it does to all of them
+    times = [median(of_one) for of_one in zip(*[[step() for step in steps] for _ in range(options.steps)])]
     if dist.get_rank() == 0:
+        rows = [(repr(price.choice), price.time.total * 1e3, ms) for price, ms in zip(prices, times)]
         Path(options.out).write_text(json.dumps(rows))
 
 

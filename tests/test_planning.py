@@ -9,7 +9,7 @@ import bireme
 from bireme import distributed as dist
 from bireme import nn
 from bireme.distributed import planning
-from bireme.distributed.planning import memory, report, search
+from bireme.distributed.planning import memory, rehearsal, report, search
 from bireme.nn import functional as F
 from bireme.static import InputSpec
 
@@ -17,8 +17,8 @@ TINY = planning.Size(vocabulary=64, width=32, inner=64, heads=2, shared_heads=2,
 EXPERTS = planning.Size(vocabulary=64, width=32, inner=64, heads=2, shared_heads=2, blocks=2, experts=4)
 LINK = planning.Link(1e9, 1e-5)
 CPU = planning.Hardware(
-    "cpu", {"float32": 1e10}, 1e12, 1e9, LINK, LINK, efficiency=1.0, overlap=0.0, reduce_scatter=False, combines=False,
-    flash_attention=False, in_place=False, keeps=True,
+    "cpu", {"float32": 1e10}, 1e12, 1e9, LINK, LINK, efficiency=1.0, overlap=0.0, reduce_scatter=False, adds_first=False,
+    combines=False, flash_attention=False, in_place=False, keeps=True,
 )  # fmt: skip
 
 
@@ -61,9 +61,9 @@ def test_the_model_given_stays_as_it_is():
 @pytest.mark.parametrize(
     ("degrees", "expected"),
     [
-        # one all-reduce of all gradients but those of the table, whose rows and their indices are gathered
-        ({"dp": 2}, {"all-reduce": (1, 4 * 22_688), "all-gather": (2, 4 * 8 * (4 * 32 + 8))}),
-        ({"dp": 2, "zero": 1}, {"all-reduce": (1, 4 * 22_688), "all-gather": (24, 4 * (24_736 + 2_048) + 4_352)}),
+        # one all-reduce of all gradients; in stage 1 each of the parameters is gathered
+        ({"dp": 2}, {"all-reduce": (1, 4 * 24_736)}),
+        ({"dp": 2, "zero": 1}, {"all-reduce": (1, 4 * 24_736), "all-gather": (21, 4 * 24_736)}),
         # two blocks with two products by rows each, gradients of q, k, v and of gate and up, the head's, the loss
         ({"tp": 2}, {"all-reduce": (11, 4096 * (4 + 10 + 1) + 5 * 4 * 32)}),
         ({"pp": 2}, {"send": (1, 4096)}),
@@ -89,6 +89,22 @@ def test_a_compiled_program_is_what_was_predicted(tiny):
         assert found.collectives[kind] == sum(c.count for c in some)
         assert abs(found.payload[kind] - sum(c.payload for c in some)) <= 4  # the loss
     assert abs(price.memory.total / found.memory - 1) < 0.15
+
+
+def test_collectives_in_loops_count_as_often_as_they_turn():
+    text = """
+%inner.1 (p: f32[2]) -> f32[2] {
+  %a = f32[8]{0} all-gather(%p), channel_id=1, replica_groups={{0,1}}, dimensions={0}
+}
+%outer (p: f32[2]) -> f32[2] {
+  %w = (s32[], f32[2]{0}) while(%t), condition=%c, body=%inner.1, backend_config={"known_trip_count":{"n":"3"}}
+}
+ENTRY %main (p: f32[2]) -> f32[2] {
+  %w.2 = (s32[], f32[2]{0}) while(%t), condition=%c, body=%outer, backend_config={"known_trip_count":{"n":"2"}}
+  %b = f32[4]{0} all-reduce(%p), channel_id=2, replica_groups={{0,1}}, to_apply=%add
+}
+"""
+    assert rehearsal.collectives(text) == [*[("all-gather", 32)] * 6, ("all-reduce", 16)]
 
 
 def test_stages_have_optimizers_of_their_own():

@@ -10,7 +10,7 @@ import numpy as np
 from bireme.core.processes.collectives import Call, described
 from bireme.core.tensor.backward import final_hooks
 from bireme.core.tensor.grad_mode import no_grad
-from bireme.core.tensor.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor, wrap_own
 from bireme.distributed.communication.group import Group
 from bireme.ops.creation.tensors import to_tensor, zeros
 from bireme.ops.manipulation.join import concat
@@ -76,7 +76,7 @@ def broadcast_all(tensors: Sequence[Tensor], group: Group, source: int, what: st
             call = Call(what, described(flat))
             found = group.channel.broadcast(call, call.read(flat), source)
             if group.rank != source:
-                for t, piece in zip(bucket, pieces(to_tensor(found), bucket)):
+                for t, piece in zip(bucket, pieces(wrap_own(found), bucket)):
                     t.set_value(piece)
 
 
@@ -136,6 +136,6 @@ def _exchange(bucket: list[Tensor], group: Group, reached: Callable[[Tensor], bo
     call = Call("the exchange of gradients", described(flat))
     total = group.channel.all_reduce(call, call.read(flat), "SUM")
     anywhere = total[-len(bucket) :] > 0
-    for p, g, piece, was_used in zip(bucket, grads, pieces(to_tensor(total), bucket), anywhere):
+    for p, g, piece, was_used in zip(bucket, grads, pieces(wrap_own(total), bucket), anywhere):
         if g is not None or was_used:  # what nobody has used stays without a gradient
             p.grad = piece

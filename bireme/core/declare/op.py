@@ -43,7 +43,7 @@ from bireme.core.declare.names import names_of, told_as
 from bireme.core.declare.public import publish
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
-from bireme.core.graph.bound import Bound, GradOp, Interned, exact
+from bireme.core.graph.bound import Bound, GradOp, Interned, exact, on_mesh
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape, view
@@ -152,17 +152,22 @@ class Op:
         *,
         numpy: bool | Callable = False,
         on: str | None = None,
+        mesh: bool = True,
         operators: bool = False,
     ) -> Any:
-        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for;
-        `operators` says that it can be recorded as operators where it will be differentiated, see `higher_order`.
+        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for,
+        and `mesh` whether it is for several devices too, as in the method `on`; `operators` says that it can be recorded
+        as operators where it will be differentiated, see `higher_order`.
         """
         if rule is None:
-            return functools.partial(self.grad, numpy=numpy, on=on, operators=operators)
+            return functools.partial(self.grad, numpy=numpy, on=on, mesh=mesh, operators=operators)
         names = tuple(inspect.signature(rule).parameters)
         if on is not None:
             assert set(names) == set(self.grad_names), f"{self.name}.grad on {on} reads other operands than the rule"
             self.grad_lowerings[on] = rule
+            if not mesh:
+                assert self.grad_rule is not None, f"{self.name}.grad on {on} stands before the rule"
+                self.grad_lowerings[on_mesh(on)] = self.grad_rule
             return rule
         self.grad_rule, self.grad_names, self.by_operators = rule, names, operators
         known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs"}
@@ -272,11 +277,16 @@ class Op:
         self.flops_rule, self.shares_cores = rule, shares_cores
         return rule
 
-    def on(self, platform: str) -> Callable:
-        """Declare the lowering for one platform, beside the body that stays the reference."""
+    def on(self, platform: str, mesh: bool = True) -> Callable:
+        """Declare the lowering for one platform, beside the body that stays the reference.
+
+        One that walks over rows is not for a `mesh`: where they are divided, each of its steps would be a collective.
+        """
 
         def declare(body: Callable) -> Callable:
             self.lowerings[platform] = body
+            if not mesh:
+                self.lowerings[on_mesh(platform)] = self.body
             return body
 
         return declare

@@ -29,6 +29,16 @@ def _unthinkable(sig: Sig) -> bool:
     return math.prod([n for n in sig.shape if n]) * sig.dtype.itemsize >= 1 << 62
 
 
+def on_mesh(platform: str) -> str:
+    """The name of a platform for calls that are divided among several of its devices."""
+    return f"{platform} mesh"
+
+
+def _form(lowerings: dict[str, Callable], platform: str) -> Callable | None:
+    """The form of a call for a platform: that of one device serves a mesh too, unless there is one for that."""
+    return lowerings.get(platform) or lowerings.get(platform.removesuffix(" mesh"))
+
+
 class Use:
     """What is known of an operator on operands of certain Sigs: its results, their bytes, and what it takes the
     interpreter.
@@ -159,7 +169,7 @@ class Bound:
 
     def lower(self, platform: str) -> Callable:
         """The call on jax arrays, in the form for this platform."""
-        body = self.op.lowerings.get(platform, self.op.body)
+        body = _form(self.op.lowerings, platform) or self.op.body
         if self.op.wide or self.op.upcast:
             return functools.partial(self._rounded if self.op.wide else self._upcast, body)
         return lambda *arrays: body(**self.arguments(arrays))
@@ -425,7 +435,9 @@ class GradBound:
             named["out"] = outs if base.many else outs[0]
         named["sigs"] = self.sigs
         named["needs"] = tuple([i in self.needs for i in range(len(self.sigs))])
-        found = (rule or base.op.grad_lowerings.get(platform, base.op.grad_rule))(**only(base.op.grad_names, named))
+        found = (rule or _form(base.op.grad_lowerings, platform) or base.op.grad_rule)(
+            **only(base.op.grad_names, named)
+        )
         flat = flatten(found if isinstance(found, tuple) else (found,))
         return [fit(flat[i], self.sigs[i], xp) for i in self.needs]
 

@@ -25,6 +25,7 @@ HEARTBEAT = 100  # seconds without a sign of life after which the service gives 
 CONNECTED = "BIREME_CONNECTED"  # a file that tells who started the processes that they have all connected
 LINGER = 300.0  # seconds that the process which runs the service waits at its end for the others
 SETTLE = 0.5  # seconds that it takes to leave, at most
+TASKS = "/proc/self/task"
 GRACE = 5.0  # seconds to find out who was lost, and for gloo to report it
 
 
@@ -48,6 +49,22 @@ def _without_warnings() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
+
+
+def _threads() -> set[int]:
+    """The threads of this process, as the kernel numbers them; none where it does not say."""
+    return {int(name) for name in os.listdir(TASKS)} if os.path.isdir(TASKS) else set()
+
+
+def _let_finish(threads: set[int]) -> None:
+    """Let threads of gloo take a core only when who runs there waits, see decisions/063.
+
+    The thread that received a message would take the core of the one that sends, which has the lock of the connection:
+    it then asks for the lock again and again until the next tick of the kernel's clock, 4 ms later.
+    """
+    for thread in threads:
+        with contextlib.suppress(OSError):  # it has ended, or may not be told
+            os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
 
 
 class Service:
@@ -119,7 +136,9 @@ class Connection(Service):
         self._left, self._process = False, os.getpid()
         self.join()
         self.tell(f"host/{rank}", socket.gethostname())
+        threads = _threads()
         gloo = _jax.make_gloo_tcp_collectives(distributed_client=self.client, hostname=host)
+        _let_finish(_threads() - threads)
         backend: Any = xla_client.make_cpu_client(
             distributed_client=self.client, node_id=rank, num_nodes=size, collectives=gloo, num_devices=1
         )

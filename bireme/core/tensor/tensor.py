@@ -723,7 +723,21 @@ def store(t: Tensor, v: Value) -> None:
         view.overwrite(t, v)
 
 
+def store_own(t: Tensor, host: np.ndarray) -> None:
+    """`set_value` of an array that nobody else will write to: it is not copied."""
+    v = t._value
+    if local.trace is not None or v.device.several or host.shape != v.sig.shape or host.dtype != v.sig.dtype.np:
+        t.set_value(host)
+    else:
+        store(t, Value(v.sig, host, v.device))
+
+
 # ---------------------------------------------------------------- arrays enter the engine
+
+
+def wrap_own(host: np.ndarray) -> Tensor:
+    """`to_tensor` of an array that nobody else will write to: it is not copied."""
+    return wrap(Value(sig_of(host.shape, dtypes.from_numpy(host.dtype)), host, devices.current()))
 
 
 def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jax import lax
 
+from bireme.core.graph.bound import on_mesh
 from bireme.core.graph.graph import Graph, Number
 from bireme.core.xla_exec.barrier import once
 
@@ -62,7 +63,8 @@ def part(
     """
     times = Counter([node.bound for node in nodes])
     # of layers that are alike the first is traced, and the others take what came of it
-    rules = {bound: bound.lower_once(platform) if n > 1 else bound.lower(platform) for bound, n in times.items()}
+    form = on_mesh(platform) if divided else platform
+    rules = {bound: bound.lower_once(form) if n > 1 else bound.lower(form) for bound, n in times.items()}
     # what is held on a mesh would be reduced there, each for itself
     shared = _stored_and_read(nodes, gives) if platform == "cpu" and not divided else set()
 

@@ -14,10 +14,9 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.processes.collectives import Call, described, reduced
 from bireme.core.processes.messages import array_of
-from bireme.core.tensor.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor, store_own, wrap_own
 from bireme.distributed.communication.group import Group, Task, check_rank, check_tensor, groups, joined
 from bireme.distributed.communication.reduce_op import NAMES, ReduceOp, check_op
-from bireme.ops.creation.tensors import to_tensor
 
 __all__ = [
     "all_gather", "all_reduce", "alltoall", "alltoall_single", "broadcast", "gather", "recv", "reduce",
@@ -61,12 +60,12 @@ def check_targets(where: str, targets: Any, like: Tensor, size: int) -> None:
 def fill(targets: Tensor | list[Tensor], rows: Sequence[np.ndarray]) -> None:
     """Write what came from each process into a tensor, or into a list of tensors."""
     if isinstance(targets, Tensor):
-        targets.set_value(np.concatenate([np.atleast_1d(row) for row in rows]))
+        store_own(targets, np.concatenate([np.atleast_1d(row) for row in rows]))
     elif targets:
         for target, row in zip(targets, rows):
-            target.set_value(row)
+            store_own(target, row)
     else:
-        targets.extend(to_tensor(row) for row in rows)
+        targets.extend(wrap_own(row) for row in rows)
 
 
 def parts(where: str, sources: Any, size: int) -> list[Tensor]:
@@ -130,7 +129,7 @@ def all_reduce(
         return None
     if among.nranks > 1:
         call = Call("all_reduce", described(tensor), NAMES[op])
-        tensor.set_value(among.channel.all_reduce(call, call.read(tensor), NAMES[op]))
+        store_own(tensor, among.channel.all_reduce(call, call.read(tensor), NAMES[op]))
     return Task()
 
 
@@ -261,7 +260,7 @@ def alltoall_single(
         raise errors.bad(
             "alltoall_single(out_split_sizes)", f"what the others send, {[len(row) for row in rows]}", received
         )
-    out_tensor.set_value(np.concatenate(rows))
+    store_own(out_tensor, np.concatenate(rows))
     return Task()
 
 
@@ -313,7 +312,7 @@ def broadcast(
         call = Call("broadcast", described(tensor), f"src={src}")
         found = among.channel.broadcast(call, call.read(tensor), among.ranks.index(src))
         if among.ranks[among.rank] != src:
-            tensor.set_value(found)
+            store_own(tensor, found)
     return Task()
 
 
@@ -406,7 +405,7 @@ def reduce(
         call = Call("reduce", described(tensor), NAMES[op], f"dst={dst}")
         found = among.channel.all_reduce(call, call.read(tensor), NAMES[op])
         if among.ranks[among.rank] == dst:
-            tensor.set_value(found)
+            store_own(tensor, found)
     return Task()
 
 
@@ -448,7 +447,7 @@ def reduce_scatter(
     sources = parts("reduce_scatter(tensor_list)", tensor_or_tensor_list, among.nranks)
     check_like("reduce_scatter(tensor)", tensor, sources[0])
     call = Call("reduce_scatter", described(tensor), NAMES[op])
-    tensor.set_value(reduced(among.channel.exchange(call, stacked(call, sources)), NAMES[op]))
+    store_own(tensor, reduced(among.channel.exchange(call, stacked(call, sources)), NAMES[op]))
     return Task()
 
 
@@ -496,7 +495,7 @@ def scatter(
         rows = stacked(call, sources)
     else:
         rows = np.zeros((among.nranks, *tensor.shape), tensor.dtype.np)
-    tensor.set_value(among.channel.exchange(call, rows)[among.ranks.index(src)])
+    store_own(tensor, among.channel.exchange(call, rows)[among.ranks.index(src)])
     return Task()
 
 

@@ -65,7 +65,7 @@ def this_machine(devices: int | None = None) -> Hardware:
     memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) / count
     return Hardware(
         "this machine", {"float32": flops}, memory, bandwidth, link, link, per_node=max(count, 8), efficiency=1.0,
-        overlap=0.0, reduce_scatter=False, combines=False, flash_attention=False, in_place=False, keeps=True, overhead=overhead,
+        overlap=0.0, reduce_scatter=False, adds_first=False, combines=False, flash_attention=False, in_place=False, keeps=True, overhead=overhead,
     )  # fmt: skip
 
 

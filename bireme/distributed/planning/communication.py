@@ -68,7 +68,7 @@ def _of_stage(
     if tp > 1:
         found += _tensor_parallel(parts, choice, hardware, grow * times, times)
     if dp > 1:
-        found += _data_parallel(parts, choice, hardware, precision, grow, times)
+        found += _data_parallel(parts, choice, hardware, precision, times)
     if choice.ep > 1:
         link = hardware.link(choice.ep, tp)
         count, payload = sum(p.dispatched for p in parts), sum(p.dispatched_bytes for p in parts)
@@ -100,7 +100,8 @@ def _tensor_parallel(
     tp, link = choice.tp, hardware.link(choice.tp, 1)
     again = 1 + choice.recompute
     forward, size = sum(p.reduced for p in parts), sum(p.reduced_bytes for p in parts) * grow
-    backward, back = sum(p.backward_reduced for p in parts), sum(p.backward_reduced_bytes for p in parts) * grow
+    backward = sum(p.backward_reduced for p in parts)
+    back = sum(p.backward_added_bytes if hardware.adds_first else p.backward_reduced_bytes for p in parts) * grow
     if not choice.sp:
         return [
             _made("tp", "all-reduce", "activations", forward * again * times, size * again, tp, link),
@@ -117,45 +118,33 @@ def _tensor_parallel(
     blocks = [p for p in parts if p.name]
     width = max((p.border for p in parts), default=0.0) * grow
     gathered = sum(p.reduced for p in blocks) * 2 + (2 if len(blocks) < len(parts) else 0)
-    tables = sum(p.tables - p.looked_up for p in parts)
-    rest = sum(p.table_parameters - p.looked_up_parameters for p in parts) * 4
     norms = sum(p.norm_parameters for p in parts) * 4
     return [
         _made("tp", "all-reduce", "activations", forward * again * times, size * again, tp, link),
         _made("tp", "all-reduce", "gradients of activations", backward * times, back, tp, link),
         _made("tp", "all-reduce", "gradients of norms", times, norms * times, tp, link),
-        _made(
-            "tp", "all-gather", "activations", (gathered + tables) * times, gathered * width + rest * times, tp, link
-        ),
+        _made("tp", "all-gather", "activations", gathered * times, gathered * width, tp, link),
     ]
 
 
 def _data_parallel(
-    parts: list[Part], choice: Choice, hardware: Hardware, precision: Precision, grow: float, times: int
+    parts: list[Part], choice: Choice, hardware: Hardware, precision: Precision, times: int
 ) -> list[Collective]:
     dp, tp = choice.dp, choice.tp
     link = hardware.link(dp, tp)
     size = precision.gradient
-    looked, rows = sum(p.looked_up for p in parts), sum(p.looked_up_bytes for p in parts) * grow * dp
     total = sum(p.parameters + p.divided_parameters / tp for p in parts)
     experts = sum(p.expert_parameters for p in parts) / choice.ep
     tensors = sum(p.tensors + p.divided_tensors + p.expert_tensors for p in parts)
-    reduced = (total - sum(p.looked_up_parameters for p in parts)) * size
-    # gradients are added up first where several micro-batches make a step, but rows of tables are gathered for each
-    found = (
-        [_made("dp", "all-gather", "rows of gradients of tables", 2 * looked * times, rows * times, dp, link)]
-        if looked
-        else []
-    )
+    found: list[Collective] = []
+    # gradients are added up first where several micro-batches make a step
     kind = "reduce-scatter" if hardware.reduce_scatter and choice.zero >= 1 else "all-reduce"
     steps = times if choice.zero >= 2 and hardware.reduce_scatter else 1
-    found.append(_made("dp", kind, "gradients", steps, reduced * steps, dp, link))
+    found.append(_made("dp", kind, "gradients", steps, total * size * steps, dp, link))
     found += _experts(kind, experts * size * steps, steps, choice, link)
     if choice.zero in (1, 2):
-        tables = 0 if hardware.combines else sum(p.tables for p in parts)
-        more = 0 if hardware.combines else sum(p.table_parameters for p in parts)
-        count = len(parts) if hardware.combines else tensors + tables
-        found.append(_made("dp", "all-gather", "parameters", count, (total + more) * precision.parameter, dp, link))
+        count = len(parts) if hardware.combines else tensors
+        found.append(_made("dp", "all-gather", "parameters", count, total * precision.parameter, dp, link))
         found += _experts("all-gather", experts * precision.parameter, len(parts), choice, link)
     if choice.zero == 3:
         used = sum(p.used_parameters + p.divided_used_parameters / tp for p in parts) - sum(

@@ -42,11 +42,7 @@ class Part:
     reduced_bytes: float = 0.0
     backward_reduced: int = 0
     backward_reduced_bytes: float = 0.0
-    looked_up: int = 0  # tables whose gradient is gathered by rows, the bytes of the rows and of their indices
-    looked_up_bytes: float = 0.0
-    looked_up_parameters: int = 0
-    tables: int = 0  # tables that rows are looked up in, and their elements
-    table_parameters: int = 0
+    backward_added_bytes: float = 0.0  # the same where gradients of one input are added before they are reduced
     used_tensors: int = 0  # parameters that the backward pass reads, and their elements
     used_parameters: int = 0
     divided_used_parameters: int = 0

@@ -51,6 +51,7 @@ class Hardware:
         network: The link between machines.
         overlap: What part of the collectives of gradients and parameters is hidden behind computing, at most.
         reduce_scatter: Whether the compiler makes reduce-scatters; else gradients are all-reduced and cut.
+        adds_first: Whether it adds gradients of one input before it reduces them over devices; else each is reduced.
         combines: Whether it gathers all parameters of a block at once; else one by one.
         flash_attention: Whether attention keeps no weights and leaves out what a causal mask hides.
         in_place: Whether an all-reduce needs no second copy of what is reduced.
@@ -76,6 +77,7 @@ class Hardware:
     usable: float = 0.9
     overlap: float = 0.8
     reduce_scatter: bool = True
+    adds_first: bool = True
     combines: bool = True
     flash_attention: bool = True
     in_place: bool = True

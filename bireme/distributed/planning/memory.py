@@ -101,7 +101,6 @@ def _stage(
 ) -> Memory:
     dp = choice.dp
     scale = choice.micro_batch / model.batch * precision.activation / model.itemsize
-    looked_up = sum(p.looked_up_parameters for p in parts) if dp > 1 else 0
     found = Memory(_shared(parts, choice, 3) * precision.parameter, _shared(parts, choice, 1) * precision.states)
     held = [activations(p, model, choice, hardware, precision) for p in parts]
     inside = [held[i] if p.name and choice.recompute else 0.0 for i, p in enumerate(parts)]
@@ -122,7 +121,7 @@ def _stage(
     else:
         peak = max(sum(held[: i + 1]) + max(inside, default=0.0) + sum(grown[i:]) for i in range(len(parts)))
         peak = max(peak, found.activations)
-        together = (sum(grown) - looked_up * precision.gradient) * (1 if hardware.in_place or dp == 1 else 2)
+        together = sum(grown) * (1 if hardware.in_place or dp == 1 else 2)
         if hardware.reduce_scatter and choice.zero >= 2:
             together = _shared(parts, choice, 2) * precision.gradient + max(grown, default=0.0)
             peak = found.activations + together

@@ -234,7 +234,6 @@ class Recorded:
         self._backward_of_columns(parts, place, role)
         self._saved(parts, place, divided)
         self._parameters(parts, place, products, role)
-        self._looked_up(parts, place)
         layers = {products[i]: kind for i, kind in role.items() if kind}
         owners = {name.rpartition(".")[0] for name, p in self.model.named_parameters() if p.ndim == 3}
         layers |= dict.fromkeys(sorted(owners), "experts")
@@ -274,13 +273,16 @@ class Recorded:
         return found
 
     def _backward_of_columns(self, parts: list[Part], place: list[int], role: dict[int, str]) -> None:
-        """Gradients of inputs of column products are sums over devices; those of one input are reduced together."""
+        """Gradients of inputs of column products are sums over devices; those of one input are reduced together, as one
+        sum where the compiler adds them up first.
+        """
         seen: set[int] = set()
         for i, node in enumerate(self.graph.nodes[: self.forward]):
             if role.get(i) == "column" and node.args[0] not in self.inputs:
                 part = parts[place[i]]
                 part.backward_reduced += node.args[0] not in seen
                 part.backward_reduced_bytes += node.sigs[0].nbytes
+                part.backward_added_bytes += node.sigs[0].nbytes * (node.args[0] not in seen)
                 seen.add(node.args[0])
 
     def _saved(self, parts: list[Part], place: list[int], divided: set[int]) -> None:
@@ -369,18 +371,6 @@ class Recorded:
             norms = [layers[owner] for owner in owned if "Norm" in type(layers[owner]).__name__]
             part.norms = sum(len(layer.parameters()) for layer in norms)
             part.norm_parameters = sum(p.size for layer in norms for p in layer.parameters())
-
-    def _looked_up(self, parts: list[Part], place: list[int]) -> None:
-        for i, node in enumerate(self.graph.nodes[: self.forward]):
-            if node.bound.op.name != "embedding_of":
-                continue
-            part = parts[place[i]]
-            part.tables += 1
-            part.table_parameters += node.sigs[1].size
-            if node.args[0] in self.inputs:
-                part.looked_up += 1
-                part.looked_up_bytes += node.outs[0].nbytes + node.sigs[0].nbytes
-                part.looked_up_parameters += node.sigs[1].size
 
     def _lengths(self, layers: dict[str, str]) -> list[int]:
         """Sizes of the sequence where norms between blocks see ``[batch, sequence, width]``."""

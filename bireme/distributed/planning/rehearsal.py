@@ -31,6 +31,9 @@ _CALL = re.compile(
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _ARRAY = re.compile(r"\b([a-z]+\d*)\[([\d,]*)\]")
 _GROUPS = re.compile(r"replica_groups=(\{\{[\d,]*\}|\[\d+,\d+\]|mesh\[[^\]]*\] \{[^}]*\})")
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) .*\{$")
+_LOOP = re.compile(r" while\(.*body=%?([\w.-]+)")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _TINY = 64  # bytes: a loss, or a number that orders calls
 
 
@@ -132,15 +135,29 @@ def _stage(mesh: ProcessMesh, last: bool) -> ProcessMesh:
 
 
 def collectives(text: str) -> list[tuple[str, int]]:
-    """The collectives of a compiled program: their kind and the bytes of their result."""
-    found = []
+    """The collectives of a compiled program: their kind and the bytes of their result. One in a loop counts as often
+    as the loop is known to turn.
+    """
+    found: list[tuple[str, str, int]] = []
+    loops: dict[str, tuple[str, int]] = {}  # by their bodies: where they stand, and how often they turn
+    inside = ""
     for line in _COMMENT.sub("", text).splitlines():
+        if (head := _COMPUTATION.match(line)) is not None:
+            inside = head[1]
+        if (loop := _LOOP.search(line)) is not None:
+            trips = _TRIPS.search(line)
+            loops[loop[1]] = inside, int(trips[1]) if trips is not None else 1
         m = _CALL.search(line)
         if m is not None and not _alone(line):
             arrays = _ARRAY.findall(m[1])
             nbytes = sum(math.prod(map(int, filter(None, dims.split(",")))) * _width(kind) for kind, dims in arrays)
-            found.append((m[2], nbytes))
-    return found
+            found.append((inside, m[2], nbytes))
+
+    def times(where: str) -> int:
+        outside, trips = loops.get(where, ("", 1))
+        return trips * times(outside) if where in loops else 1
+
+    return [(kind, nbytes) for where, kind, nbytes in found for _ in range(times(where))]
 
 
 def _alone(line: str) -> bool:

@@ -126,7 +126,7 @@ def sum_neighbors(x: Tensor, src: Tensor, dst: Tensor, rows: int, mean: bool = F
     return _averaged(_sum(x, src, dst, rows), dst, mean).astype(x.dtype)
 
 
-@sum_neighbors.on("cpu")
+@sum_neighbors.on("cpu", mesh=False)
 def _(x, src, dst, rows, mean):
     return _averaged(_sum_looped(x, src, dst, rows), dst, mean).astype(x.dtype)
 
@@ -151,7 +151,7 @@ def _(g, src, dst, rows, mean, sigs):
     return _sum(_averaged(widen(g), dst, mean), dst, src, sigs[0].shape[0]).astype(g.dtype), None, None
 
 
-@sum_neighbors.grad(on="cpu")
+@sum_neighbors.grad(on="cpu", mesh=False)
 def _(g, src, dst, rows, mean, sigs):
     return _sum_looped(_averaged(widen(g), dst, mean), dst, src, sigs[0].shape[0]).astype(g.dtype), None, None
 

@@ -103,7 +103,7 @@ def _(g, index, axis, sigs):
     return _select_grad(g, index, axis, sigs, add_at)
 
 
-@index_select.grad(on="cpu")
+@index_select.grad(on="cpu", mesh=False)
 def _(g, index, axis, sigs):
     return _select_grad(g, index, axis, sigs, add_rows)
 
@@ -154,7 +154,7 @@ def _(g, index, sigs):
     return _gather_nd_grad(g, index, sigs, add_at)
 
 
-@gather_nd_of.grad(on="cpu")
+@gather_nd_of.grad(on="cpu", mesh=False)
 def _(g, index, sigs):
     return _gather_nd_grad(g, index, sigs, add_rows)
 

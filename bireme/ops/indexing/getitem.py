@@ -380,7 +380,7 @@ def _(g, index, axes, sigs):
     return _pick_grad(g, index, axes, sigs, add_at)
 
 
-@pick.grad(on="cpu")
+@pick.grad(on="cpu", mesh=False)
 def _(g, index, axes, sigs):
     return _pick_grad(g, index, axes, sigs, add_rows)
 

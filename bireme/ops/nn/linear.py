@@ -96,7 +96,7 @@ def _(g, x, padding_idx, by_count, sigs):
     return _table_grad(g, x, padding_idx, by_count, sigs, add_at)
 
 
-@embedding_of.grad(on="cpu")
+@embedding_of.grad(on="cpu", mesh=False)
 def _(g, x, padding_idx, by_count, sigs):
     return _table_grad(g, x, padding_idx, by_count, sigs, add_rows)
 

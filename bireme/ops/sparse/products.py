@@ -115,7 +115,7 @@ def _matrix(dense):
     return dense if dense.ndim == 2 else dense[:, None]
 
 
-@coo_product.on("cpu")
+@coo_product.on("cpu", mesh=False)
 def _(values, rows, cols, dense, n):
     return looped(values, rows, cols, _matrix(dense), n).astype(values.dtype).reshape((n, *dense.shape[1:]))
 
@@ -155,7 +155,7 @@ def _(g, values, rows, cols, dense, needs):
     return _product_grad(g, values, rows, cols, dense, needs, product)
 
 
-@coo_product.grad(on="cpu")
+@coo_product.grad(on="cpu", mesh=False)
 def _(g, values, rows, cols, dense, needs):
     return _product_grad(g, values, rows, cols, dense, needs, looped)
 
@@ -187,7 +187,7 @@ def _(g, x, y, rows, cols, needs):
     return _entries_grad(g, x, y, rows, cols, needs, product)
 
 
-@product_entries.grad(on="cpu")
+@product_entries.grad(on="cpu", mesh=False)
 def _(g, x, y, rows, cols, needs):
     return _entries_grad(g, x, y, rows, cols, needs, looped)
 
