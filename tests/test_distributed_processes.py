@@ -3,15 +3,22 @@
 The processes are forked from one that has imported the package, so that one more costs little.
 """
 
+import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
 import re
 import signal
+import socket
+import stat
+import struct
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
 
 import distributed_programs as programs
@@ -19,7 +26,7 @@ import numpy as np
 import pytest
 
 from bireme import distributed as dist
-from bireme.core.processes import watch
+from bireme.core.processes import quiet, watch
 from bireme.distributed import world
 from bireme.distributed.launch import job, main, members, stopped
 
@@ -256,6 +263,82 @@ def test_who_asks_no_question_is_not_listened_to(asked):
         with pytest.raises((EOFError, OSError)):
             link.recv_bytes()
     machines.outlast(0)
+
+
+def test_what_gloo_prints_is_not_shown(capfd):
+    """It is written to `std::cout` by C++ while processes meet; before and after that the stream is as ever."""
+    library = ctypes.CDLL("libstdc++.so.6")
+    stream = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "_ZSt4cout")))
+    put, flush = library._ZNSo3putEc, library._ZNSo5flushEv
+
+    def write(letter):
+        put(stream, ctypes.c_char(letter))
+        flush(stream)
+
+    write(b"a")
+    quiet.hush()
+    write(b"b")
+    print("c", end="", flush=True)
+    quiet.resume()
+    write(b"d")
+    assert capfd.readouterr().out == "acd"
+
+
+STRANGERS = {
+    "says nothing": b"",
+    "speaks of the web": b"GET / HTTP/1.1\r\n\r\n",
+    "promises much": struct.pack("!i", 0x7FFFFFFF) + b"x" * 64,
+    "promises more": struct.pack("!iQ", -1, 1 << 60),
+    "stops midway": struct.pack("!i", 16) + b"x",
+}
+
+
+def test_strangers_get_nothing_and_end_nothing(monkeypatch):
+    """The list of machines takes no notice of who does not know the secret, whatever that one sends, nor waits for it."""
+    monkeypatch.setattr(members, "GREETING", 0.3)
+    machines = members.List("127.0.0.1:0", 1, 1, 0.0)
+    place = machines._listener.address
+    strangers = []
+    for sent in STRANGERS.values():
+        strangers.append(socket.create_connection(place))
+        strangers[-1].sendall(sent)
+    with pytest.raises(AuthenticationError), Client(place, authkey=b"another"):
+        pass
+    with Client(place, authkey=members._key()) as link:  # while the strangers are still there
+        link.send_bytes(b'["join", null]')
+        assert json.loads(link.recv_bytes())[:2] == [0, 1]
+        for stranger in strangers:
+            stranger.settimeout(10)
+            said = b""
+            with contextlib.suppress(ConnectionResetError):
+                while piece := stranger.recv(256):
+                    said += piece
+            assert said.startswith(struct.pack("!i", 31) + b"#CHALLENGE#") and len(said) < 60
+            stranger.close()
+        link.send_bytes(b'["look", null]')
+        assert json.loads(link.recv_bytes()) == ["", False]
+        assert machines._machines == [0]
+        link.send_bytes(b'["done", null]')
+        link.recv_bytes()
+    machines.outlast(1)
+
+
+def test_launchers_of_several_machines_want_a_secret(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv(world.SECRET, raising=False)
+    with pytest.raises(SystemExit):
+        main.run(["--nnodes", "1:2", "--master", "192.0.2.1:6170", "--rank", "1", __file__])
+    assert "expected a secret in BIREME_JOB_SECRET" in capsys.readouterr().err
+    assert [members.is_local(a) for a in ("127.0.0.1:1", "[::1]:1", "localhost:1", "0.0.0.0:1", "node:1")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = members._key()
+    assert len(made) == 64 and members._key() == made
+    folder = tmp_path / f"bireme-{os.getuid()}"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "launch.key")] == [0o700, 0o600]
+    folder.chmod(0o755)
+    with pytest.raises(RuntimeError, match="a folder that only its user can read"):
+        members._key()
 
 
 @pytest.mark.parametrize("change", ["lost", "new"])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bireme.distributed import world
 from bireme.distributed.launch import job, servers
-from bireme.distributed.launch.members import Members
+from bireme.distributed.launch.members import Members, is_local
 
 __all__ = ["launch"]
 
@@ -22,7 +22,8 @@ process runs in place, with its output on the terminal; of several, the output o
   --nnodes N           number of machines (default: 1); more need --master and --rank
   --nnodes LO:HI       a number that changes: the job starts with HI, or with LO and more if no other comes for
                        --elastic_timeout seconds; it starts again, from what the program has saved, with those that are
-                       there when one is lost or comes; --rank 0 is the machine at --master, and must stay
+                       there when one is lost or comes; --rank 0 is the machine at --master, and must stay; beyond one
+                       machine all need the same secret in BIREME_JOB_SECRET
   --elastic_timeout S  see --nnodes LO:HI (default: 30)
   --master HOST:PORT   address of the first machine, with a free port
   --rank K             index of this machine
@@ -101,6 +102,8 @@ def machines(nodes: str, options: dict[str, str]) -> job.Nodes | Members:
         refuse(f"expected --master HOST:PORT and --rank below {count} with --nnodes {nodes}")
     if not most:
         return job.Nodes(options.get("master"), rank, count)
+    if not os.environ.get(world.SECRET) and not is_local(options["master"]):
+        refuse(f"expected a secret in {world.SECRET}, the same on all machines, with --nnodes {nodes}")
     patience = float(options.get("elastic_timeout", 30))
     return Members(options["master"], rank == 0, int(least), count, patience, job.own_host)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from bireme.core.program.program import Program
 from bireme.core.program.variable import Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
+from bireme.distributed import programs
 from bireme.distributed.fleet.utils.log_util import logger
 from bireme.static import bare_programs
 from bireme.static.executor import Executor
@@ -260,7 +260,9 @@ def graphviz(block: Program, output_dir: str = "", filename: str = "debug") -> N
     with open(f"{path}.dot", "w", encoding="utf-8") as file:
         file.write(_drawn(program))
     if shutil.which("dot"):
-        subprocess.run(["dot", "-Tpdf", f"{path}.dot", "-o", f"{path}.pdf"], check=True)
+        code, said = programs.output("graphviz()", ["dot", "-Tpdf", f"{path}.dot", "-o", f"{path}.pdf"], 300.0)
+        if code:
+            raise errors.failure(f"graphviz(): dot has failed with exit code {code}: {said}")
 
 
 def _drawn(program: Program) -> str:
