@@ -585,6 +585,22 @@ def test_timers():
     assert timers("a").elapsed() == 0
 
 
+@pytest.mark.parametrize("offload", [False, True])
+def test_states_are_kept_on_the_host_between_steps(offload):
+    layer = bireme.nn.Linear(2, 1, bias_attr=False)
+    layer.weight.set_value(np.ones((2, 1), "float32"))
+    adam = bireme.optimizer.Adam(0.5, parameters=layer.parameters())
+    layer, adam, _ = dist.sharding.group_sharded_parallel(layer, adam, "os_g", offload=offload)
+    with bireme.debug.use_executor("xla"):
+        for _ in range(2):
+            layer(bireme.ones([1, 2])).sum().backward()
+            adam.step()
+            adam.clear_grad()
+            held = [t for slot in adam._slots.values() for t in slot.state.values()]
+            assert held and all(isinstance(t._value.array, np.ndarray) for t in held) is offload
+        np.testing.assert_allclose(layer.weight.numpy(), np.zeros((2, 1)), atol=1e-4)
+
+
 def test_sharded_training(tmp_path):
     model = nn.Linear(2, 2)
     optimizer = bireme.optimizer.Adam(parameters=model.parameters())
