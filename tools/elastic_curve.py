@@ -9,13 +9,16 @@ which was computed again, has to be that of one process that nobody disturbs.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bireme.distributed import world
 
@@ -23,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "examples" / "elastic.py"
 TOLERANCE = 1e-5
 PATIENCE = 900.0  # seconds for each event
+NEWS = "another machine has come"
 
 
 class Machines:
@@ -36,7 +40,8 @@ class Machines:
         """Start the launcher of a machine."""
         options = ["--nnodes", "2:3", "--master", f"127.0.0.1:{self.port}", "--rank", str(min(index, 2))]
         options += ["--elastic_timeout", "5", "--log_dir", f"{self.folder}/log{index}"]
-        command = [sys.executable, "-m", "bireme.distributed.launch", *options, str(SCRIPT), self.folder, "0.2"]
+        program = ["-m", "tools.elastic_curve", "--train", self.folder]
+        command = [sys.executable, "-m", "bireme.distributed.launch", *options, *program]
         with open(f"{self.folder}/launcher{index}.txt", "a") as log:
             self.running[index] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
@@ -45,10 +50,29 @@ class Machines:
         os.killpg(self.running[index].pid, signal.SIGKILL)
         self.running.pop(index).wait()
 
-    def take(self, index: int) -> None:
+    def ask(self, index: int) -> None:
         """Ask a machine to end."""
-        self.running[index].send_signal(signal.SIGTERM)
-        self.running.pop(index).wait(PATIENCE)
+        self.running.pop(index).send_signal(signal.SIGTERM)
+
+    def allow(self, step: int) -> None:
+        """Let the processes go on up to a step."""
+        made = Path(self.folder, "limit.new")
+        made.write_text(str(step))
+        made.rename(Path(self.folder, "limit"))
+
+    def come(self, index: int) -> None:
+        """Start another machine, and wait until the others have heard of it."""
+        said = Path(self.folder, "launcher0.txt")
+        before = said.read_text().count(NEWS)
+        self.add(index)
+        self.until(lambda: said.read_text().count(NEWS) > before, "another machine")
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        limit = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > limit or self.running[0].poll() is not None:
+                raise SystemExit(f"{what} did not come: {told(self.folder)[-3:]}")
+            time.sleep(0.05)
 
     def finish(self) -> list[int]:
         """Wait for all: their exit codes."""
@@ -67,47 +91,66 @@ def told(folder: str) -> list[tuple[int, int, float]]:
     return [(int(step), int(count), float(loss)) for step, count, loss in map(str.split, lines)]
 
 
-def wait_for(machines: Machines, step: int, count: int) -> None:
-    """Wait until so many processes have computed a step."""
-    until = time.monotonic() + PATIENCE
-    while not any(a >= step and n == count for a, n, _ in told(machines.folder)[-1:]):
-        if time.monotonic() > until or machines.running[0].poll() is not None:
-            raise SystemExit(f"step {step} of {count} processes did not come: {told(machines.folder)[-3:]}")
-        time.sleep(0.05)
+def train(folder: str) -> None:
+    """What each process runs: the example, which stops where it is not allowed to go on yet. So nothing depends on the speed
+    of the machine.
+    """
+    spec = importlib.util.spec_from_file_location("elastic", SCRIPT)
+    assert spec is not None and spec.loader is not None, "it is a file of this tree"
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    tell = example.tell
+
+    def tell_and_wait(where: str, step: int, loss: Any) -> None:
+        tell(where, step, loss)
+        while world.rank() == 0 and step >= int(Path(folder, "limit").read_text()):
+            time.sleep(0.05)
+
+    example.tell = tell_and_wait
+    example.main(folder)
 
 
-def disturbed(folder: str) -> list[str]:
-    """Train while machines are lost and come; what was done after which step."""
-    machines, events = Machines(folder), []
+def disturbed(folder: str) -> None:
+    """Train while machines are lost and come."""
+    machines = Machines(folder)
+
+    def reach(step: int, count: int) -> None:
+        machines.allow(step)
+        machines.until(
+            lambda: [t[:2] for t in told(folder)[-1:]] == [(step, count)], f"step {step} of {count} processes"
+        )
 
     def note(what: str) -> None:
-        events.append(f"after step {told(folder)[-1][0]}: {what}")
-        print(events[-1], flush=True)
+        print(f"after step {told(folder)[-1][0]}: {what}", flush=True)
 
     try:
+        machines.allow(7)
         for index in range(3):
             machines.add(index)
-        wait_for(machines, 7, 3)
+        reach(7, 3)
         machines.kill(2)
         note("machine 2 is killed")
-        wait_for(machines, 13, 2)
-        machines.add(3)
+        reach(13, 2)
+        machines.come(3)
         note("machine 3 comes")
-        wait_for(machines, 22, 3)
-        machines.take(1)
+        reach(22, 3)
+        machines.ask(1)
         note("machine 1 is asked to end")
-        wait_for(machines, 28, 2)
-        machines.add(4)
+        reach(28, 2)
+        machines.come(4)
         note("machine 4 comes")
+        machines.allow(1 << 30)
         codes = machines.finish()
         if any(codes):
             raise SystemExit(f"launchers have ended with {codes}")
     finally:
         machines.stop()
-    return events
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--train"]:
+        train(sys.argv[2])
+        return 0
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as alone:
         subprocess.run([sys.executable, str(SCRIPT), alone], check=True)
         wanted = {step: loss for step, _, loss in told(alone)}

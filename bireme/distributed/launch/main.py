@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from bireme.distributed import world
-from bireme.distributed.launch import job, servers
+from bireme.distributed.launch import job, render, servers
 from bireme.distributed.launch.members import Members, is_local
 
 __all__ = ["launch"]
@@ -34,6 +34,8 @@ process runs in place, with its output on the terminal; of several, the output o
   --elastic_level L    -1 or 0: end with the first failure (default); 1 or more: start again
   --server_num N       parameter servers on this machine, with --worker_num N workers (also --trainer_num): see
                        servers.py; --servers and --workers list addresses instead (also --run_mode ps)
+  --render KIND        print what starts the same job elsewhere, and run nothing: slurm, a script for sbatch; kubernetes, a
+                       manifest for kubectl, with the container's --image; --job_id names the job
   -h, --help           this text
 
 When a process fails, the others get 10 seconds to say what they waited for and are then ended; the last lines of the one
@@ -43,7 +45,7 @@ COUNTS = {"nproc_per_node", "nnodes", "max_restart", "rank", "elastic_timeout", 
 DEVICES = {"devices", "gpus", "npus", "xpus"}
 OTHERS = {
     "master", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "job_id", "host", "ips", "start_port",
-    "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir", *servers.LISTS,
+    "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir", "render", "image", *servers.LISTS,
 }  # fmt: skip
 
 
@@ -64,6 +66,9 @@ def run(arguments: Sequence[str]) -> None:
     options, rest = parse(arguments)
     if "help" in options:
         sys.stdout.write(HELP)
+        return
+    if "render" in options:
+        sys.stdout.write(render.render(options["render"], options, rest))
         return
     if servers.wanted(options):
         raise SystemExit(servers.run([sys.executable, "-u", *rest], options, refuse))
@@ -126,7 +131,7 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         options["devices" if name in DEVICES else name] = value
     if not rest or (rest[0] == "-m" and len(rest) < 2):
         refuse("expected a script or -m and a module")
-    if rest[0] != "-m" and not os.path.exists(rest[0]):
+    if rest[0] != "-m" and not os.path.exists(rest[0]) and "render" not in options:  # it may be elsewhere
         refuse(f"expected a script, got {rest[0]}, which does not exist")
     return options, rest
 
@@ -144,6 +149,8 @@ def check(name: str, value: str) -> None:
     elif name == "elastic_level":
         if value not in ("-1", "0", "1", "2"):
             refuse(f"expected -1, 0, 1 or 2 after --elastic_level, got {value}")
+    elif name == "render" and value not in render.KINDS:
+        refuse(f"expected slurm or kubernetes after --render, got {value}")
     elif name == "run_mode" and value not in ("collective", "ps"):
         refuse(f"expected collective or ps after --run_mode, got {value}")
 
