@@ -15,6 +15,7 @@ import pytest
 import bireme
 from bireme import distributed as dist
 from bireme import nn
+from bireme.core.base import errors
 from bireme.distributed import engines, fleet
 from bireme.distributed.communication.group import groups
 from bireme.distributed.fleet import meta_parallel

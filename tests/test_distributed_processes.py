@@ -9,10 +9,12 @@ import json
 import multiprocessing
 import os
 import re
+import shlex
 import signal
 import socket
 import stat
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +26,7 @@ from multiprocessing.connection import Client
 import distributed_programs as programs
 import numpy as np
 import pytest
+import yaml
 
 from bireme import distributed as dist
 from bireme.core.processes import quiet, watch
@@ -190,7 +193,7 @@ def test_launch(handlers, monkeypatch, tmp_path, capsys):
         main.run(["--devices=3,5", f"--log_dir={tmp_path}", program, "--epochs=3"])  # a process for each device
     logs = [(tmp_path / f"workerlog.{rank}").read_text() for rank in range(2)]
     assert end.value.code == 0, logs
-    lines = [log.splitlines()[-1] for log in logs]
+    lines = [log.removesuffix("\n") for log in logs]  # what the program has written, and nothing else
     shown = capsys.readouterr().out
     assert lines[0] in shown and lines[1] not in shown
     for rank, line in enumerate(lines):
@@ -278,7 +281,8 @@ def test_what_gloo_prints_is_not_shown(capfd):
     write(b"a")
     quiet.hush()
     write(b"b")
-    print("c", end="", flush=True)
+    sys.stdout.write("c")
+    sys.stdout.flush()
     quiet.resume()
     write(b"d")
     assert capfd.readouterr().out == "acd"
@@ -375,6 +379,47 @@ def test_machines_come_and_go(handlers, monkeypatch, tmp_path, change):
             assert found[1].result(60) == 0
         assert found[0].result(60) == 0
     assert log.read_text().split() == [str(3 - last), str(last)]
+
+
+def test_a_job_is_rendered_for_slurm(capfd, tmp_path):
+    main.run(
+        ["--render", "slurm", "--nnodes", "2", "--devices", "0,1", "--elastic_level", "1", "train.py", "--name", "a b"]
+    )
+    script = capfd.readouterr().out
+    lines = script.splitlines()
+    for line in ("--job-name=train", "--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2", "--signal=TERM@60"):
+        assert f"#SBATCH {line}" in lines
+    # what it runs: srun is here a program that fails twice
+    (tmp_path / "srun").write_text(
+        '#!/bin/sh\necho "$PADDLE_RESTART_COUNT $@" >> ran\n[ "$PADDLE_RESTART_COUNT" = 2 ]\n'
+    )
+    (tmp_path / "srun").chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=False
+    )
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert done.returncode == 0 and [line[0] for line in ran] == ["0", "1", "2"]
+    assert ran[0].endswith("python -u train.py --name a b")
+
+
+@pytest.mark.parametrize("nnodes", ["1", "3", "2:4"])
+def test_a_job_is_rendered_for_kubernetes(capfd, nnodes):
+    given = ["--nnodes", nnodes, "--nproc_per_node", "2", "--image", "here/it:1", "--job_id", "My run"]
+    main.run(["--render", "kubernetes", *given, "-m", "package.train", "--rate", "0.1"])
+    service, run = yaml.safe_load_all(capfd.readouterr().out)
+    count = int(nnodes.rpartition(":")[2])
+    assert service["kind"] == "Service" and service["spec"]["selector"] == {"job-name": "my-run"}
+    assert run["spec"]["completions"] == run["spec"]["parallelism"] == count
+    assert run["spec"]["completionMode"] == "Indexed"
+    (container,) = run["spec"]["template"]["spec"]["containers"]
+    command = shlex.split(container["command"][2])
+    assert container["image"] == "here/it:1" and command[:4] == ["exec", "python", "-m", "bireme.distributed.launch"]
+    options, rest = main.parse([word.replace("$JOB_COMPLETION_INDEX", "0") for word in command[4:]])
+    assert rest == ["-m", "package.train", "--rate", "0.1"]
+    assert options["nnodes"] == nnodes and options["nproc_per_node"] == "2"
+    assert options.get("master") == (None if nnodes == "1" else "my-run-0.my-run:6170")
+    secret = [one["name"] for one in container.get("env", ())]
+    assert secret == (["BIREME_JOB_SECRET"] if ":" in nnodes else [])
 
 
 def test_the_command_line_of_the_launcher(capfd):
