@@ -97,7 +97,7 @@ def train(folder: str) -> None:
     """
     spec = importlib.util.spec_from_file_location("elastic", SCRIPT)
     assert spec is not None and spec.loader is not None, "it is a file of this tree"
-    example = importlib.util.module_from_spec(spec)
+    example: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     tell = example.tell
 
