@@ -2,6 +2,7 @@
 
     python -m benchmarks.parameter_server                    two servers, two workers, a million ids
     python -m benchmarks.parameter_server --ids 10000000     ten million, which takes 2 GB of memory
+    python -m benchmarks.parameter_server --kill             and then save, kill a server, start it again, and compare rows
 
 Servers and workers are processes, and talk over loopback. Each worker makes its share of the rows by pulling ids that are
 new, then pulls and pushes batches of ids drawn from all, all workers at once; the rates are those of all workers together,
@@ -63,9 +64,36 @@ def work(options, addresses, rank):
         timed("pushed", [lambda one=one: client.push({"rows": one}, {}, 0.1) or one[0].size for one in pushes])
     sizes = [told["tables"]["rows"] for told in client.all("Stat", {})]
     client.gather(b"")
+    lost = killed(options, client, rank, rng) if options.kill else {}
+    client.gather(b"")
     client.all("Stop", {"worker": rank})
     client.close()
-    return {"rates": found, "rows": sum(rows for rows, _ in sizes), "bytes": sum(nbytes for _, nbytes in sizes)}
+    rows, nbytes = (sum(each) for each in zip(*sizes))
+    return {"rates": found, "rows": rows, "bytes": nbytes, **lost}
+
+
+def killed(options, client, rank, rng):
+    """Save, have a server killed and started again by the first process, and compare rows of a sample with those before."""
+    drawn = ids_of(np.unique(rng.integers(0, options.ids, 4 * options.batch)))
+    before = client.pull("rows", drawn, WIDTH, False)
+    client.gather(b"")
+    folder = Path(options.out).parent
+    if rank == 0:
+        start = time.perf_counter()
+        client.save(str(folder / "saved"))
+        Path(folder, "saved in").write_text(str(time.perf_counter() - start))
+        Path(folder, "kill").touch()
+        while not Path(folder, "restarted").exists():
+            time.sleep(0.05)
+    start = time.perf_counter()
+    client.gather(b"")  # the first server, which is not killed, keeps count of who has come
+    after = client.pull("rows", drawn, WIDTH, False)  # waits until the other one answers again
+    again = sum(told["tables"]["rows"][0] for told in client.all("Stat", {}))
+    same = bool(np.array_equal(before, after)) and again == options.ids
+    told = client.gather(b"1" if same else b"0")
+    seconds = float(Path(folder, "saved in").read_text())
+    return {"compared": drawn.size * options.workers, "same": set(told) == {b"1"}, "saved in": seconds,
+            "back after": time.perf_counter() - start}  # fmt: skip
 
 
 def in_processes(options, addresses):
@@ -79,13 +107,29 @@ def in_processes(options, addresses):
             *[["--server", str(i)] for i in range(options.servers)],
             *[["--worker", str(i)] for i in range(options.workers)],
         ]
+        given += ["--kill"] if options.kill else []
         running = [subprocess.Popen([sys.executable, __file__, *given, *role]) for role in roles]
+        if options.kill:
+            restart_one(Path(folder), running, given, options.servers - 1)
         for process in running[::-1]:
             if process.wait():
                 for other in running:
                     other.kill()
                 raise SystemExit(f"a process has failed with exit code {process.returncode}")
         return json.loads(out.read_text())
+
+
+def restart_one(folder, running, given, which):
+    """Kill a server when it is time, and start it again from what was saved."""
+    while not Path(folder, "kill").exists():
+        if any(process.poll() for process in running):
+            return
+        time.sleep(0.05)
+    running[which].kill()
+    running[which].wait()
+    again = ["--server", str(which), "--load", str(folder / "saved")]
+    running[which] = subprocess.Popen([sys.executable, __file__, *given, *again])
+    Path(folder, "restarted").touch()
 
 
 def in_threads(options, addresses):
@@ -117,13 +161,18 @@ def main():
     parser.add_argument("--servers", type=int, default=2, help="servers (default 2)")
     parser.add_argument("--workers", type=int, default=2, help="workers (default 2)")
     parser.add_argument("--threads", action="store_true", help="in threads of one process, to try it")
+    parser.add_argument("--kill", action="store_true", help="save, kill a server, start it again, and compare rows")
+    parser.add_argument("--load", help=argparse.SUPPRESS)
     parser.add_argument("--server", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--addresses", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.server is not None:
-        Server(options.addresses[options.server], options.server, len(options.addresses), options.workers).run()
+        server = Server(options.addresses[options.server], options.server, len(options.addresses), options.workers)
+        if options.load:
+            server.shard.load(options.load)
+        server.run()
         return
     if options.worker is not None:
         found = work(options, options.addresses, options.worker)
@@ -142,6 +191,13 @@ def main():
     floats = 4 * 2 * WIDTH
     each = found["bytes"] / found["rows"]
     print(f"{found['rows']:,} rows of {floats} bytes take {each:.0f} bytes of memory each, index and counts included")
+    if options.kill:
+        how = "the same" if found["same"] else "NOT the same"
+        print(
+            f"saved in {found['saved in']:.1f} s; a server was killed and is back after {found['back after']:.1f} s; "
+        )
+        print(f"{found['compared']:,} rows that were read before and after it are {how}")
+        floors.at_most("servers whose rows are not as they were saved", float(not found["same"]), 0)
     floors.at_most("bytes of an id beside its row", each - floats, 100, " bytes")
     raise SystemExit(floors.show())
 

@@ -15,6 +15,7 @@ import pytest
 import bireme
 from bireme import distributed as dist
 from bireme import nn
+from bireme.core.base import errors
 from bireme.distributed import engines, fleet
 from bireme.distributed.communication.group import groups
 from bireme.distributed.fleet import meta_parallel
@@ -585,6 +586,22 @@ def test_timers():
     assert timers("a").elapsed() == 0
 
 
+@pytest.mark.parametrize("offload", [False, True])
+def test_states_are_kept_on_the_host_between_steps(offload):
+    layer = bireme.nn.Linear(2, 1, bias_attr=False)
+    layer.weight.set_value(np.ones((2, 1), "float32"))
+    adam = bireme.optimizer.Adam(0.5, parameters=layer.parameters())
+    layer, adam, _ = dist.sharding.group_sharded_parallel(layer, adam, "os_g", offload=offload)
+    with bireme.debug.use_executor("xla"):
+        for _ in range(2):
+            layer(bireme.ones([1, 2])).sum().backward()
+            adam.step()
+            adam.clear_grad()
+            held = [t for slot in adam._slots.values() for t in slot.state.values()]
+            assert held and all(isinstance(t._value.array, np.ndarray) for t in held) is offload
+        np.testing.assert_allclose(layer.weight.numpy(), np.zeros((2, 1)), atol=1e-4)
+
+
 def test_sharded_training(tmp_path):
     model = nn.Linear(2, 2)
     optimizer = bireme.optimizer.Adam(parameters=model.parameters())
@@ -798,3 +815,47 @@ def test_batches_do_not_depend_on_the_number_of_processes():
     assert all(found[count, epoch] == found[1, epoch] for count, epoch in found)
     with pytest.raises(ValueError, match="a positive multiple of the number of processes, 3, got 4"):
         dist.elastic.GlobalBatchSampler(range(19), 4, 3, 0)
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda: dist.all_reduce("a"),
+    lambda: dist.stream.all_reduce("a"),
+    lambda: dist.broadcast(bireme.ones([1]), 7),
+    lambda: dist.communication.all_gather([], 3),
+    lambda: dist.new_group([5]),
+    lambda: fleet.Fleet().distributed_model(3),
+    lambda: fleet.init_server(),
+    lambda: fleet.DistributedStrategy(colour=1),
+    lambda: dist.sharding.group_sharded_parallel(3, 4, "os"),
+    lambda: dist.load_state_dict({}, "nowhere"),
+    lambda: dist.elastic.GlobalBatchSampler(range(4), 3, 2, 0),
+    lambda: dist.ProcessMesh("a"),
+    lambda: dist.shard_tensor(bireme.ones([2]), 3, []),
+    lambda: dist.rpc.rpc_sync("nobody", len),
+])  # fmt: skip
+def test_errors_end_at_the_line_of_the_user(wrong):
+    with pytest.raises((ValueError, TypeError, RuntimeError, LookupError, AttributeError, OSError)) as found:
+        wrong()
+    files = {entry.path.name for entry in found.traceback}
+    assert files == {os.path.basename(__file__)}, found.getrepr()
+
+
+def test_the_word_of_a_library_for_an_error_is_not_shown():
+    """What jax says of a broken connection is the cause of an error that says more; a cause from a user's line stays."""
+
+    def raised(source):
+        scope = {}
+        exec(compile("def fail():\n    raise ValueError('reset by peer')", source, "exec"), scope)
+        error = errors.failure("all_reduce(): rank 1 is gone")
+        try:
+            try:
+                scope["fail"]()
+            except ValueError as e:
+                e.__traceback__ = e.__traceback__.tb_next
+                raise error from e
+        except RuntimeError:
+            errors.leave(error)
+        return error.__cause__
+
+    assert raised(os.path.join(os.sep, "site-packages", "jax", "_src", "stages.py")) is None
+    assert raised("train.py") is not None

@@ -3,23 +3,33 @@
 The processes are forked from one that has imported the package, so that one more costs little.
 """
 
+import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
 import re
+import shlex
 import signal
+import socket
+import stat
+import struct
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
 
 import distributed_programs as programs
 import numpy as np
 import pytest
+import yaml
 
 from bireme import distributed as dist
-from bireme.core.processes import watch
+from bireme.core.processes import quiet, watch
 from bireme.distributed import world
 from bireme.distributed.launch import job, main, members, stopped
 
@@ -183,7 +193,7 @@ def test_launch(handlers, monkeypatch, tmp_path, capsys):
         main.run(["--devices=3,5", f"--log_dir={tmp_path}", program, "--epochs=3"])  # a process for each device
     logs = [(tmp_path / f"workerlog.{rank}").read_text() for rank in range(2)]
     assert end.value.code == 0, logs
-    lines = [log.splitlines()[-1] for log in logs]
+    lines = [log.removesuffix("\n") for log in logs]  # what the program has written, and nothing else
     shown = capsys.readouterr().out
     assert lines[0] in shown and lines[1] not in shown
     for rank, line in enumerate(lines):
@@ -258,6 +268,83 @@ def test_who_asks_no_question_is_not_listened_to(asked):
     machines.outlast(0)
 
 
+def test_what_gloo_prints_is_not_shown(capfd):
+    """It is written to `std::cout` by C++ while processes meet; before and after that the stream is as ever."""
+    library = ctypes.CDLL("libstdc++.so.6")
+    stream = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "_ZSt4cout")))
+    put, flush = library._ZNSo3putEc, library._ZNSo5flushEv
+
+    def write(letter):
+        put(stream, ctypes.c_char(letter))
+        flush(stream)
+
+    write(b"a")
+    quiet.hush()
+    write(b"b")
+    sys.stdout.write("c")
+    sys.stdout.flush()
+    quiet.resume()
+    write(b"d")
+    assert capfd.readouterr().out == "acd"
+
+
+STRANGERS = {
+    "says nothing": b"",
+    "speaks of the web": b"GET / HTTP/1.1\r\n\r\n",
+    "promises much": struct.pack("!i", 0x7FFFFFFF) + b"x" * 64,
+    "promises more": struct.pack("!iQ", -1, 1 << 60),
+    "stops midway": struct.pack("!i", 16) + b"x",
+}
+
+
+def test_strangers_get_nothing_and_end_nothing(monkeypatch):
+    """The list of machines takes no notice of who does not know the secret, whatever that one sends, nor waits for it."""
+    monkeypatch.setattr(members, "GREETING", 0.3)
+    machines = members.List("127.0.0.1:0", 1, 1, 0.0)
+    place = machines._listener.address
+    strangers = []
+    for sent in STRANGERS.values():
+        strangers.append(socket.create_connection(place))
+        strangers[-1].sendall(sent)
+    with pytest.raises(AuthenticationError), Client(place, authkey=b"another"):
+        pass
+    with Client(place, authkey=members._key()) as link:  # while the strangers are still there
+        link.send_bytes(b'["join", null]')
+        assert json.loads(link.recv_bytes())[:2] == [0, 1]
+        for stranger in strangers:
+            stranger.settimeout(10)
+            said = b""
+            with contextlib.suppress(ConnectionResetError):
+                while piece := stranger.recv(256):
+                    said += piece
+            assert said.startswith(struct.pack("!i", 31) + b"#CHALLENGE#") and len(said) < 60
+            stranger.close()
+        link.send_bytes(b'["look", null]')
+        assert json.loads(link.recv_bytes()) == ["", False]
+        assert machines._machines == [0]
+        link.send_bytes(b'["done", null]')
+        link.recv_bytes()
+    machines.outlast(1)
+
+
+def test_launchers_of_several_machines_want_a_secret(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv(world.SECRET, raising=False)
+    with pytest.raises(SystemExit):
+        main.run(["--nnodes", "1:2", "--master", "192.0.2.1:6170", "--rank", "1", __file__])
+    assert "expected a secret in BIREME_JOB_SECRET" in capsys.readouterr().err
+    assert [members.is_local(a) for a in ("127.0.0.1:1", "[::1]:1", "localhost:1", "0.0.0.0:1", "node:1")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = members._key()
+    assert len(made) == 64 and members._key() == made
+    folder = tmp_path / f"bireme-{os.getuid()}"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "launch.key")] == [0o700, 0o600]
+    folder.chmod(0o755)
+    with pytest.raises(RuntimeError, match="a folder that only its user can read"):
+        members._key()
+
+
 @pytest.mark.parametrize("change", ["lost", "new"])
 def test_machines_come_and_go(handlers, monkeypatch, tmp_path, change):
     """A job of one to two machines starts again with those that are there; that is no failure."""
@@ -292,6 +379,47 @@ def test_machines_come_and_go(handlers, monkeypatch, tmp_path, change):
             assert found[1].result(60) == 0
         assert found[0].result(60) == 0
     assert log.read_text().split() == [str(3 - last), str(last)]
+
+
+def test_a_job_is_rendered_for_slurm(capfd, tmp_path):
+    main.run(
+        ["--render", "slurm", "--nnodes", "2", "--devices", "0,1", "--elastic_level", "1", "train.py", "--name", "a b"]
+    )
+    script = capfd.readouterr().out
+    lines = script.splitlines()
+    for line in ("--job-name=train", "--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2", "--signal=TERM@60"):
+        assert f"#SBATCH {line}" in lines
+    # what it runs: srun is here a program that fails twice
+    (tmp_path / "srun").write_text(
+        '#!/bin/sh\necho "$PADDLE_RESTART_COUNT $@" >> ran\n[ "$PADDLE_RESTART_COUNT" = 2 ]\n'
+    )
+    (tmp_path / "srun").chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=False
+    )
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert done.returncode == 0 and [line[0] for line in ran] == ["0", "1", "2"]
+    assert ran[0].endswith("python -u train.py --name a b")
+
+
+@pytest.mark.parametrize("nnodes", ["1", "3", "2:4"])
+def test_a_job_is_rendered_for_kubernetes(capfd, nnodes):
+    given = ["--nnodes", nnodes, "--nproc_per_node", "2", "--image", "here/it:1", "--job_id", "My run"]
+    main.run(["--render", "kubernetes", *given, "-m", "package.train", "--rate", "0.1"])
+    service, run = yaml.safe_load_all(capfd.readouterr().out)
+    count = int(nnodes.rpartition(":")[2])
+    assert service["kind"] == "Service" and service["spec"]["selector"] == {"job-name": "my-run"}
+    assert run["spec"]["completions"] == run["spec"]["parallelism"] == count
+    assert run["spec"]["completionMode"] == "Indexed"
+    (container,) = run["spec"]["template"]["spec"]["containers"]
+    command = shlex.split(container["command"][2])
+    assert container["image"] == "here/it:1" and command[:4] == ["exec", "python", "-m", "bireme.distributed.launch"]
+    options, rest = main.parse([word.replace("$JOB_COMPLETION_INDEX", "0") for word in command[4:]])
+    assert rest == ["-m", "package.train", "--rate", "0.1"]
+    assert options["nnodes"] == nnodes and options["nproc_per_node"] == "2"
+    assert options.get("master") == (None if nnodes == "1" else "my-run-0.my-run:6170")
+    secret = [one["name"] for one in container.get("env", ())]
+    assert secret == (["BIREME_JOB_SECRET"] if ":" in nnodes else [])
 
 
 def test_the_command_line_of_the_launcher(capfd):

@@ -3,7 +3,9 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from bireme.core.base.boundary import guard_names
 from bireme.distributed import checkpoint as checkpoint
+from bireme.distributed import communication as communication
 from bireme.distributed import elastic as elastic
 from bireme.distributed import fleet
 from bireme.distributed import models as models
@@ -128,6 +130,11 @@ __all__ = [
     "set_mesh", "shard_dataloader", "shard_layer", "shard_optimizer", "shard_scaler", "shard_tensor", "shard_weight",
     "shutdown_process_group", "spawn", "split", "stream", "to_distributed", "to_static", "unshard_dtensor", "wait",
 ]  # fmt: skip
+
+
+for _module in (globals(), *map(vars, (checkpoint, communication, elastic, rpc, sharding, stream))):
+    if "__all__" in _module:
+        guard_names(_module, __name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,15 +6,17 @@ the same calls possible, and nothing else; every name, index and type in it is c
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import hashlib
+import io
 import json
 import math
 import operator
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ from bireme.core.program.program_model import Model
 from bireme.core.program.variable import UNKNOWN, Dim, Sample, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
-from bireme.files import safetensors
+from bireme.files import binary_tensor, safetensors
 from bireme.files.atomic import replacing_pair, waiting
 from bireme.files.pickler import host_of
 from bireme.files.source import Source
@@ -276,6 +278,55 @@ def write(path: str | Files, functions: dict[str, Model], extra: dict[str, Any] 
         file.write(text)
 
 
+def text_of(program: Program) -> str:
+    """A program as JSON without the values of its parameters: names, shapes and dtypes stand for them. Constants, which have
+    no name by which they could come from elsewhere, are part of it.
+    """
+    whole = [o for o in program.operations if o.role != "forward"]
+    if whole:
+        told = f"{whole[0].type} cannot be saved: gradients and updates are no calls of operators"
+        raise errors.failure(told, hint="save program.clone(for_test=True), and build the rest again")
+    read = {id(x) for o in program.operations for x in o.reads}
+    ends = [s for o in program.operations for s in o.makes if id(s) not in read]
+    writer = _Writer()
+    made = writer.model(Model(program, [s for s in program.symbols.values() if s.is_data], ends))
+    graph: dict[str, Any] = {"format": FORMAT, "version": VERSION, "made_by": f"bireme {full_version}"}
+    graph["tensors"] = {name: _described(t) | _declared_as(t) for name, t in writer.tensors.items()}
+    return _text(graph | {"functions": {"forward": made}})
+
+
+def _declared_as(t: Tensor) -> dict[str, Any]:
+    told: dict[str, Any] = {"dtype": t.dtype.name, "shape": list(t.shape)}
+    if not isinstance(t, Parameter) and not t.persistable:
+        made = io.BytesIO()
+        binary_tensor.write(made, host_of(t))
+        told["bytes"] = base64.b64encode(made.getvalue()).decode()
+    return told
+
+
+def of_text(text: bytes, where: str) -> Model:
+    """The program that `text_of` gave. Parameters and buffers are zeros: their values come from elsewhere."""
+    with _refusing(where, "the text of a program"):
+        graph = _graph(text)
+        told = _of(graph.get("tensors"), dict, "tensors")
+        arrays = {name: _stand_in(name, _of(given, dict, "a tensor")) for name, given in told.items()}
+        functions = _of(graph.get("functions"), dict, "functions")
+        return _Reader(graph, _tensors(told, arrays)).model(functions.get("forward"))
+
+
+def _stand_in(name: str, given: dict[str, Any]) -> np.ndarray:
+    kind, shape = _dtype(given.get("dtype")), _of(given.get("shape"), list, "a shape")
+    if any(type(n) is not int or n < 0 for n in shape) or math.prod(shape) > MOST:
+        raise FileFormatError(f"the tensor {name[:60]!r} of shape {str(shape)[:60]}")
+    if "bytes" not in given:
+        return np.zeros(shape, kind.np)
+    data = base64.b64decode(_of(given["bytes"], str, "bytes"), validate=True)
+    array = binary_tensor.read(Source(io.BytesIO(data), len(data)))
+    if list(array.shape) != shape or dtypes.from_numpy(array.dtype) != kind:
+        raise FileFormatError(f"the tensor {name[:60]!r} is not what is told of it")
+    return array
+
+
 def _text(x: Any, indent: str = "", depth: int = 4) -> str:
     """JSON with a line for each operation and each value."""
     if depth and isinstance(x, (dict, list)) and x:
@@ -510,7 +561,7 @@ def is_ours(path: str) -> bool:
 
 def read(path: str | Files, where: str = "load(path)") -> tuple[dict[str, Model], dict[str, Tensor], dict[str, Any]]:
     """Models by name, the tensors that they read, and the whole graph."""
-    try:
+    with _refusing(where, "a program that jit.save wrote"):
         graph, arrays, together = _both(path)
         tensors = _tensors(graph.get("tensors"), arrays)
         reader = _Reader(graph, tensors)
@@ -521,11 +572,18 @@ def read(path: str | Files, where: str = "load(path)") -> tuple[dict[str, Model]
         if not together:
             raise FileFormatError("a graph and weights that were not saved together")
         return models, tensors, graph
+
+
+@contextlib.contextmanager
+def _refusing(where: str, what: str) -> Iterator[None]:
+    """Whatever is wrong with a file is told as one kind of error."""
+    try:
+        yield
     except FileFormatError as e:
-        raise errors.bad(where, "a program that jit.save wrote", described=str(e), kind=FileFormatError) from None
+        raise errors.bad(where, what, described=str(e), kind=FileFormatError) from None
     except (RecursionError, ValueError, TypeError, KeyError, OverflowError) as e:
         told = f"{type(e).__name__}: {str(e).splitlines()[0][:100] if str(e) else ''}"
-        raise errors.bad(where, "a program that jit.save wrote", described=told, kind=FileFormatError) from None
+        raise errors.bad(where, what, described=told, kind=FileFormatError) from None
 
 
 def _both(path: str | Files) -> tuple[dict[str, Any], dict[str, np.ndarray], bool]:

@@ -176,6 +176,14 @@ class States(Guarded):
         value.name = f"{slot.param.name}_fp32_master_0"
         slot.master = value
 
+    def _to_host(self) -> None:
+        """Keep accumulators and master weights as arrays of the host until the next step, which reads them from there."""
+        for slot in self._slots.values():
+            held = [*slot.state.values(), *([] if slot.master is None else [slot.master])]
+            for t in held:
+                if not isinstance(t._value.array, np.ndarray) and not on_mesh.is_there(t):
+                    t._value = to_tensor(t.numpy(), t.dtype, place="cpu")._value
+
     def _grads_for(self, slots: list[Slot], grads: list[Tensor]) -> list[Tensor]:
         """Gradients in the types of their master weights, where there are any."""
         return _cast(grads, [g.dtype if slot.master is None else slot.master.dtype for slot, g in zip(slots, grads)])

@@ -158,5 +158,17 @@ def guard_functions(module: dict[str, Any]) -> None:
             module[name] = guarded(value)
 
 
+def guard_names(module: dict[str, Any], package: str) -> None:
+    """Guard what a module lists in `__all__` and takes from the modules of a package: functions, and methods of classes."""
+    for name in module["__all__"]:
+        value = module.get(name)
+        if not str(getattr(value, "__module__", "")).startswith(f"{package}."):
+            continue
+        if _to_guard(value):
+            module[name] = guarded(value)
+        elif isinstance(value, type) and not issubclass(value, (Guarded, BaseException)):
+            guard_methods(value)
+
+
 def _to_guard(value: Any) -> bool:
     return value.__class__ is FunctionType and not hasattr(value, "op") and not inspect.isgeneratorfunction(value)

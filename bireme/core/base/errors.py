@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Container, Mapping
 from numbers import Integral, Number
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 _HOME = str(Path(__file__).absolute().parents[2]) + os.sep
@@ -492,10 +492,23 @@ def without_frames(error: BaseException, hidden: Callable[[str], bool]) -> None:
     for here, following in zip(kept, [*kept[1:], None]):
         here.tb_next = following
     error.__traceback__ = kept[0] if kept else None
+    if error.__cause__ is not None and _inside(error.__cause__.__traceback__, hidden):
+        error.__cause__ = None  # jax's or gloo's word for what the error tells
+        error.__suppress_context__ = True
     inner = error.__context__
     if inner is not None and inner.__traceback__ is not None:
         if hidden(inner.__traceback__.tb_frame.f_code.co_filename):  # it was handled in here: no user has seen it
             error.__suppress_context__ = True
+
+
+def _inside(tb: TracebackType | None, hidden: Callable[[str], bool]) -> bool:
+    """Whether all of a traceback is of hidden files and of jax: no line of a user's is in it."""
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if not hidden(name) and f"{os.sep}jax{os.sep}_src{os.sep}" not in name:
+            return False
+        tb = tb.tb_next
+    return True
 
 
 def named(function: Callable | None = None, **names: str) -> Callable:

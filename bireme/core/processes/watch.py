@@ -19,6 +19,7 @@ from typing import Any
 import jax
 
 from bireme.core.base import errors
+from bireme.core.processes import quiet
 
 LOOK = 1.0  # seconds between two looks at the others, and between two signs of life
 PATIENCE = 2.0  # seconds in a call after which a process says where it waits
@@ -75,7 +76,7 @@ class Watcher:
 
     def __init__(self, connection: Any):
         self.connection, self.rank = connection, connection.rank
-        self.waits: Wait | None = None
+        self._waits: Wait | None = None
         self._signs, self._left, self._number = Signs(), threading.Event(), 0
         self._main = threading.main_thread()
         self._shown: Wait | None = None  # the call of which the others know
@@ -86,6 +87,19 @@ class Watcher:
         self._thread.start()
         if (starter := _starter()) is not None:
             threading.Thread(target=self._outlive, args=(starter,), name="bireme-starter", daemon=True).start()
+
+    @property
+    def waits(self) -> Wait | None:
+        """The call in which this process waits."""
+        return self._waits
+
+    @waits.setter
+    def waits(self, wait: Wait | None) -> None:
+        self._waits = wait
+        if wait is None:
+            quiet.resume()
+        else:
+            quiet.hush()  # processes that meet for the first time are connected then
 
     def leave(self, seconds: float) -> None:
         """Stop watching: the process ends."""

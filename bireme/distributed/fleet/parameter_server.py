@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.boundary import Guarded
 from bireme.core.program import building
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.fleet.base.distributed_strategy import DistributedStrategy
@@ -28,7 +29,7 @@ __all__ = ["ParameterServerCalls"]
 THRESHOLD = 0.8  # what a row has to be worth to stay: eight shows of a day without a click
 
 
-class ParameterServerCalls:
+class ParameterServerCalls(Guarded):
     """The methods of ``fleet`` that need parameter servers."""
 
     _role_maker: PaddleCloudRoleMaker | None

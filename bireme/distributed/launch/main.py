@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from bireme.distributed import world
-from bireme.distributed.launch import job, servers
-from bireme.distributed.launch.members import Members
+from bireme.distributed.launch import job, render, servers
+from bireme.distributed.launch.members import Members, is_local
 
 __all__ = ["launch"]
 
@@ -22,7 +22,8 @@ process runs in place, with its output on the terminal; of several, the output o
   --nnodes N           number of machines (default: 1); more need --master and --rank
   --nnodes LO:HI       a number that changes: the job starts with HI, or with LO and more if no other comes for
                        --elastic_timeout seconds; it starts again, from what the program has saved, with those that are
-                       there when one is lost or comes; --rank 0 is the machine at --master, and must stay
+                       there when one is lost or comes; --rank 0 is the machine at --master, and must stay; beyond one
+                       machine all need the same secret in BIREME_JOB_SECRET
   --elastic_timeout S  see --nnodes LO:HI (default: 30)
   --master HOST:PORT   address of the first machine, with a free port
   --rank K             index of this machine
@@ -33,6 +34,8 @@ process runs in place, with its output on the terminal; of several, the output o
   --elastic_level L    -1 or 0: end with the first failure (default); 1 or more: start again
   --server_num N       parameter servers on this machine, with --worker_num N workers (also --trainer_num): see
                        servers.py; --servers and --workers list addresses instead (also --run_mode ps)
+  --render KIND        print what starts the same job elsewhere, and run nothing: slurm, a script for sbatch; kubernetes, a
+                       manifest for kubectl, with the container's --image; --job_id names the job
   -h, --help           this text
 
 When a process fails, the others get 10 seconds to say what they waited for and are then ended; the last lines of the one
@@ -42,7 +45,7 @@ COUNTS = {"nproc_per_node", "nnodes", "max_restart", "rank", "elastic_timeout", 
 DEVICES = {"devices", "gpus", "npus", "xpus"}
 OTHERS = {
     "master", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "job_id", "host", "ips", "start_port",
-    "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir", *servers.LISTS,
+    "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir", "render", "image", *servers.LISTS,
 }  # fmt: skip
 
 
@@ -63,6 +66,9 @@ def run(arguments: Sequence[str]) -> None:
     options, rest = parse(arguments)
     if "help" in options:
         sys.stdout.write(HELP)
+        return
+    if "render" in options:
+        sys.stdout.write(render.render(options["render"], options, rest))
         return
     if servers.wanted(options):
         raise SystemExit(servers.run([sys.executable, "-u", *rest], options, refuse))
@@ -101,6 +107,8 @@ def machines(nodes: str, options: dict[str, str]) -> job.Nodes | Members:
         refuse(f"expected --master HOST:PORT and --rank below {count} with --nnodes {nodes}")
     if not most:
         return job.Nodes(options.get("master"), rank, count)
+    if not os.environ.get(world.SECRET) and not is_local(options["master"]):
+        refuse(f"expected a secret in {world.SECRET}, the same on all machines, with --nnodes {nodes}")
     patience = float(options.get("elastic_timeout", 30))
     return Members(options["master"], rank == 0, int(least), count, patience, job.own_host)
 
@@ -123,7 +131,7 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         options["devices" if name in DEVICES else name] = value
     if not rest or (rest[0] == "-m" and len(rest) < 2):
         refuse("expected a script or -m and a module")
-    if rest[0] != "-m" and not os.path.exists(rest[0]):
+    if rest[0] != "-m" and not os.path.exists(rest[0]) and "render" not in options:  # it may be elsewhere
         refuse(f"expected a script, got {rest[0]}, which does not exist")
     return options, rest
 
@@ -141,6 +149,8 @@ def check(name: str, value: str) -> None:
     elif name == "elastic_level":
         if value not in ("-1", "0", "1", "2"):
             refuse(f"expected -1, 0, 1 or 2 after --elastic_level, got {value}")
+    elif name == "render" and value not in render.KINDS:
+        refuse(f"expected slurm or kubernetes after --render, got {value}")
     elif name == "run_mode" and value not in ("collective", "ps"):
         refuse(f"expected collective or ps after --run_mode, got {value}")
 

@@ -7,14 +7,20 @@ next begins when `most` are there, or at least `least` and nobody else has come 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
+import secrets
+import socket
+import stat
+import struct
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
 from bireme.core.base import errors
@@ -22,13 +28,53 @@ from bireme.distributed import world
 
 SILENT = 20.0  # seconds without a word after which a machine counts as lost
 RETRY = 0.2  # seconds between two attempts to reach the first machine
+GREETING = (
+    10  # seconds that one who has connected gets to prove that it knows the secret, and for each message to be whole
+)
+STRANGERS = 64  # who may be proving it at a time; others are turned away
 LONGEST = 1 << 20  # bytes of a question
 QUESTIONS = frozenset(("join", "share", "look", "fail", "done"))
 
 
+def is_local(address: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _key() -> bytes:
-    """What a launcher has to know to be listened to. Machines of one job are given the same by whoever starts them."""
-    return os.environ.get(world.SECRET, "bireme").encode()
+    """What a launcher has to know to be listened to: the secret that whoever starts the machines has given them all, or, on
+    one machine, what stands in a file that its user alone can read. The first who asks makes it.
+    """
+    given = os.environ.get(world.SECRET, "")
+    if given:
+        return given.encode()
+    folder = os.path.join(tempfile.gettempdir(), f"bireme-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise errors.failure(f"launch: expected {folder} to be a folder that only its user can read")
+    path = os.path.join(folder, "launch.key")
+    if not os.path.exists(path):
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            file.write(secrets.token_hex(32))
+        with contextlib.suppress(FileExistsError):
+            os.link(file.name, path)  # whole, and that of the first
+        os.unlink(file.name)
+    with open(path, "rb") as key:
+        return key.read()
+
+
+def _limit(link: Connection, seconds: float) -> None:
+    """Give up reading from a connection, in the midst of a message too, when nothing has come for so long."""
+    time_value = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+    with socket.socket(fileno=os.dup(link.fileno())) as same:
+        for which in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            same.setsockopt(socket.SOL_SOCKET, which, time_value)
 
 
 class List:
@@ -37,7 +83,8 @@ class List:
     def __init__(self, address: str, least: int, most: int, patience: float):
         host, _, port = address.rpartition(":")
         self.least, self.most, self.patience = least, most, patience
-        self._listener = Listener((host, int(port)), backlog=64, authkey=_key())
+        self._listener = Listener((host, int(port)), backlog=64)
+        self._secret, self._greeted = _key(), threading.BoundedSemaphore(STRANGERS)
         self._changed = threading.Condition()
         self._machines: list[int] = []  # all that are there, in the order they came
         self._waiting: set[int] = set()  # those that are ready for the next generation
@@ -52,11 +99,27 @@ class List:
         while not self._closed:
             try:
                 link = self._listener.accept()
-            except (OSError, EOFError, AuthenticationError):  # not one of ours, or the end
+            except OSError:  # who came is gone again, or this is the end
                 continue
-            with self._changed:
-                machine, self._next = self._next, self._next + 1
-            threading.Thread(target=self._answer, args=(link, machine), name="bireme-machine", daemon=True).start()
+            if self._greeted.acquire(blocking=False):
+                threading.Thread(target=self._greet, args=(link,), name="bireme-machine", daemon=True).start()
+            else:
+                link.close()
+
+    def _greet(self, link: Connection) -> None:
+        """Answer one who knows the secret. It is asked for in a thread of its own: a stranger may say nothing at all."""
+        try:
+            _limit(link, GREETING)
+            deliver_challenge(link, self._secret)
+            answer_challenge(link, self._secret)
+        except (OSError, EOFError, ValueError, AuthenticationError):  # not one of ours
+            link.close()
+            return
+        finally:
+            self._greeted.release()
+        with self._changed:
+            machine, self._next = self._next, self._next + 1
+        self._answer(link, machine)
 
     def _answer(self, link: Connection, machine: int) -> None:
         done = False
@@ -161,7 +224,10 @@ class Members:
         while True:
             try:
                 return Client((host, int(port)), authkey=_key())
-            except OSError:
+            except AuthenticationError:
+                told = f"launch: expected the secret of the first machine at {master}, got another one"
+                raise errors.failure(told, hint=f"set {world.SECRET} to the same on all machines") from None
+            except (OSError, EOFError):
                 if time.monotonic() > until:
                     raise errors.failure(f"launch: expected the first machine at {master}, got no answer") from None
                 time.sleep(RETRY)

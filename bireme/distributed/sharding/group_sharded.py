@@ -42,7 +42,8 @@ def group_sharded_parallel(
             well.
         scaler: Gradient scaler. Default: None.
         group: The group. Default: None, the default group.
-        offload: Keep states in host memory. It has no effect. Default: False.
+        offload: Keep states as arrays of the host between steps: each step reads them from there and writes them back, so
+            that a device holds them during a step alone. Default: False.
         sync_buffers: Keep buffers equal. Default: False.
         buffer_max_size: Bytes that are exchanged together. Default: 2**23.
         segment_size: Smallest parameter that is divided, in bytes. Default: 2**20.
@@ -70,6 +71,8 @@ def group_sharded_parallel(
     if not hasattr(optimizer, "step"):
         where = "group_sharded_parallel(optimizer)"
         raise errors.bad(where, "an optimizer", optimizer, kind=errors.ArgumentTypeError)
+    if offload:
+        _offload(optimizer)
     if world.size() == 1:
         return model, optimizer, scaler
     among = member("group_sharded_parallel", group)
@@ -89,6 +92,18 @@ def group_sharded_parallel(
     if level == "os_g":
         model = GroupShardedStage2(model, divided, among, dp_group=dp_group)
     return model, divided, scaler
+
+
+def _offload(optimizer: Any) -> None:
+    """Let an optimizer bring its states to the host after each step."""
+    inner = optimizer._step
+
+    def step(only: set[int] | None = None, skip: Any = None) -> Any:
+        pairs = inner(only, skip)
+        optimizer._to_host()
+        return pairs
+
+    optimizer._step = step
 
 
 def save_group_sharded_model(model: Layer, output: str, optimizer: Any = None) -> None:

@@ -86,8 +86,12 @@ def _graph(main: Block, found: list[_Var]) -> Graph:
             place[col] = names[0]
         else:
             ops.append(op)
+    given, wanted = [name for _, name in sorted(feeds.items())], [name for _, name in sorted(fetches.items())]
+    if not given and not wanted:  # as it was built: `save_inference_model` adds the operations that feed and fetch
+        kept = {v.name for v in variables.values() if v.persistable or v.kind in NO_DATA or v.kind == ARRAY}
+        given, wanted = _open_ends(ops, kept)
     inputs = []
-    for _, name in sorted(feeds.items()):
+    for name in given:
         if name not in variables:
             raise FileFormatError(f"the input {name[:60]!r}, which is not declared")
         inputs.append(_declared(variables[name]))
@@ -95,9 +99,22 @@ def _graph(main: Block, found: list[_Var]) -> Graph:
         _declared(v) for v in variables.values() if v.persistable and v.kind not in NO_DATA and v.kind != ARRAY
     ]
     main.ops = ops
-    outputs = [(name, name) for _, name in sorted(fetches.items())]
+    outputs = [(name, name) for name in wanted]
     arrays = [v.name for v in variables.values() if v.kind == ARRAY]
     return Graph(main, inputs, outputs, parameters, True, arrays=arrays)
+
+
+def _open_ends(ops: list[Op], kept: set[str]) -> tuple[list[str], list[str]]:
+    """What operations read that none has made, and what they make that none reads."""
+    given: dict[str, None] = {}
+    made: dict[str, None] = {}
+    read: set[str] = set()
+    for op in ops:
+        names = [name for found in op.inputs.values() for name in found]
+        read.update(names)
+        given.update(dict.fromkeys([name for name in names if name not in made and name not in kept]))
+        made.update(dict.fromkeys([name for found in op.outputs.values() for name in found]))
+    return list(given), [name for name in made if name not in read and name not in kept]
 
 
 def _declared(var: _Var) -> Declared:

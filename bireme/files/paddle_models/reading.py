@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
+import numpy as np
+
+from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.errors import FileFormatError
 from bireme.core.program.program_model import Model
 from bireme.files.paddle_models import parameters, pir_json, program_desc
-from bireme.files.paddle_models.graph import MAX_FILE, Graph
+from bireme.files.paddle_models.graph import MAX_FILE, Declared, Graph
 from bireme.files.paddle_models.translate import translate
 from bireme.files.source import Source, size_of
 from bireme.files.store import naming, telling
@@ -65,6 +69,21 @@ def load(path: str | os.PathLike, params_path: str | os.PathLike | None = None) 
             values = read(beside, graph.parameters)
     with naming(program, EXPECTED):
         return translate(graph, values)
+
+
+def without_values(path: str) -> Model:
+    """Read the program of a model alone. Its parameters are zeros: their values come from elsewhere."""
+    with telling("load", path), naming(path, EXPECTED):
+        graph = _read(path)
+    with naming(path, EXPECTED):
+        return translate(graph, {each.name: _zeros(each) for each in graph.parameters})
+
+
+def _zeros(declared: Declared) -> np.ndarray:
+    sizes = [max(n, 1) for n in declared.shape]  # -1 is what older versions declare for a size of 1
+    if math.prod(sizes) > MAX_FILE:
+        raise FileFormatError(f"the parameter {declared.name[:60]!r} of shape {declared.shape}")
+    return np.zeros(sizes, dtypes.of(declared.dtype).np)
 
 
 def _read(program: str) -> Graph:

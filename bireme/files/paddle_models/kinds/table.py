@@ -32,8 +32,8 @@ class Kind:
 # attributes that say how something was computed, or where, and nothing about what
 IGNORED = {
     "place", "struct_name", "stop_gradient", "persistable", "trainable", "use_cudnn", "use_mkldnn", "use_quantizer",
-    "mkldnn_data_type", "exhaustive_search", "workspace_size_MB", "force_fp32_output", "use_addto", "sparse",
-    "infer_flags", "is_test", "seed", "fix_seed", "op_version", "test_mode", "rng_name", "is_sparse",
+    "mkldnn_data_type", "use_onednn", "onednn_data_type", "exhaustive_search", "workspace_size_MB",
+    "force_fp32_output", "use_addto", "sparse", "infer_flags", "is_test", "seed", "fix_seed", "op_version", "test_mode", "rng_name", "is_sparse",
 }  # fmt: skip
 
 KINDS: dict[str, Kind] = {}
