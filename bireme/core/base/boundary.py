@@ -161,7 +161,7 @@ def guard_functions(module: dict[str, Any]) -> None:
 def guard_names(module: dict[str, Any], package: str) -> None:
     """Guard what a module lists in `__all__` and takes from the modules of a package: functions, and methods of classes."""
     for name in module["__all__"]:
-        value = module.get(name)
+        value: Any = module.get(name)
         if not str(getattr(value, "__module__", "")).startswith(f"{package}."):
             continue
         if _to_guard(value):

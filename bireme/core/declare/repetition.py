@@ -176,7 +176,7 @@ class Path:
         nodes: list[Node] = []
         before = segment.nodes[0]
         for like, (bound, sources, _, _) in zip(self.nodes, self.steps.stages):
-            own = tuple([sigs[s] if s.__class__ is int else scalar_sig(s[0]) for s in sources])
+            own = tuple([scalar_sig(s[0]) if isinstance(s, tuple) else sigs[s] for s in sources])
             node = flush.grown(state, like, bound, own, pos)
             if node is None or node.over:
                 return None
