@@ -20,7 +20,7 @@ ROWS = 16  # of a tile of the tensor cores: fewer cost the same
 MOST_ROWS = 64  # with more, multiplying takes longer than reading
 LEAST = 1 << 20  # numbers of a matrix: smaller ones are read in no time
 COLUMNS = 64  # of the matrix, for one block of threads
-GATED = 32  # the same of each half, where one gates the other
+GATED = 64  # the same of each half, where one gates the other
 BLOCKS = 192  # of threads at least, where the matrix is large enough: an H200 has 132 multiprocessors
 TOKENS = 128  # that are attended to together
 SPAN = 512  # tokens for one block of threads
@@ -58,7 +58,7 @@ def _sums(x, matrix, transposed, interpret):
         ],
         out_specs=pl.BlockSpec((None, height, COLUMNS), lambda n, k: (k, 0, n)),
         out_shape=jax.ShapeDtypeStruct((parts, height, columns), jnp.float32),
-        compiler_params=triton.CompilerParams(num_warps=4, num_stages=3),
+        compiler_params=triton.CompilerParams(num_warps=4, num_stages=4),
         interpret=interpret,
         name="few_rows",
     )(x, matrix)
@@ -74,19 +74,23 @@ def _few_rows(x_ref, matrix_ref, out_ref, *, rows, transposed):
 
 
 def _product(x_ref, matrix_ref, rows, transposed=False):
-    """The product of a block of rows and a block of a matrix, step by step along the inner axis."""
+    return _products(x_ref, [matrix_ref], rows, transposed)[0]
+
+
+def _products(x_ref, refs, rows, transposed=False):
+    """Products of a block of rows and blocks of matrices, step by step along the inner axis."""
     height, inner = x_ref.shape
-    columns = matrix_ref.shape[0 if transposed else 1]
+    columns = refs[0].shape[0 if transposed else 1]
     step = 128 if inner >= 1024 and inner % 128 == 0 else 64
     there = jnp.broadcast_to((jnp.arange(height) < rows)[:, None], (height, step))
 
-    def add(i, total):
+    def add(i, totals):
         span = pl.ds(i * step, step)
         x = triton.load(x_ref.at[:, span], mask=there, other=0.0)
-        matrix = matrix_ref[:, span] if transposed else matrix_ref[span, :]
-        return total + _dot(x, matrix, 1 if transposed else 0)
+        blocks = [ref[:, span] if transposed else ref[span, :] for ref in refs]
+        return tuple(total + _dot(x, block, 1 if transposed else 0) for total, block in zip(totals, blocks))
 
-    return lax.fori_loop(0, inner // step, add, jnp.zeros((height, columns), jnp.float32))
+    return lax.fori_loop(0, inner // step, add, tuple(jnp.zeros((height, columns), jnp.float32) for _ in refs))
 
 
 def gated(x, matrix, interpret: bool = False):
@@ -103,7 +107,7 @@ def gated(x, matrix, interpret: bool = False):
         ],
         out_specs=pl.BlockSpec((height, GATED), lambda n: (0, n)),
         out_shape=jax.ShapeDtypeStruct((height, columns), x.dtype),
-        compiler_params=triton.CompilerParams(num_warps=4, num_stages=3),
+        compiler_params=triton.CompilerParams(num_warps=4, num_stages=4),
         interpret=interpret,
         name="gated",
     )(x, matrix, matrix)[:rows]
@@ -111,7 +115,7 @@ def gated(x, matrix, interpret: bool = False):
 
 def _gated(x_ref, left_ref, right_ref, out_ref, *, rows):
     kind = out_ref.dtype
-    gate, up = [_product(x_ref, ref, rows).astype(kind).astype(jnp.float32) for ref in (left_ref, right_ref)]
+    gate, up = [t.astype(kind).astype(jnp.float32) for t in _products(x_ref, (left_ref, right_ref), rows)]
     gate = (gate / (1 + jnp.exp(-gate))).astype(kind).astype(jnp.float32)
     out_ref[...] = (gate * up).astype(kind)
 
