@@ -113,7 +113,13 @@ def run(arguments: argparse.Namespace) -> int:
     )
     options = process.Options(**{name: getattr(arguments, name) for name in OPTIONS})
     with process.bound(options.host, options.port) as listening:
-        named = dict(_named(text) for text in arguments.models)
+        named: dict[str, str] = {}
+        for name, path in map(_named, arguments.models):
+            if name in named:
+                raise errors.failure(
+                    f"two models are named {name!r}: {named[name]} and {path}", hint="NAME=MODEL", kind=ValueError
+                )
+            named[name] = path
         spoken = {name: path for name, path in named.items() if is_language_model(path)}
         if arguments.device is not None:
             set_device(arguments.device)
@@ -131,10 +137,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _named(text: str) -> tuple[str, str]:
-    name, _, path = text.rpartition("=")
-    if name:
+    name, between, path = text.partition("=")
+    if between and "/" not in name and not Path(text).exists():
         return name, path
-    known = Path(path)
+    path, known = text, Path(text)
     return (known.parent.name if known.stem == "inference" and known.parent.name else known.stem), path
 
 

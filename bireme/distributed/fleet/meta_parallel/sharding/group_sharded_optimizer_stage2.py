@@ -77,7 +77,7 @@ class GroupShardedOptimizerStage2:
         params: Parameters to train.
         optim: The optimizer that does the work.
         group: The group. Default: None, the default group.
-        offload: Keep states in host memory. It has no effect. Default: False.
+        offload: Keep states in host memory: ``group_sharded_parallel`` sees to it, here it has no effect. Default: False.
         device: Kind of device. It has no effect. Default: ``'gpu'``.
         pretrain_sync_models: Begin with the first process' parameters. Default: True.
         dp_group: Group of the data axis, over which gradients are averaged as well. Default: None.

@@ -195,7 +195,7 @@ class GroupShardedStage3(Layer):
         device: Kind of device. It has no effect. Default: ``'gpu'``.
         segment_size: Bytes below which a parameter is not divided. Default: 2**20.
         pretrain_sync_models: Begin with the first process' parameters. Default: True.
-        offload: Keep states in host memory. It has no effect. Default: False.
+        offload: Keep states in host memory: ``group_sharded_parallel`` sees to it, here it has no effect. Default: False.
         sync_comm: Wait for each exchange. It always is. Default: False.
         dp_group: Group of the data axis, over which gradients are averaged as well. Default: None.
         exclude_layer: Names of classes, or ids, of layers that are not divided. Default: None.
