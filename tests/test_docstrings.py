@@ -4,10 +4,12 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+from unittest import mock
 
 import pytest
 
 import bireme
+from bireme.distributed.ps.lookup import TABLES
 from tools import api_snapshot
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -55,7 +57,8 @@ def run(name: str, text: str) -> list[str]:
     bireme.seed(0)
     test = PARSER.get_doctest(text, {"bireme": bireme}, name, name, 0)
     said: list[str] = []
-    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=said.append)
+    with mock.patch.dict(TABLES, clear=True):  # of parameter servers, whose names begin anew in each program
+        doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=said.append)
     return said
 
 

@@ -232,15 +232,15 @@ def test_the_tree_of_segments_is_bounded(monkeypatch):
 
 
 def known_from(node):
-    """All that the tree under a node knows: calls, steps and backward passes."""
-    found, left = 0, [node]
+    """All that the tree under a root and its outlines know: calls, steps and backward passes."""
+    found, left = 0, [node, node.outline]
     seen = set()
     while left:
         node = left.pop()
         if id(node) not in seen:
             seen.add(id(node))
             found += len(node) + len(node.passes or ())
-            left += [after for after in node.values() if type(after) is segment.Node]
+            left += [after for after in node.values() if type(after) is type(node)]
     return found
 
 

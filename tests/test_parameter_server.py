@@ -320,7 +320,7 @@ def test_two_workers_converge(servers, mode, monkeypatch):
         worker = make(servers.clients[rank], 2, bireme.optimizer.SGD(0.5, parameters=[bias]))
         worker.join([bias])
         rng = np.random.default_rng(rank)
-        for _ in range(60):
+        for _ in range(60 if mode != "async" else 120):  # rows that are pulled may be old, on a busy machine
             ids = rng.integers(0, 20, 16)
             found = Found("r", ids, None, None, None)
             rows = found.spread(worker.pull("r", found.ids, 2, True))

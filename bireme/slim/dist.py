@@ -48,6 +48,7 @@ def merge(
         ValueError: If an input has no counterpart, or a name is there already.
 
     Examples:
+        >>> x = bireme.ones([1, 2]).numpy()
         >>> bireme.enable_static()
         >>> teacher, student = bireme.static.Program(), bireme.static.Program()
         >>> with bireme.static.program_guard(teacher):
@@ -57,7 +58,7 @@ def merge(
         >>> bireme.slim.dist.merge(teacher, student, {"image": "x"}, bireme.CPUPlace())
         >>> with bireme.static.program_guard(student):
         ...     far = bireme.slim.dist.l2("teacher_" + big.name, small.name)
-        >>> found = bireme.static.Executor().run(student, {"x": bireme.ones([1, 2]).numpy()}, [far])
+        >>> found = bireme.static.Executor().run(student, {"x": x}, [far])
         >>> bireme.disable_static()
         >>> found[0].item()
         1.0

@@ -323,7 +323,7 @@ def explain(pieces: bool = False) -> Explanation:
     Examples:
         >>> bireme.debug.reset_stats()
         >>> for n in (2, 3, 5, 8, 13):
-        ...     value = (bireme.to_tensor([1.0] * n) + 1).tolist()
+        ...     value = bireme.lgamma(bireme.to_tensor([1.0] * n) + 1).tolist()
         >>> row = bireme.debug.explain()[-1]
         >>> row["met"] + row["hits"], row["graphs"], row["why"].endswith("is float32[2..13]")
         (5, 5, True)

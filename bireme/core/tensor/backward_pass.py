@@ -243,6 +243,7 @@ class Wiring:
         segment.nodes[0] += 1
         if state.outline is not None and path.visits and self.key not in state.outline.passes:
             bounded(state.outline.passes, 8)[self.key] = path
+            segment.nodes[0] += 1
 
     def _code(self, current: BackwardPass) -> list | None:
         """The wiring as numbers: how many edges; of each its place in the segment, and by operand a leaf or an edge."""

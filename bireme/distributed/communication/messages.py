@@ -133,7 +133,7 @@ class P2POp:
     """
 
     def __init__(self, op: Callable, tensor: Tensor, peer: int, group: Group | None = None):
-        if op not in (isend, irecv):
+        if getattr(op, "__wrapped__", op) not in (isend, irecv):
             raise errors.bad("P2POp(op)", "distributed.isend or distributed.irecv", op, kind=RuntimeError)
         check_tensor("P2POp(tensor)", tensor)
         self.op, self.tensor, self.peer, self.group = op, tensor, peer, member("P2POp", group)
