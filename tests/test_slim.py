@@ -123,9 +123,6 @@ def test_pruned_networks_learn_on(name):
     y = data.target.astype("int64")
     bireme.seed(0)
     net = getattr(bireme.vision.models, name)(num_classes=10)
-    for layer in net.sublayers():
-        if isinstance(layer, nn.BatchNorm2D):
-            layer._momentum = 0.5  # statistics of 52 layers, of which each follows the one before, in 48 steps
 
     def train(epochs):
         opt = bireme.optimizer.Adam(1e-3, parameters=net.parameters())
