@@ -240,7 +240,7 @@ class _Run:
         self._last: tuple[list[bytes] | None, list[list]] = (
             None,
             [],
-        )  # numbers of the last run, what each piece had of them
+        )  # numbers of the last run, and what pieces had of them
 
     @property
     def told(self) -> str:
@@ -271,13 +271,12 @@ class _Run:
         """The vectors of numbers of each piece; to an accelerator, those that are equal or were there before are sent
         once: of an update of many parameters all pieces have the same.
         """
-        if not self._device.is_cpu:
-            given = [vector.tobytes() for vector in vectors]
-            if given == self._last[0]:
-                return self._last[1]
-        own = [[vectors[v][i] for v, i in step[3]] for step in self._steps]
         if self._device.is_cpu:
-            return own
+            return [[vectors[v][i] for v, i in step[3]] for step in self._steps]
+        given = [vector.tobytes() for vector in vectors]
+        if given == self._last[0]:
+            return self._last[1]
+        own = [[vectors[v][i] for v, i in step[3]] for step in self._steps]
         keys = [[(vector.dtype, vector.tobytes()) for vector in piece] for piece in own]
         wanted = dict(zip(itertools.chain(*keys), itertools.chain(*own)))
         new = [key for key in wanted if key not in self._sent]

@@ -28,9 +28,7 @@ from bireme.distributed import world
 
 SILENT = 20.0  # seconds without a word after which a machine counts as lost
 RETRY = 0.2  # seconds between two attempts to reach the first machine
-GREETING = (
-    10  # seconds that one who has connected gets to prove that it knows the secret, and for each message to be whole
-)
+GREETING = 10  # seconds to prove that one knows the secret after connecting, and for each message to be whole
 STRANGERS = 64  # who may be proving it at a time; others are turned away
 LONGEST = 1 << 20  # bytes of a question
 QUESTIONS = frozenset(("join", "share", "look", "fail", "done"))

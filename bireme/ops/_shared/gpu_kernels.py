@@ -70,11 +70,7 @@ def _height(rows):
 
 
 def _few_rows(x_ref, matrix_ref, out_ref, *, rows, transposed):
-    out_ref[...] = _product(x_ref, matrix_ref, rows, transposed)
-
-
-def _product(x_ref, matrix_ref, rows, transposed=False):
-    return _products(x_ref, [matrix_ref], rows, transposed)[0]
+    out_ref[...] = _products(x_ref, [matrix_ref], rows, transposed)[0]
 
 
 def _products(x_ref, refs, rows, transposed=False):
