@@ -237,10 +237,8 @@ class _Run:
         self._programs: list[Program] | None = None
         self._device = graph.device
         self._sent: dict[tuple[Any, bytes], Any] = {}  # vectors of numbers on the device, see `_numbers`
-        self._last: tuple[list[bytes] | None, list[list]] = (
-            None,
-            [],
-        )  # numbers of the last run, and what pieces had of them
+        # the numbers of the last run, and what each piece had of them
+        self._last: tuple[list[bytes] | None, list[list]] = None, []
 
     @property
     def told(self) -> str:
