@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -342,12 +342,14 @@ def _shapeless(r: Any) -> Any:
     return shared((r.dtype, r.ndim)) if r.__class__ is Sig else r
 
 
-def fitting(given: Iterable[tuple[int, Sig]], wanted: Iterable[Sig]) -> tuple[int, ...]:
-    """Of numbered arrays that nobody reads any more, those whose memory one of the wanted results can take."""
+def fitting(given: Iterable[tuple[int, Hashable]], wanted: Iterable[Hashable]) -> tuple[int, ...]:
+    """Of numbered arrays that nobody reads any more, those whose memory one of the wanted results can take: what both are
+    like is equal.
+    """
     room = Counter(wanted)
     found = []
-    for i, sig in given:
-        if room[sig]:
-            room[sig] -= 1
+    for i, kind in given:
+        if room[kind]:
+            room[kind] -= 1
             found.append(i)
     return tuple(found)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from bireme.core.graph import cost
+from bireme.core.graph import cost, images
 from bireme.core.graph.graph import Graph, Node, Number, Sig, fitting
 
 LIST = 16  # tensors that one call treats alike: more are shared out
@@ -79,15 +79,17 @@ class Piece:
     """A run of calls with the values it reads and gives.
 
     `reads` are values (>= 0) and leaves (< 0, ~place), `numbers` the places of numbers, both in the order in which they
-    are met, `gives` the values that others want of it, `donate` the places in `reads` whose memory it may take.
+    are met, `gives` the values that others want of it, `donate` the places in `reads` whose memory it may take, `turned`
+    those in `reads` and in `gives` of images that are kept with their channels last, see `images`.
     """
 
-    __slots__ = ("nodes", "reads", "numbers", "gives", "donate", "wiring")
+    __slots__ = ("nodes", "reads", "numbers", "gives", "donate", "turned", "wiring")
 
     def __init__(self, nodes: tuple[Any, ...]):
         self.nodes = nodes
         self.gives: tuple[int, ...] = ()
         self.donate: tuple[int, ...] = ()
+        self.turned: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
         inner = {i: (k, j) for k, node in enumerate(nodes) for j, i in enumerate(node.made)}
         reads: dict[int, int] = {}
         numbers: dict[int, int] = {}
@@ -114,7 +116,7 @@ class Piece:
     def key(self) -> Hashable:
         """What its program depends on."""
         places = {i: place for place, i in enumerate(self.made)}
-        return self.wiring, tuple([places[i] for i in self.gives]), self.donate
+        return self.wiring, tuple([places[i] for i in self.gives]), self.donate, self.turned
 
 
 def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most: float = math.inf) -> list[Piece]:
@@ -297,6 +299,7 @@ def _wire(pieces: list[Piece], graph: Graph, live: tuple[int, ...], donate: tupl
         given.update(made[place] for place in gives[id(piece)])
     order = {id(piece): at for at, piece in enumerate(pieces)}
     free = {~i for i in donate}
+    turned = images.turned(graph, live)
     for same in alike.values():
         places = sorted(set().union(*[gives[id(piece)] for piece in same]))
         may: set[int] = set(range(len(same[0].reads)))
@@ -307,10 +310,15 @@ def _wire(pieces: list[Piece], graph: Graph, live: tuple[int, ...], donate: tupl
         for piece in same:
             made = piece.made
             piece.gives = tuple([made[place] for place in places])
-            operands = [(place, _sig(graph, piece.reads[place])) for place in sorted(may)]
-            piece.donate = fitting(operands, [graph.value_sigs[i] for i in piece.gives])
+            piece.turned = _places_of(turned, piece.reads), _places_of(turned, piece.gives)
+            operands = [(place, _kept(graph, piece.reads[place], turned)) for place in sorted(may)]
+            piece.donate = fitting(operands, [_kept(graph, i, turned) for i in piece.gives])
 
 
-def _sig(graph: Graph, r: int) -> Sig:
-    """The Sig of a value (>= 0) or a leaf (< 0)."""
-    return graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r]
+def _places_of(some: frozenset[int], values: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([place for place, i in enumerate(values) if i in some])
+
+
+def _kept(graph: Graph, r: int, turned: frozenset[int]) -> tuple[Sig, bool]:
+    """What the memory of a value (>= 0) or a leaf (< 0) is like: its Sig, and whether its channels are last."""
+    return graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r], r in turned

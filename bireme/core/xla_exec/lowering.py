@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 from jax import lax
 
 from bireme.core.graph.bound import on_mesh
@@ -48,6 +49,20 @@ def looped(fn: Callable, loop: Loop) -> Callable:
         return made
 
     return run
+
+
+def between_programs(
+    fn: Callable, reads: Collection[int], gives: Collection[int]
+) -> Callable:
+    """A function of (arrays, number vectors) that takes and gives the images at these places with their channels last."""
+    if not reads and not gives:
+        return fn
+
+    def kept(arrays, vectors):
+        given = [jnp.moveaxis(a, -1, 1) if place in reads else a for place, a in enumerate(arrays)]
+        return [jnp.moveaxis(a, 1, -1) if place in gives else a for place, a in enumerate(fn(given, vectors))]
+
+    return kept
 
 
 def part(

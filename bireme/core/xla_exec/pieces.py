@@ -188,6 +188,7 @@ def _function(piece: Piece, graph: Graph, device: Device) -> tuple[Callable, tup
     packs = _packs(piece, graph)
     numbers = {place: (v, i) for v, places in enumerate(packs.values()) for i, place in enumerate(places)}
     fn = lowering.part(piece.nodes, piece.reads, numbers, piece.gives, device.platform)
+    fn = lowering.between_programs(fn, *piece.turned)
 
     def program(donated, others, vectors):
         arrays: list[Any] = [None] * len(sigs)
@@ -195,7 +196,7 @@ def _function(piece: Piece, graph: Graph, device: Device) -> tuple[Callable, tup
             arrays[i] = a
         return fn(arrays, vectors)
 
-    specs = [xla.spec(s) for s in sigs]
+    specs = [xla.spec(s, i in piece.turned[0]) for i, s in enumerate(sigs)]
     vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in packs.items()]
     return program, ([specs[i] for i in piece.donate], [specs[i] for i in kept], vectors)
 

@@ -54,7 +54,7 @@ class Names:
     def piece(self, piece: Piece) -> str | None:
         """Of a piece, whatever graph it comes from."""
         made = {i: place for place, i in enumerate(piece.made)}
-        told = f"piece {[made[i] for i in piece.gives]} {piece.donate}"
+        told = f"piece {[made[i] for i in piece.gives]} {piece.donate} {piece.turned}"
         return self._name(told, [(bound, rest) for bound, *rest in piece.wiring])
 
     def text(self, lowered: Any, options: dict[str, Any], args: tuple) -> str | None:

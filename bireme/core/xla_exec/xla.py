@@ -17,7 +17,7 @@ import numpy as np
 
 from bireme.core.base import host_memory, mesh, shutdown, workers
 from bireme.core.base.device import Device, Fork
-from bireme.core.graph import executor
+from bireme.core.graph import executor, images
 from bireme.core.graph.graph import Graph, Sig
 from bireme.core.xla_exec import compile_cache, kernel_choice, lowering, matmul_backend, program_files, split_step
 from bireme.core.xla_exec.program_names import Names
@@ -124,15 +124,19 @@ def prepare_early(
     reads = sorted({~r for node in found.before for r in node.args if r.__class__ is int and r < 0})
     kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
     names = [Names(device).graph(graph, live, donate, part) for part in ("before", "after")]
+    turned = images.turned(graph, live)
     first = lowering.part(found.before, [~i for i in reads], graph.places(), gives, device.platform)
+    first = lowering.between_programs(first, (), {place for place, i in enumerate(gives) if i in turned})
     args = [spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
     before = _program(first, args, len(gives), (), device, names[0], _stops_others(graph), between)
     leaves = [~i for i in range(len(graph.leaf_sigs))]
     rest = lowering.part(found.after, [*leaves, *found.crossing], graph.places(), found.late, device.platform)
-    crossing = [spec(graph.value_sigs[i]) for i in found.crossing]
+    places = {place for place, i in enumerate(found.crossing, len(leaves)) if i in turned}
+    rest = lowering.between_programs(rest, places, ())
+    crossing = [spec(graph.value_sigs[i], i in turned) for i in found.crossing]
     after = _made(rest, graph, donate, len(found.late), device, names[1], crossing, between)
-    places = [(0, donate.index(i)) if i in donate else (1, kept.index(i)) for i in reads]
-    return split_step.Front(before, found, gives, places), after
+    given = [(0, donate.index(i)) if i in donate else (1, kept.index(i)) for i in reads]
+    return split_step.Front(before, found, gives, given), after
 
 
 def _made(
@@ -237,8 +241,9 @@ def compiled_for_mesh(traced: Any, device: Device) -> Any:
         return _compiled(lowered, options)
 
 
-def spec(sig: Sig) -> Any:
-    return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+def spec(sig: Sig, turned: bool = False) -> Any:
+    """What jax is told of an array of this Sig; `turned`: of an image that is kept with its channels last."""
+    return jax.ShapeDtypeStruct(images.last(sig) if turned else sig.shape, sig.dtype.np)
 
 
 def _vectors(graph: Graph) -> list:
