@@ -118,6 +118,12 @@ class Piece:
         places = {i: place for place, i in enumerate(self.made)}
         return self.wiring, tuple([places[i] for i in self.gives]), self.donate, self.turned
 
+    @property
+    def compile_work(self) -> float:
+        """What the compiler takes for it, in microseconds and roughly."""
+        calls = sum([cost.compiling(node.bound) for node in self.nodes])
+        return cost.COMPILE_PIECE + cost.COMPILE_RESULT * len(self.gives) + calls
+
 
 def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most: float = math.inf) -> list[Piece]:
     """A graph as pieces, in order; `donate` are leaves that may be written over.
@@ -137,15 +143,7 @@ def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most:
 
 def compile_work(pieces: list[Piece]) -> float:
     """What the compiler takes for pieces, each different one once, in microseconds and roughly."""
-    different = {piece.key: piece for piece in pieces}
-    return sum(
-        [
-            cost.COMPILE_PIECE
-            + cost.COMPILE_RESULT * len(piece.gives)
-            + sum([cost.compiling(node.bound) for node in piece.nodes])
-            for piece in different.values()
-        ]
-    )
+    return sum([piece.compile_work for piece in {piece.key: piece for piece in pieces}.values()])
 
 
 def least_compile_work(nodes: Sequence[Node]) -> float:

@@ -51,9 +51,7 @@ def looped(fn: Callable, loop: Loop) -> Callable:
     return run
 
 
-def between_programs(
-    fn: Callable, reads: Collection[int], gives: Collection[int]
-) -> Callable:
+def between_programs(fn: Callable, reads: Collection[int], gives: Collection[int]) -> Callable:
     """A function of (arrays, number vectors) that takes and gives the images at these places with their channels last."""
     if not reads and not gives:
         return fn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import threading
 import time
 from collections import OrderedDict
@@ -87,9 +88,16 @@ class InPieces:
         found: list[Future] = []
         if making is not None:
             making.begin(pieces, found)
-        for piece in pieces:
-            found.append(program_of(piece, graph, device, names))
-        return _Run(graph, live, donate, list(zip(pieces, found)))
+        # what takes longest first: the threads of the compiler are then done at about the same time
+        order = sorted(range(len(pieces)), key=lambda at: -pieces[at].compile_work)
+        for at in order:
+            found.append(program_of(pieces[at], graph, device, names))
+        return _Run(
+            graph,
+            live,
+            donate,
+            [(pieces[at], program) for at, program in sorted(zip(order, found), key=operator.itemgetter(0))],
+        )
 
 
 def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
