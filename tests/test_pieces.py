@@ -14,7 +14,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.core.base import workers
-from bireme.core.graph import pieces
+from bireme.core.graph import images, pieces
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.segment import local
 from bireme.core.record import flush
@@ -370,6 +370,58 @@ def test_a_whole_that_cannot_be_compiled_leaves_the_pieces(accelerator, monkeypa
     assert np.all(np.isfinite(losses))
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_a_whole_that_cannot_run_leaves_the_pieces(accelerator, monkeypatch, read):
+    """As where all of a step at once needs more memory than its pieces: the step is done by these, and later ones are."""
+    expected = tiers_of(stepper(), 7, read)[1]
+    lookup.clear()
+    call = xla.call
+
+    def fails(seg, program, *rest):
+        if program.tier == "xla" and program.front is None:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
+        if program.front is not None:
+            seg.early = (None,)
+            raise IndexError("raw_hash_map<>::at")
+        return call(seg, program, *rest)
+
+    monkeypatch.setattr(xla, "call", fails)
+    with pytest.warns(RuntimeWarning, match="one program for all of it failed .*: its pieces go on") as told:
+        found, losses = tiers_of(stepper(), 10, read)
+    assert {tier for tier, _ in found} == {"xla_pieces"} and len(told) == 1
+    assert losses[:7] == expected and np.all(np.isfinite(losses))
+    assert "its pieces go on" in bireme.debug.explain()[-1]["why"]
+
+
+def images_trained(by):
+    """Gradients of a small convolutional network in half precision, and what it gives."""
+    bireme.seed(0)
+    blocks = [nn.Sequential(nn.Conv2D(4, 4, 3, padding=1), nn.BatchNorm2D(4), nn.Hardswish()) for _ in range(4)]
+    net = nn.Sequential(nn.Conv2D(3, 4, 3, 2), *blocks, nn.MaxPool2D(2), nn.Flatten(), nn.Linear(24, 2))
+    x = bireme.to_tensor(np.random.default_rng(0).standard_normal((2, 3, 13, 9)).astype("float32"))
+
+    with bireme.debug.use_executor(by):
+        with bireme.amp.auto_cast(level="O2", dtype="bfloat16"):
+            shown = net[:3](x)
+            out = net(x)
+        (out.astype("float32") ** 2).sum().backward()
+        return [
+            a.astype("float32").numpy()
+            for a in (shown, out, *[p.grad for p in net.parameters() if not p.stop_gradient])
+        ]
+
+
+def test_images_cross_pieces_with_their_channels_last(monkeypatch):
+    """As on CUDA, where convolutions in half precision want them so; what leaves the engine has its axes in order."""
+    expected, found, wire = images_trained("xla"), [], pieces._wire
+    monkeypatch.setattr(images, "turned", lambda graph, live: frozenset(images.found(graph.nodes)) - frozenset(live))
+    monkeypatch.setattr(pieces, "_wire", lambda cut, *rest: (wire(cut, *rest), found.extend(cut)))
+    for a, b in zip(images_trained("xla_pieces"), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.05, atol=0.05 * np.abs(b).max())
+    turned = [sum(len(piece.turned[side]) for piece in found) for side in (0, 1)]
+    assert min(turned) > 8, "what some give others read"
+
+
 def test_explain_says_what_runs_and_what_will(accelerator):
     step = stepper()
     bireme.debug.reset_stats()
@@ -460,3 +512,6 @@ def test_which_kernels_are_not_timed():
     assert options(lambda x: x @ x, x) == kernel_choice.PRODUCTS
     assert options(conv, x, w) == kernel_choice.CONVOLUTIONS
     assert options(lambda x, w, i: conv(x, w).at[i].add(1.0), x, w, i) == {}
+    attention = jax.extend.core.Primitive("dot_product_attention_fwd_wrapper")  # as jax calls cuDNN's
+    attention.def_abstract_eval(lambda x: x)
+    assert options(lambda x, w: attention.bind(conv(x, w)), x, w) == {}

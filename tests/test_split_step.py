@@ -231,3 +231,20 @@ def test_numbers_in_more_bits_are_made_again():
     found = split_step.parts(graph, live)
     assert [n.bound.op.name for n in found.after[:1]] == ["cast"]
     assert all(graph.value_sigs[i].dtype is not bireme.float32 or graph.value_sigs[i].size == 1 for i in found.crossing)
+
+
+def test_what_gradients_read_element_by_element_is_made_again():
+    """Not what products read, and nothing of which more than a few calls would have to be made again."""
+    net = nn.Sequential(
+        nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.Hardswish(), nn.Conv2D(4, 4, 3), nn.BatchNorm2D(4), nn.ReLU()
+    )
+    loss = net(bireme.ones([2, 3, 8, 8])).mean()
+    loss.backward()
+    graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
+    live = tuple(range(len(graph.value_sigs)))
+    found = split_step.parts(graph, live)
+    maker = {i: node.bound.op.name for node in graph.nodes for i in node.made}
+    assert {maker[i] for i in found.crossing} >= {"conv2d", "hardswish"}
+    assert {maker[i] for i in found.crossing}.isdisjoint({"batch_norm_of", "relu"})
+    again = [node.bound.op.name for node in found.after if node.first < split_step.first_gradient(graph)]
+    assert {"batch_norm_of", "relu"} <= set(again)

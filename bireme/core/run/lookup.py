@@ -42,7 +42,7 @@ class Executable:
     see `split_step`.
     """
 
-    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers", "later", "source")
+    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers", "later", "before", "source")
 
     def __init__(
         self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None
@@ -50,6 +50,7 @@ class Executable:
         self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
         self.source: Any = None  # what was compiled for a mesh: its text tells the collectives
         self.later: beside.Whole | None = None  # what will take its place
+        self.before: Executable | None = None  # the pieces whose place it takes with its next run
         self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
         self.numbers: tuple[list[int], list[int]] | None = (
             None  # places of its results of one number, see `loss_reads.Watch`
@@ -327,14 +328,10 @@ def execute(seg: Any, held: set[int]) -> None:
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
-        if program.tier in BY_XLA:
-            start = time.perf_counter()
-            stats["op_by_op"] += program.tier == "xla_per_op"
-            xla.call(seg, program, vectors, set(dead))
-            stats["call_ms"] += (time.perf_counter() - start) * 1e3
+        if program.before is not None:
+            program = _in_place_of_pieces(seg, entry, program, vectors, dead)
         else:
-            stats["interprets"] += program.tier == "interpreter"
-            seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
+            _run(seg, program, vectors, dead)
     except IndexError as e:
         failed = _failed_guard(seg, entry, vectors)
         raise _failed(e, seg, entry) if failed is None else GuardFailed(failed) from e
@@ -342,6 +339,52 @@ def execute(seg: Any, held: set[int]) -> None:
         raise _failed(e, seg, entry) from e
     if watch is not None and entry.watch is watch:
         watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+
+
+def _run(seg: Any, program: Executable, vectors: list, dead: list[int]) -> None:
+    stats = counters.STATS
+    if program.tier in BY_XLA:
+        start = time.perf_counter()
+        stats["op_by_op"] += program.tier == "xla_per_op"
+        xla.call(seg, program, vectors, set(dead))
+        stats["call_ms"] += (time.perf_counter() - start) * 1e3
+    else:
+        stats["interprets"] += program.tier == "interpreter"
+        seg.results.extend(starmap(program.call, ((seg.arrays[: seg.state.leaves], vectors),)))
+
+
+def _in_place_of_pieces(seg: Any, entry: Entry, program: Executable, vectors: list, dead: list[int]) -> Executable:
+    """The first run of a program that takes the place of pieces, and which of both has run: where it fails, as for want of
+    memory, and nothing is lost, the pieces go on.
+    """
+    pieces, program.before = program.before, None
+    try:
+        _run(seg, program, vectors, dead)
+    except (RuntimeError, MemoryError, LookupError) as e:
+        if pieces is None or _count_lost(seg):
+            raise
+        why = f"{type(e).__name__}: {str(e).partition(chr(10))[0]}"
+    else:
+        return program
+    seg.early = ()  # what it had made is let go before the pieces need the room
+    _replace(entry, program, pieces)
+    entry.note.reason = f"one program for all of it failed ({why}): its pieces go on"
+    errors.warn(f"{progress.operators(entry.graph)}: {entry.note.reason}", RuntimeWarning)
+    _run(seg, pieces, vectors, dead)
+    return pieces
+
+
+def _count_lost(seg: Any) -> int:
+    """How many arrays were donated to a run that failed."""
+    return sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
+
+
+def _replace(entry: Entry, old: Executable, new: Executable) -> None:
+    """Let another program run whenever this one would have."""
+    with _lock:
+        for exact, compiled in [(entry.exact, entry.compiled), *([] if entry.others is None else [entry.others])]:
+            compiled[:] = [new if p is old else p for p in compiled]
+            exact.update({key: new for key, p in exact.items() if p is old})
 
 
 def _runs_padded(seg: Any, entry: Entry) -> bool:
@@ -400,7 +443,7 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     error = (
         MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
     )
-    lost = sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
+    lost = _count_lost(seg)
     if lost:
         error.add_note(
             f"{lost} arrays that were donated to it are lost: load the parameters and the optimizer's state again"
@@ -625,11 +668,10 @@ def _take_over(entry: Entry, program: Executable) -> Executable:
         return program
     donate, front, call = made
     new = Executable(program.live, donate, call, len(entry.graph.leaf_sigs), "xla", front)
+    new.before = program
     with _lock:
         explain.compiled(entry, time.perf_counter() - start)
-        for exact, compiled in [(entry.exact, entry.compiled), *([] if entry.others is None else [entry.others])]:
-            compiled[:] = [new if p is program else p for p in compiled]
-            exact.update({key: new for key, p in exact.items() if p is program})
+        _replace(entry, program, new)
         if front is not None and entry.others is None:
             entry.others = {}, []  # when the loop stops to read, it gets the program of the whole
     return new

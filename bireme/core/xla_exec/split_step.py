@@ -3,7 +3,8 @@
 A loop that reads the loss of every step on an accelerator would wait for the whole step, and the accelerator then for
 the next one to be recorded. With the forward pass as a program of its own the loss can be read while the rest still
 runs. That takes more memory and some percent more of the accelerator's time, so it is done for loops that do read:
-`run.loss_reads` knows.
+`run.loss_reads` knows. What an activation or a normalisation gives is made again where gradients read it element by
+element: that takes no kernel more, and the memory of a batch of images less.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple
 
 from bireme.core.graph.bound import GradBound
 from bireme.core.graph.graph import Graph, Node
+
+AGAIN = 3  # calls, at most, that are made again for a value that is not kept
 
 
 class Parts(NamedTuple):
@@ -38,20 +41,62 @@ def parts(graph: Graph, live: tuple[int, ...]) -> Parts | None:
     early = tuple([i for i in live if i < border])
     if not early:
         return None
-    # a number in more bits than it was computed in is made again: twice the bytes would have to be kept for it
-    widened = {
-        node.first: node
-        for node in nodes[:first]
-        if node.bound.op.name == "cast" and node.sigs[0].nbytes < node.outs[0].nbytes
-    }
-    read = sorted({r for node in nodes[first:] for r in node.args if r.__class__ is int and 0 <= r < border})
-    again = tuple([widened[r] for r in read if r in widened])
-    crossing = {r for r in read if r not in widened} | {
-        r for node in again for r in node.args if r.__class__ is int and r >= 0
-    }
+    maker = {i: node for node in nodes[:first] for i in node.made}
+    readers: dict[int, list[Node]] = {}
+    for node in nodes[first:]:
+        for r in node.args:
+            if r.__class__ is int and 0 <= r < border:
+                readers.setdefault(r, []).append(node)
+    for r in [r for r in readers if _is_widened(maker[r])]:  # who reads it reads what it is made of
+        for base in maker[r].args:
+            if base >= 0:
+                readers.setdefault(base, []).extend(readers[r])
+    kept = {r for r, by in readers.items() if not (_is_widened(maker[r]) or all(map(_is_pass, by)))}
+    again: dict[int, Node] = {}
+    for r in sorted(readers.keys() - kept):
+        calls = _calls_for(r, maker, kept)
+        again.update({node.first: node for node in calls})
+        if not calls:
+            kept.add(r)
     return Parts(
-        nodes[:first], (*again, *nodes[first:]), early, tuple([i for i in live if i >= border]), tuple(sorted(crossing))
+        nodes[:first],
+        (*[again[i] for i in sorted(again)], *nodes[first:]),
+        early,
+        tuple([i for i in live if i >= border]),
+        tuple(sorted(kept)),
     )
+
+
+def _calls_for(value: int, maker: dict[int, Node], kept: set[int]) -> list[Node]:
+    """The calls that make a value of the forward pass again, of leaves and of what is kept: few, and each becomes a part
+    of the kernels that read it. Empty where there are none such.
+    """
+    found: list[Node] = []
+    left = [value]
+    while left:
+        node = maker[left.pop()]
+        found.append(node)
+        if len(found) > AGAIN or not _is_light(node):
+            return []
+        left += [r for r in node.args if r.__class__ is int and r >= 0 and r not in kept]
+    return found
+
+
+def _is_light(node: Node) -> bool:
+    """Whether a call gives an element for each of its largest operand, as activations and normalisations do."""
+    op, sizes = node.bound.op, [sig.size for sig in node.sigs]
+    return _is_pass(node) and not op.draws and bool(sizes) and max(sizes) == node.outs[0].size
+
+
+def _is_pass(node: Node) -> bool:
+    """Whether a call does no more than to go over its operands."""
+    bound = node.bound
+    return not (bound.uses_blas or bound.is_nest or bound.device_only)
+
+
+def _is_widened(node: Node) -> bool:
+    """Whether a result has more bits than what it was made of: twice the bytes would have to be kept for it."""
+    return node.bound.op.name == "cast" and node.sigs[0].nbytes < node.outs[0].nbytes
 
 
 class Front:
