@@ -235,6 +235,7 @@ def test_numbers_in_more_bits_are_made_again():
 
 def test_what_gradients_read_element_by_element_is_made_again():
     """Not what products read, and nothing of which more than a few calls would have to be made again."""
+    flush.flush()
     net = nn.Sequential(
         nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.Hardswish(), nn.Conv2D(4, 4, 3), nn.BatchNorm2D(4), nn.ReLU()
     )
@@ -248,3 +249,20 @@ def test_what_gradients_read_element_by_element_is_made_again():
     assert {maker[i] for i in found.crossing}.isdisjoint({"batch_norm_of", "relu"})
     again = [node.bound.op.name for node in found.after if node.first < split_step.first_gradient(graph)]
     assert {"batch_norm_of", "relu"} <= set(again)
+
+
+def test_what_is_compared_to_the_last_bit_is_not_made_again():
+    """The gradient of a maximum looks for it among the operands, and a mask is what it was in the forward pass."""
+    flush.flush()
+    x = bireme.ones([4, 64]) @ bireme.ones([64, 64])
+    x.stop_gradient = False
+    y = bireme.tanh(x * 0.3)
+    mask = (y == y.max()).astype("float32")
+    loss = y.amax(-1).sum() + (mask * x).sum()
+    loss.backward()
+    graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
+    found = split_step.parts(graph, tuple(range(len(graph.value_sigs))))
+    maker = {i: node.bound.op.name for node in graph.nodes for i in node.made}
+    assert {"tanh", "equal"} <= {maker[i] for i in found.crossing}
+    again = {node.bound.op.name for node in found.after if node.first < split_step.first_gradient(graph)}
+    assert again.isdisjoint({"tanh", "equal", "scale", "multiply"})

@@ -83,15 +83,21 @@ def _calls_for(value: int, maker: dict[int, Node], kept: set[int]) -> list[Node]
 
 
 def _is_light(node: Node) -> bool:
-    """Whether a call gives an element for each of its largest operand, as activations and normalisations do."""
-    op, sizes = node.bound.op, [sig.size for sig in node.sigs]
-    return _is_pass(node) and not op.draws and bool(sizes) and max(sizes) == node.outs[0].size
+    """Whether a call gives an element for each of its largest operand, as activations and normalisations do; what it
+    gives may be rounded otherwise the second time, so it is no comparison.
+    """
+    op, out, sizes = node.bound.op, node.outs[0], [sig.size for sig in node.sigs]
+    return _is_pass(node) and not op.draws and out.dtype.kind in "fc" and bool(sizes) and max(sizes) == out.size
 
 
 def _is_pass(node: Node) -> bool:
-    """Whether a call does no more than to go over its operands."""
+    """Whether a call does no more than to go over its operands; the gradient of one that selects looks there for what it
+    has found, to the last bit.
+    """
     bound = node.bound
-    return not (bound.uses_blas or bound.is_nest or bound.device_only)
+    while bound.__class__ is GradBound:
+        bound = bound.base
+    return not (bound.uses_blas or bound.is_nest or bound.device_only or bound.selects)
 
 
 def _is_widened(node: Node) -> bool:
