@@ -6,7 +6,7 @@ list of NumPy calls; a primitive without a NumPy form is run by jax, one primiti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from operator import itemgetter
 from typing import Any
 
@@ -40,7 +40,7 @@ class Order:
         steps = []
         for node, free in zip(nodes, unread):
             # leaves stand at the end of the environment, last first, so that a reference to one is its index there
-            args = [slot[r.place] if r.__class__ is Number else r for r in node.args] if slot else node.args
+            args = tuple([slot[r.place] if r.__class__ is Number else r for r in node.args]) if slot else node.args
             steps.append((_taker(args), node.first, node.bound.many, free))
         self.steps = tuple(steps)
         makers = {node.first: i for i, node in enumerate(nodes) if not node.bound.many}
@@ -59,8 +59,9 @@ def _order(graph: Graph, live: tuple[int, ...]) -> Order:
     outline = graph.nodes[-1].outline if graph.nodes else None
     if outline is None:
         return Order(graph, live)
-    if outline.orders is None:
+    if outline.orders is None:  # the first graph of most outlines is the only one
         outline.orders = {}
+        return Order(graph, live)
     found = outline.orders.get(live)
     if found is None:
         found = bounded(outline.orders, MAX_ORDERS)[live] = Order(graph, live)
@@ -116,7 +117,8 @@ def _work(node: Node) -> float:
     return 0.0 if node.parent is None else node.work - node.parent.work
 
 
-def _taker(args: Sequence[int]) -> Any:
+@functools.lru_cache(maxsize=4096)
+def _taker(args: tuple[int, ...]) -> Any:
     """How a step gets its operands from the environment: one by its index, several by one call."""
     if len(args) < 2:
         return args[0] if args else None
