@@ -13,7 +13,6 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
 from bireme.core.declare.op import Attr, Ints, Shape, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row
 from bireme.ops._shared.broadcast import sum_to
@@ -339,11 +338,8 @@ class Literal(tuple):
 
 
 def reshaped(x: Tensor, shape: list[int]) -> Tensor:
-    """`x` in a shape without -1 to infer: there is nothing to check or to complete."""
-    trace = segment.local.trace
-    if trace is not None and trace.builds:
-        return reshape(x, Literal(shape) if 0 in shape else shape)
-    return reshape.settled([x], tuple(shape))
+    """`x` in a shape without -1 to infer."""
+    return reshape(x, Literal(shape) if 0 in shape else shape)  # a call with a list of its own kind is remembered
 
 
 @composite(method=True, inplace=True, view=True, torch=True, plain=True, kernels="unsqueeze2")
