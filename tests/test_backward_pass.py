@@ -337,3 +337,55 @@ def test_a_pass_at_new_sizes_follows_one_at_others(repeated, monkeypatch):
     for n, parts in zip(sizes, found, strict=True):
         for a, b in zip(parts, gradient(n), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def experts(w, x, choice, read=lambda mask: mask):
+    """Rows go to one of three weights, as their choice says: another number of them each time."""
+    scores = bireme.tanh(x * w[0])
+    for _ in range(N):
+        scores = scores * 1.0
+    out = bireme.zeros_like(x)
+    for e in range(3):
+        rows = bireme.nonzero(read(choice == e)).flatten()
+        if rows.shape[0]:
+            part = bireme.tanh(bireme.index_select(scores, rows) * w[e]).unsqueeze(1).flatten()
+            out = bireme.scatter(out, rows, part, overwrite=False)
+    return (out * out).sum()
+
+
+def test_a_pass_behind_sizes_that_came_from_data_is_repeated_at_other_sizes(repeated, monkeypatch):
+    """What came before them is walked, after a cut."""
+    w, rng = leaf(0.5, -0.25, 2.0), np.random.default_rng(0)
+    steps = [
+        [rng.standard_normal(12).astype("float32"), np.repeat([0, 1, 2], n)]
+        for n in ([4, 4, 4], [6, 2, 4], [1, 5, 6], [3, 3, 6], [12, 0, 0], [2, 6, 4])
+    ]
+
+    def gradients():
+        found = []
+        for x, choice in steps:
+            x = leaf(*x.tolist())
+            experts(w, x, bireme.to_tensor(choice)).backward()
+            found += [w.grad.numpy(), x.grad.numpy()]
+            w.clear_grad()
+        return found
+
+    found = gradients()
+    assert repeated() >= 4  # all but the first, and that in which two experts get nothing
+    walked(monkeypatch)
+    for a, b in zip(found, gradients(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_reading_a_mask_runs_nothing_else_of_a_step():
+    """The second and third mask follow from the choice alone."""
+    x, w = leaf(*np.linspace(-1, 1, 12).tolist()), leaf(0.5, -0.25, 2.0)
+    choice, seen = bireme.to_tensor(np.repeat([0, 1, 2], 4)), []
+
+    def read(mask):
+        seen.append(bireme.debug.stats()["flushes"])
+        return mask
+
+    experts(w, x, choice, read).backward()
+    assert seen[1] == seen[2] == seen[0] + 1  # the first one cuts what has the same sizes in every step
+    assert np.isfinite(x.grad.numpy()).all()

@@ -353,3 +353,48 @@ def test_the_tree_of_many_sizes_has_one_outline():
         step(n)
     after = outlines(segment.root().outline)
     assert after == before
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])
+def test_integers_beside_integers_travel(dtype):
+    x = bireme.to_tensor(np.array([0, 1, 1]), dtype=dtype)
+    for n in (0, 1, 2, 1 << 40, -3):
+        if dtype == "int64":
+            assert (x == n).tolist() == [0 == n, 1 == n, 1 == n]
+            assert (x + n).tolist() == [n, 1 + n, 1 + n]
+        if abs(n) < 100:
+            assert (x * n).tolist() == [0, n, n]
+    assert (x + 1.5).dtype == bireme.float32
+    assert (x + True).dtype == x.dtype
+
+
+def test_integers_beside_integers_are_known_calls(monkeypatch):
+    x = t([0, 1, 2])
+    for n in (1, 2):
+        (x == n).numpy()
+    monkeypatch.setattr(Op, "_operands_and_attrs", None)  # nothing is looked at again
+    assert (x == 0).tolist() == [True, False, False]
+
+
+def test_shapes_that_something_is_reshaped_to_follow_other_sizes():
+    w = t([0.5], stop_gradient=False)
+    for n in (3, 4, 5, 4, 6, 1, 6, 7):
+        x = bireme.ones([n, 2]) * w
+        y = (bireme.tanh(x).flatten().unsqueeze(1) * w).squeeze(1)
+        assert y.shape == [2 * n]
+        y.sum().backward()
+        assert w.grad.item() == pytest.approx(2 * n * (np.tanh(0.5) + 0.5 * (1 - np.tanh(0.5) ** 2)), rel=1e-5)
+        w.clear_grad()
+
+
+def test_a_column_of_indices_is_a_vector():
+    x = t([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+    for index in ([[1]], [[1], [0], [1]], [[0], [0]]):
+        found = bireme.index_select(x, t(index))
+        assert found.tolist() == [x.tolist()[i] for [i] in index]
+        found.sum().backward()
+        counts = np.bincount(np.ravel(index), minlength=2)
+        assert x.grad.tolist() == [[float(n)] * 2 for n in counts]
+        x.clear_grad()
+    with pytest.raises(ValueError, match=r"index_select\(index\): expected a 1-D tensor, got shape \[1, 2\]"):
+        bireme.index_select(x, t([[0, 1]]))

@@ -96,6 +96,7 @@ class Composite:
         sign, new = self.signature, 0
         memo: dict[tuple, repetition.Steps | None] = {}
         fitting: dict[tuple, None] = {}  # calls of kinds in the memory, with their sizes, that were checked
+        once: dict[tuple, None] = {}  # kinds that were met once: most sizes never come back
         takes = {n: known_calls.OPERAND for n, code in sign.takes.items() if code is not known_calls.ATTRIBUTE}
         any_size = () if plain is True else plain.split()
         takes |= {n: known_calls.ANY_SIZE for n in takes if sign.aliases.get(n, n) in any_size}
@@ -141,6 +142,9 @@ class Composite:
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:
+                    return self.call(arguments)
+                if key not in once:
+                    bounded(once, 1024)[key] = None
                     return self.call(arguments)
                 new += 1
                 with repetition.Trace() as trace:

@@ -381,7 +381,11 @@ class Op:
                 where = passed.get(name)
                 if where is None:
                     found.append((None, x))  # a default
-                elif known_calls.travels(given[where]) and x[0].kind == "f" and keeps_numbers:
+                elif (
+                    known_calls.travels(given[where])
+                    and keeps_numbers
+                    and (x[0].kind == "f" or _whole(given[where], x[0]))
+                ):
                     found.append((where, x[0]))
                 else:
                     return None
@@ -481,6 +485,11 @@ class Op:
         ):
             low, high, ignored = (*span, None)[:3]
             conversion.check_range(where, operands[place], low, high, ignored, names=self.index_names)
+
+
+def _whole(number: Any, kind: dtypes.DType) -> bool:
+    """Whether a number travels as it is in the type of integers that holds all that travel."""
+    return number.__class__ is int and kind is dtypes.int64
 
 
 # ---------------------------------------------------------------- declaring

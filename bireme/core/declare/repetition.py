@@ -119,18 +119,26 @@ class Steps(Recording):
         is not known, or differs at these sizes.
         """
         like = None if state.outline is None else state.outline.get(line)
-        if like is None or (
-            like.bound is not self.calls[0].bound if like.__class__ is Node else like.steps is not self
-        ):
+        if like is None:
             return None
         if like.__class__ is Path:
-            return like.at(state, line, tensors)
+            return like.at(state, line, tensors, self) if like.steps is self or like.steps.alike(self) else None
+        if like.bound is not self.calls[0].bound:
+            return None
         node = state.get(like.key)
         if node is not None:
             segment.keep_call(state, line, node)
             return node
         node = flush.grown(state, like, like.bound, tuple([t._value.sig for t in tensors]), errors.position())
         return None if node is None or node.over else node
+
+    def alike(self, other: Steps) -> bool:
+        """Whether others are the same operators, wired in the same way: only attributes differ, as the shapes that
+        something is reshaped to.
+        """
+        if len(self.calls) != len(other.calls) or self.inputs != other.inputs or self.result != other.result:
+            return False
+        return all(a.bound.op is b.bound.op and a.args == b.args for a, b in zip(self.calls, other.calls))
 
     def on(self, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors."""
@@ -169,13 +177,16 @@ class Path:
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
 
-    def at(self, state: Node, line: tuple, tensors: list[Tensor]) -> Path | None:
-        """The same from another state of its outline, at other sizes; None where results would be of other kinds."""
+    def at(self, state: Node, line: tuple, tensors: list[Tensor], steps: Steps | None = None) -> Path | None:
+        """The same from another state of its outline, at other sizes; None where results would be of other kinds.
+        `steps` are those at these sizes, where they are others.
+        """
+        steps = steps or self.steps
         start, pos = state, errors.position()
         sigs = [t._value.sig for t in tensors]
         nodes: list[Node] = []
         before = segment.nodes[0]
-        for like, (bound, sources, _, _) in zip(self.nodes, self.steps.stages):
+        for like, (bound, sources, _, _) in zip(self.nodes, steps.stages):
             own = tuple([scalar_sig(s[0]) if isinstance(s, tuple) else sigs[s] for s in sources])
             node = flush.grown(state, like, bound, own, pos)
             if node is None or node.over:
@@ -183,7 +194,7 @@ class Path:
             sigs += node.outs
             nodes.append(node)
             state = node
-        found = Path(self.steps, nodes)
+        found = Path(steps, nodes)
         if segment.nodes[0] == before:  # not the first time: most sizes never come back
             segment.keep_call(start, line, found)
         return found

@@ -172,7 +172,7 @@ class Outline(dict):
     that come after it. A path that was recorded at other sizes is so found again, see `flush.grown`.
     """
 
-    __slots__ = ("passes", "skeleton")
+    __slots__ = ("orders", "passes", "skeleton")
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # as that of a Node
     __eq__ = object.__eq__
@@ -180,6 +180,7 @@ class Outline(dict):
     def __init__(self) -> None:
         self.passes: dict = {}  # backward passes that began at one of the Nodes
         self.skeleton: tuple | None = None  # of graphs that end here, see `Graph.skeleton`
+        self.orders: dict | None = None  # of these graphs, by wanted results, see `interpreter.Order`
 
     def after(self, bound: Any, references: tuple, outs: tuple[Sig, ...]) -> tuple[Outline, bool]:
         """The one after a step, and whether it is new."""

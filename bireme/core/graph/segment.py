@@ -101,6 +101,9 @@ def reference(seg: Segment, v: Value, device: Any, leaves: dict[Value, None]) ->
     return v.sig
 
 
+GONE: ref = ref(Value.__new__(Value))  # among the values of a segment: one that nobody holds
+
+
 def pending(seg: Segment, sig: Sig, index: int) -> Value:
     """A value that the segment will compute: all slots are set here, and nowhere else but where a figure stands beside
     it.

@@ -6,7 +6,7 @@ list of NumPy calls; a primitive without a NumPy form is run by jax, one primiti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from operator import itemgetter
 from typing import Any
 
@@ -14,10 +14,58 @@ import numpy as np
 
 from bireme.core.base.device import Device
 from bireme.core.graph import executor
-from bireme.core.graph.graph import Graph, Number
+from bireme.core.graph.bound import bounded
+from bireme.core.graph.graph import Graph, Node, Number
 from bireme.core.numpy_exec import blas, planning
 
 LONG_LAPACK_CALL = 10_000  # microseconds: a wait for a thread that is not running is shorter
+
+
+class Order:
+    """In which order calls are made, where each finds its operands, and what nobody reads after it.
+
+    Nothing in it depends on sizes, so it serves all graphs of an outline: of a new one only the calls' plans are made.
+    """
+
+    __slots__ = ("by_blas", "limited", "nodes", "steps", "values", "where", "wanted")
+
+    def __init__(self, graph: Graph, live: tuple[int, ...]):
+        nodes, unread = graph.needed(live)
+        places, self.values = graph.places(), len(graph.value_sigs)
+        numbers = sorted(places)
+        slot = {place: self.values + i for i, place in enumerate(numbers)}
+        self.where = tuple([places[place] for place in numbers])
+        at = {id(node): i for i, node in enumerate(graph.nodes)}
+        self.nodes = tuple([at[id(node)] for node in nodes])
+        steps = []
+        for node, free in zip(nodes, unread):
+            # leaves stand at the end of the environment, last first, so that a reference to one is its index there
+            args = tuple([slot[r.place] if r.__class__ is Number else r for r in node.args]) if slot else node.args
+            steps.append((_taker(args), node.first, node.bound.many, free))
+        self.steps = tuple(steps)
+        makers = {node.first: i for i, node in enumerate(nodes) if not node.bound.many}
+        # the steps that make what is wanted, None where one makes several results
+        self.wanted = None if any(i not in makers for i in live) else tuple([makers[i] for i in live])
+        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them
+        # all
+        self.limited = any(n.bound.uses_blas for n in nodes)
+        self.by_blas = tuple([i for i, n in enumerate(nodes) if n.bound.uses_blas and not n.bound.shares_cores])
+
+
+MAX_ORDERS = 4  # of one outline: what is held of its results is mostly the same
+
+
+def _order(graph: Graph, live: tuple[int, ...]) -> Order:
+    outline = graph.nodes[-1].outline if graph.nodes else None
+    if outline is None:
+        return Order(graph, live)
+    if outline.orders is None:  # the first graph of most outlines is the only one
+        outline.orders = {}
+        return Order(graph, live)
+    found = outline.orders.get(live)
+    if found is None:
+        found = bounded(outline.orders, MAX_ORDERS)[live] = Order(graph, live)
+    return found
 
 
 class Interpreter:
@@ -26,25 +74,13 @@ class Interpreter:
     name = "interpreter"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        nodes, unread = graph.needed(live)
-        places, n_values = graph.places(), len(graph.value_sigs)
-        numbers = sorted(places)
-        slot = {place: n_values + i for i, place in enumerate(numbers)}
-        steps = []
-        for node, free in zip(nodes, unread):
-            # leaves stand at the end of the environment, last first, so that a reference to one is its index there
-            args = [slot[r.place] if r.__class__ is Number else r for r in node.args] if slot else node.args
-            steps.append((planning.plan(node.bound, node.sigs), _taker(args), node.first, node.bound.many, free))
-        where = [places[place] for place in numbers]
-        makers = {first: fn for fn, _, first, many, _ in steps if not many}
-        fresh = all(isinstance(makers.get(i), np.ufunc) for i in live)
-
-        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them
-        # all
-        by_blas = [
-            (n.bound.shares_cores, n.work - n.parent.work) for n in nodes if n.bound.uses_blas and n.parent is not None
-        ]
-        limited = bool(by_blas) and all(shares or work < LONG_LAPACK_CALL for shares, work in by_blas)
+        order = _order(graph, live)
+        nodes = [graph.nodes[i] for i in order.nodes]
+        plan = planning.plan
+        forms = [plan(node.bound, node.sigs) for node in nodes]
+        steps, where, n_values = order.steps, order.where, order.values
+        fresh = order.wanted is not None and all(isinstance(forms[i], np.ufunc) for i in order.wanted)
+        limited = order.limited and all(_work(nodes[i]) < LONG_LAPACK_CALL for i in order.by_blas)
 
         def call(leaves: list, vectors: list) -> list:
             if limited:
@@ -58,7 +94,7 @@ class Interpreter:
             env += [vectors[v][i] for v, i in where]
             env += reversed(leaves)
             with np.errstate(all="ignore"):
-                for fn, take, first, many, free in steps:
+                for fn, (take, first, many, free) in zip(forms, steps):
                     out = fn(env[take]) if take.__class__ is int else fn(*take(env)) if take is not None else fn()
                     if many:
                         for i, o in enumerate(out, first):
@@ -77,7 +113,12 @@ class Interpreter:
         return call
 
 
-def _taker(args: Sequence[int]) -> Any:
+def _work(node: Node) -> float:
+    return 0.0 if node.parent is None else node.work - node.parent.work
+
+
+@functools.lru_cache(maxsize=4096)
+def _taker(args: tuple[int, ...]) -> Any:
     """How a step gets its operands from the environment: one by its index, several by one call."""
     if len(args) < 2:
         return args[0] if args else None

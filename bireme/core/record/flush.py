@@ -621,12 +621,11 @@ def sizes_follow(cut: bool = False) -> None:
     step, the pass cuts where it comes to `border` (see `Walk.run`).
     """
     seg = local.segment
-    if seg.symbolic:
+    if seg.symbolic or border() != 0:  # sizes of what came before follow from data already
         return
     if cut and seg.state.depth >= WORTH_A_CUT:
         run(seg)
-    if border() == 0:
-        local.border = seg.edges[-1] if seg.edges and seg.edges[-1]() is not None else local.last_edge
+    local.border = seg.edges[-1] if seg.edges and seg.edges[-1]() is not None else local.last_edge
 
 
 def border() -> int:

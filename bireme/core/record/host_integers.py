@@ -1,7 +1,9 @@
 """Sizes at hand: a few integers that follow from others on the host are read without running what is pending.
 
 `F.interpolate(y, paddle.shape(y)[2:])` reads two integers in the middle of a forward pass. They do not depend on
-anything that was computed, so the step goes on as one program instead of being cut in two.
+anything that was computed, so the step goes on as one program instead of being cut in two. On the CPU that holds for
+larger arrays too: `nonzero(choice == 3)` in a loop over experts reads what the comparison gives, and nothing of what was
+recorded for the experts before.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from bireme.core.graph.graph import Value
-from bireme.core.graph.segment import local
+from bireme.core.graph.segment import GONE, local
 from bireme.core.numpy_exec import planning
 
 MAX_CALLS = 32  # calls that are looked at
-MAX_ELEMENTS = 64  # elements of what is read
-MAX_BYTES = 1024  # bytes of everything on the way to it
+MAX_BYTES = 1024  # of everything on the way to it
+MAX_BYTES_ON_CPU = 1 << 18  # the same where the host would compute it anyway: less work than a cut
 
 
 def peek(v: Value) -> np.ndarray | None:
@@ -24,14 +26,15 @@ def peek(v: Value) -> np.ndarray | None:
     every tier.
     """
     seg = v.segment
-    if v.sig.size > MAX_ELEMENTS or v.sig.dtype.kind not in "ib":
+    if v.sig.dtype.kind not in "ib" or seg is None or seg is not local.segment:
         return None
-    if seg is None or seg is not local.segment or seg.symbolic or local.trace is not None:
+    if seg.symbolic or local.trace is not None:
         return None
     found = _computed(v, seg)
     if found is None or any(_computed(g.flag, seg) for g in seg.guards):
         return None  # the run says what is wrong, with the line that it comes from
     v.array, v.segment = found, None  # from now on it is a value like any other on the host
+    seg.values[v.index] = GONE
     return found
 
 
@@ -61,12 +64,13 @@ def _way_to(v: Value, seg: Any) -> list | None:
     host.
     """
     wanted, found, node = {v.index}, [], seg.state
+    most = MAX_BYTES_ON_CPU if seg.device.is_cpu else MAX_BYTES
     for _ in range(MAX_CALLS):
         if node.bound is None:
             return None
         own = range(node.first, node.end)
         if not wanted.isdisjoint(own):
-            if any(s.dtype.kind not in "ib" or s.nbytes > MAX_BYTES for s in node.outs):
+            if any(s.dtype.kind not in "ib" or s.nbytes > most for s in node.outs):
                 return None
             if node.bound.device_only and not seg.device.is_cpu:
                 return None
@@ -75,7 +79,7 @@ def _way_to(v: Value, seg: Any) -> list | None:
                     continue
                 if r >= 0:
                     wanted.add(r)
-                elif seg.arrays[~r].__class__ is not np.ndarray or seg.arrays[~r].nbytes > MAX_BYTES:
+                elif seg.arrays[~r].__class__ is not np.ndarray or seg.arrays[~r].nbytes > most:
                     return None
             wanted.difference_update(own)
             found.append(node)

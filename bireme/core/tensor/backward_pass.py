@@ -74,6 +74,9 @@ class BackwardPass:
         border = flush.border()
         while self.heap:
             edge = heapq.heappop(self.heap)[2]
+            if path is not None and edge not in path.places:  # from before sizes came from data: walked afterwards
+                heapq.heappush(self.heap, (-edge.order, id(edge), edge))
+                return
             if 0 < edge.order <= border:
                 flush.cross_border()
                 border = 0
@@ -126,6 +129,8 @@ class BackwardPass:
         if not retain:
             for place in path.visited:
                 wiring.edges[place].free()
+        if self.heap:
+            self.run(retain, None, {}, set())
 
     def hooked_output(self, edge: Any, i: int, g: Tensor | None) -> Tensor | None:
         """The gradient of an output after its hooks; where nobody used the output, they see zeros, as in Paddle."""
@@ -196,7 +201,7 @@ changed = [
     0
 ]  # when an in-place operator last changed a tensor, in the order of the tape: saved values are checked then
 _PENDING = 1 << 40  # tells a value that is pending itself from an array that the segment reads
-_GONE: ref = ref(Value.__new__(Value))  # stands for a value that nobody holds
+_BEFORE = 1 << 50  # and these from a result of another segment
 
 
 class Wiring:
@@ -247,11 +252,13 @@ class Wiring:
 
     def _code(self, current: BackwardPass) -> list | None:
         """The wiring as numbers: how many edges; of each its place in the segment, and by operand a leaf or an edge."""
-        seg, places = self.segment, self.places
+        seg, places, border = self.segment, self.places, flush.border()
         code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
+        before: dict[Any, int] = {}  # results from before sizes came from data: what they are given is handed on
         for place, edge in enumerate(self.edges):
-            if not _may_repeat(edge) or edge.first < 0:  # one of the user's own has no place
+            # one of the user's own has no place; one before the border is walked after a cut
+            if not _may_repeat(edge) or edge.first < 0 or edge.order <= border:
                 return None
             places[edge] = place
             code.append(edge.first)
@@ -260,9 +267,12 @@ class Wiring:
                     code.append(None)
                 elif target.__class__ is tuple:
                     at = places.get(target[0])
-                    if at is None:
+                    if at is not None:
+                        code.append((at << 20) + target[1])
+                    elif target[0].order <= border:
+                        code.append(~before.setdefault(target, len(before)) - _BEFORE)
+                    else:
                         return None
-                    code.append((at << 20) + target[1])
                 else:
                     at = segment.known(seg, target._value)
                     if at is not None and at >= 0:  # pending itself
@@ -389,7 +399,8 @@ class RememberedPass:
         # last one; empty where there is more to a pass than that
         self.visits: list[tuple[tuple[int, ...], Any]] = []
         self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
-        self.leaves: list[tuple[int, int, int]] = []  # (edge, operand) whose leaf receives, which value
+        # (edge, operand) whose leaf, or result of another segment, receives, and which value
+        self.leaves: list[tuple[int, int, int]] = []
         self.sigs: tuple[Any, ...] = ()  # of these values
         self.end: Node = seg.state
         self.over = False  # whether pending work reaches a bound on the way
@@ -440,18 +451,25 @@ class RememberedPass:
             nodes.append(node)
             node = node.parent
         self._note_visits(nodes)
-        owners = {
+        owners: dict[Any, tuple[int, int]] = {
             id(t): (self.places[e], i)
             for e in self.places
             for i, t in enumerate(e.inputs)
             if t is not None and t.__class__ is not tuple
         }
-        for leaf, g in current.leaves.values():
-            v = g._value
-            if v.segment is not seg or v.index < start.end or id(leaf) not in owners:
+        given = [(id(leaf), g._value) for leaf, g in current.leaves.values()]
+        if current.waiting:
+            owners |= {
+                t: (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t.__class__ is tuple
+            }
+            given += [
+                ((e, i), g._value) for e, gs in current.waiting.items() for i, g in enumerate(gs) if g is not None
+            ]
+        for target, v in given:
+            if v.segment is not seg or v.index < start.end or target not in owners:
                 return False
-            self.leaves.append((*owners[id(leaf)], v.index))
-        self.sigs = tuple([g._value.sig for _, g in current.leaves.values()])
+            self.leaves.append((*owners[target], v.index))
+        self.sigs = tuple([v.sig for _, v in given])
         self.segment, self.places, self.seeds = None, {}, None
         return True
 
@@ -502,7 +520,7 @@ class RememberedPass:
         assert self.numbers is not None
         numbers = [edges[place].saved[i][1] for place, i in self.numbers]
         made = {index: segment.pending(seg, sig, index) for (_, _, index), sig in zip(self.leaves, self.sigs)}
-        values = [_GONE] * (end.end - start.end)
+        values = [segment.GONE] * (end.end - start.end)
         for index, v in made.items():
             values[index - start.end] = ref(v)
         try:
@@ -521,8 +539,7 @@ class RememberedPass:
         counters.STATS["repeated_backwards"] += 1
         current.heap, current.waiting = [], {}
         for place, i, index in self.leaves:
-            leaf = edges[place].inputs[i]
-            current.leaves[id(leaf)] = [leaf, wrap(made[index])]
+            current.give(edges[place].inputs[i], wrap(made[index]))
         if self.over:
             flush.limit(seg)
         return True

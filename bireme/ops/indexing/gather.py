@@ -32,7 +32,7 @@ from bireme.ops.manipulation import reshape
 
 
 @op(method=True, alias={"x": "input", "axis": "dim"}, out=True,
-    numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"), kernels="gather")  # fmt: skip
+    numpy=lambda x, index, axis: x.take(_line(index), axis, None, "wrap"), kernels="gather")  # fmt: skip
 def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
     """Select slices along an axis by a vector of indices.
 
@@ -51,22 +51,24 @@ def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
         >>> bireme.index_select(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1, 0])).tolist()
         [[3, 4], [1, 2]]
     """
-    return take_axis(x, from_front(index, x.shape[axis]), axis)
+    return take_axis(x, from_front(_line(index), x.shape[axis]), axis)
 
 
-@index_select.prepare
+def _line(index):
+    """A column of indices as the vector that it stands for."""
+    return index.reshape(-1) if index.ndim == 2 else index
+
+
+@index_select.prepare(sizes=False)
 def _(arguments):
     if isinstance(arguments["index"], int) and isinstance(arguments["axis"], Tensor):  # torch's order: (dim, index)
         arguments["index"], arguments["axis"] = arguments["axis"], arguments["index"]
-    index = arguments["index"]
-    if isinstance(index, Tensor) and index.ndim == 2 and index.shape[1] == 1:
-        arguments["index"] = reshape.reshape(index, [-1])
 
 
 @index_select.check
 def _(x, index, axis):
     needs_integers("index_select(index)", index)
-    if index.ndim > 1:
+    if index.ndim > 2 or (index.ndim == 2 and index.shape[1] != 1):
         raise errors.bad(
             "index_select(index)", "a 1-D tensor", described=f"shape {list(index.shape)}", kind=errors.ShapeError
         )
@@ -81,12 +83,12 @@ def _(x, index, axis):
 
 
 index_select.index(lambda s: [("index", -s["x"].shape[s["axis"]], s["x"].shape[s["axis"]])] if s["x"].ndim else [])
-index_select.infer(lambda x, index, axis: sig_of((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype))
+index_select.infer(lambda x, index, axis: sig_of((*x.shape[:axis], *index.shape[:1], *x.shape[axis + 1 :]), x.dtype))
 
 
 def _select_grad(g, index, axis, sigs, add):
     dims = sigs[0].shape
-    return add(jnp.zeros(dims, g.dtype), from_front(index, dims[axis]), g, axis), None
+    return add(jnp.zeros(dims, g.dtype), from_front(_line(index), dims[axis]), g, axis), None
 
 
 _select_grad_by_axis = on_numpy(_select_grad)

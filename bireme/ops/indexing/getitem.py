@@ -25,7 +25,7 @@ from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import view
-from bireme.core.tensor.tensor import value_of
+from bireme.core.tensor.tensor import value_of, wrap_own
 from bireme.ops._shared.broadcast import broadcast_shape
 from bireme.ops.indexing.along_axis import add_at, add_rows, combined, into_zeros, take_axis
 from bireme.ops.manipulation import reshape
@@ -308,7 +308,14 @@ def _mask(x: Tensor, mask: Tensor, axis: int) -> list:
         raise errors.bad(
             "x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=errors.OutOfRangeError
         )
-    return [Tensor(value_of(i)) for i in np.nonzero(mask._host())]
+    return [_place(i, n) for i, n in zip(np.nonzero(mask._host()), covered)]
+
+
+def _place(found: np.ndarray, n: int) -> Tensor:
+    """Indices along an axis of `n` elements that a mask gave: nobody need ask again whether they are there."""
+    index = wrap_own(np.ascontiguousarray(found, np.int64))
+    index._value.bounds = (0, n - 1)
+    return index
 
 
 # ---------------------------------------------------------------- picking
@@ -455,7 +462,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         if not index.picks:
             return out
         index.check(out)
-        return pick.call({"x": out, "index": list(index.picks.values()), "axes": tuple(index.picks)})
+        return pick.public(out, list(index.picks.values()), tuple(index.picks))
     except errors.TELLING as e:
         errors.leave(e)
         raise
