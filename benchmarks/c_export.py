@@ -34,7 +34,7 @@ SAVED = {
 LIMIT = 3.0  # times onnxruntime's time
 TOLERANCE = 1e-5  # of the largest magnitude
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
-SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZERS = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 class Compiled:

@@ -46,7 +46,10 @@ SCRIPTS = {
     ),
     "quantized_models": ("--epochs 1 --rounds 1 --only digits --batch 4", r"digits +int8 +bireme +[\d.]+ "),
     "c_export": ("--rounds 1 --seconds 0.01 --tiny", r"digits, int8 +[\d.]+ "),
-    "inference": ("--rounds 1 --seconds 0.01 --peers bireme --models /nowhere", r"a small network +[\d.]+ "),
+    "inference": (
+        "--rounds 1 --seconds 0.01 --peers bireme --models /nowhere --what runs start threads shapes --count 20",
+        r"a small network +[\d.]+ +[\d.]+ +[\d.]+ +0 +yes (.*\n)*a small network +16 +192 +0\n(.*\n)*a small network +20 ",
+    ),
     "serving": ("--seconds 0.2 --clients 2 --width 16 --servers batched", r"2 clients, batched +[\d,]+ "),
     "language_models": ("--tiny --rounds 1 --only batching", r"continuous +[\d.]+ "),
     "ocr": ("--tiny --pages 1 --rounds 1 --peers bireme --models /nowhere", r"bireme +[\d.]+ "),

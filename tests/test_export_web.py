@@ -20,7 +20,7 @@ import bireme
 from bireme import nn
 from bireme.command import main
 from bireme.export import ocr_to_web, to_web
-from bireme.export.web_pages import RUNTIME
+from bireme.export.web_pages import RUNTIME, WEBGPU
 from bireme.ocr import Reader
 from bireme.static import InputSpec
 from tests.test_ocr import Detection, Recognition, page
@@ -64,15 +64,17 @@ def runtime(tmp_path):
     """A package that has the names of onnxruntime-web's files."""
     folder = tmp_path / "package"
     (folder / "dist").mkdir(parents=True)
-    for name in RUNTIME:
+    for name in (*RUNTIME, "ort-wasm-x.mjs", "ort-wasm-x.wasm"):
         (folder / "dist" / name).write_text("//")
+    (folder / "dist" / WEBGPU).write_text('import("./ort-wasm-x.mjs")')
     return folder
 
 
 def test_a_folder_with_all_that_a_page_needs(saved, readers, runtime, tmp_path, capsys):
     site = to_web(saved[0], tmp_path / "site", mean=[0.5] * 3, labels=["x"], runtime=runtime)
     names = {p.name for p in site.path.iterdir()}
-    assert names == {*RUNTIME, "runner.mjs", "page.mjs", "page.css", "index.html", "model.onnx", "settings.json"}
+    own = {"runner.mjs", "page.mjs", "page.css", "index.html", "model.onnx", "settings.json"}
+    assert names == {*RUNTIME, WEBGPU, "ort-wasm-x.mjs", "ort-wasm-x.wasm", *own}
     settings = json.loads((site.path / "settings.json").read_text())
     assert settings["feedShape"] == {"fw": 10, "fh": 8, "fc": 3} and settings["mean"] == [0.5] * 3
     given = ["export", str(readers), "--to", "web", "--ocr", "-o", str(tmp_path / "ocr"), "--runtime", str(runtime)]
@@ -96,12 +98,14 @@ def test_what_is_missing_is_told(saved, readers, tmp_path, monkeypatch, capsys):
         (tmp_path / "node_modules" / "onnxruntime-web" / "dist" / name).write_text("//")
     with pytest.raises(ValueError, match=r"to_web\(feed_shape\): expected a height and a width"):
         to_web(readers / "toy_det_infer", "site")
+    (tmp_path / "node_modules" / "onnxruntime-web" / "dist" / WEBGPU).write_text('import("./ort-wasm-absent.mjs")')
+    assert WEBGPU not in {p.name for p in to_web(saved[0], "site").path.iterdir()}
     with pytest.raises(FileNotFoundError, match="there are no networks to read with"):
         ocr_to_web(tmp_path, "site")
 
 
 @contextlib.contextmanager
-def opened(folder, script, timeout=120):
+def opened(folder, script, gpu=("--disable-gpu",), timeout=120):
     """What a script on a page of the folder gives: the page posts it, and the browser is closed."""
     found, there = [], threading.Event()
 
@@ -123,7 +127,7 @@ def opened(folder, script, timeout=120):
     flags = [
         "--headless",
         "--no-sandbox",
-        "--disable-gpu",
+        *gpu,
         "--remote-debugging-port=0",
         f"--user-data-dir={folder}/.profile",
     ]
@@ -139,36 +143,70 @@ def opened(folder, script, timeout=120):
         server.server_close()
 
 
-@in_browser
-def test_the_runner_gives_the_numbers_of_python(saved, tmp_path):
+MEAN, STD = [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]
+
+
+def pictured(saved, folder):
+    """A site with a picture, and the numbers that Python has for it."""
     path, net = saved
-    site = to_web(
-        path,
-        tmp_path / "site",
-        mean=[0.5, 0.4, 0.3],
-        std=[0.2, 0.3, 0.4],
-        bgr=True,
-        runtime=f"{NODE_MODULES}/onnxruntime-web",
-    )
+    site = to_web(path, folder, mean=MEAN, std=STD, bgr=True, runtime=f"{NODE_MODULES}/onnxruntime-web")
     picture = np.random.default_rng(0).integers(0, 256, (8, 10, 3), np.uint8)
     Image.fromarray(picture).save(site.path / "picture.png")
-    x = (picture[..., ::-1] / 255 - [0.5, 0.4, 0.3]) / [0.2, 0.3, 0.4]
-    x = x.transpose(2, 0, 1)[None].astype("float32")
-    wanted = net(bireme.to_tensor(x)).numpy().reshape(-1)
-    script = """
-      const { Runner } = await import("./runner.mjs");
-      const runner = new Runner(await (await fetch("settings.json")).json());
-      await runner.init();
-      const image = new Image();
-      image.src = "picture.png";
-      await image.decode();
-      let refused = "";
-      try { new Runner({}); } catch (e) { refused = e.message; }
-      result = { values: [...(await runner.predict(image))], refused };
+    x = ((picture[..., ::-1] / 255 - MEAN) / STD).transpose(2, 0, 1)[None].astype("float32")
+    return site, net(bireme.to_tensor(x)).numpy().reshape(-1)
+
+
+RUN = """
+  const { Runner } = await import("./runner.mjs");
+  const settings = await (await fetch("settings.json")).json();
+  const image = new Image();
+  image.src = "picture.png";
+  await image.decode();
+  const by = async (backend) => {
+    const runner = new Runner({ ...settings, backend });
+    await runner.init();
+    return { values: [...(await runner.predict(image))], backend: runner.network.backend };
+  };
+"""
+
+
+@in_browser
+def test_the_runner_gives_the_numbers_of_python(saved, tmp_path):
+    site, wanted = pictured(saved, tmp_path / "site")
+    script = f"""{RUN}
+      const refused = [];
+      try {{ new Runner({{}}); }} catch (e) {{ refused.push(e.message); }}
+      try {{ await by("gpu"); }} catch (e) {{ refused.push(e.message); }}
+      const plain = await by();
+      const gpu = {{ requestAdapter: async () => ({{ info: {{ isFallbackAdapter: false }} }}) }}; // promises one, and gives no device
+      Object.defineProperty(navigator, "gpu", {{ value: gpu, configurable: true }});
+      result = {{ plain, broken: await by(), refused }};
     """
     with opened(site.path, script) as found:
-        np.testing.assert_allclose(found["values"], wanted, rtol=1e-4, atol=1e-4)
-        assert found["refused"] == "Runner(feedShape): expected {fw, fh}, got undefined"
+        for which in ("plain", "broken"):
+            np.testing.assert_allclose(found[which]["values"], wanted, rtol=1e-4, atol=1e-4)
+            assert found[which]["backend"] == "wasm"
+        assert found["refused"] == [
+            "Runner(feedShape): expected {fw, fh}, got undefined",
+            'backend: expected "webgpu" or "wasm", got "gpu"',
+        ]
+
+
+@in_browser
+def test_the_runner_takes_webgpu_where_there_is_one(saved, tmp_path):
+    """By the software that Chromium has in the place of a GPU: taken where it is named, else WebAssembly is faster."""
+    site, wanted = pictured(saved, tmp_path / "site")
+    script = f"""{RUN}
+      const named = await by("webgpu"), unnamed = await by();
+      const adapter = await navigator.gpu.requestAdapter();
+      result = {{ named, unnamed, software: adapter.info.isFallbackAdapter }};
+    """
+    flags = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
+    with opened(site.path, script, flags) as found:
+        assert found["software"] is True
+        for which, backend in (("named", "webgpu"), ("unnamed", "wasm")):
+            np.testing.assert_allclose(found[which]["values"], wanted, rtol=1e-4, atol=1e-4)
+            assert found[which]["backend"] == backend
 
 
 @in_browser

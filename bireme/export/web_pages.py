@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ from bireme.ocr.options import SETTINGS
 SOURCES = Path(__file__).with_name("web")
 PACKAGE = "onnxruntime-web"
 RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+WEBGPU = "ort.webgpu.min.mjs"  # loaded where the browser has a GPU
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,21 @@ def _runtime(given: str | os.PathLike | None) -> list[Path]:
     for folder in folders:
         files = [folder / "dist" / name for name in RUNTIME]
         if all(path.is_file() for path in files):
-            return files
+            return [*files, *_by_webgpu(folder / "dist")]
     where = f"in {given}" if given is not None else f"in node_modules of {here} or above"
     message = f"there is no {PACKAGE} {where}: `npm install {PACKAGE}` fetches it"
     raise errors.failure(message, kind=FileNotFoundError)
+
+
+def _by_webgpu(folder: Path) -> list[Path]:
+    """The files for WebGPU; none where a release has none, and pages take WebAssembly."""
+    script = folder / WEBGPU
+    if not script.is_file():
+        return []
+    # its build of WebAssembly has had several names, and stands in it
+    builds = sorted(set(re.findall(r"ort-wasm[\w.-]*\.mjs", script.read_text("utf-8"))))
+    files = [folder / name for build in builds for name in (build, f"{Path(build).stem}.wasm")]
+    return [script, *files] if all(path.is_file() for path in files) else []
 
 
 def _begin(folder: str | os.PathLike, runtime: list[Path], names: Sequence[str]) -> Path:

@@ -76,7 +76,9 @@ class Captured:
             leaves_of = {i: leaf for leaf, i in fill}
             pairs = [(live.index(self._outputs[o]), leaves_of[i]) for o, i in (carried or {}).items()]
             loop = Loop(times, tuple(pairs))
-        call = xla.repeated(self.graph, live, vectors, given_away, between=between, loop=loop) if live else None
+        changing = {*given_away, *[leaf for leaf, _ in fill]}
+        fixed = {i: a for i, a in enumerate(leaves) if i not in changing and a is not None}
+        call = xla.repeated(self.graph, live, vectors, given_away, fixed, between=between, loop=loop) if live else None
 
         def run(arrays: list) -> list:
             given = list(leaves)

@@ -6,7 +6,7 @@ import functools
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import starmap
 from typing import Any
@@ -19,7 +19,16 @@ from bireme.core.base import host_memory, mesh, shutdown, workers
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor, images
 from bireme.core.graph.graph import Graph, Sig
-from bireme.core.xla_exec import compile_cache, kernel_choice, lowering, matmul_backend, program_files, split_step
+from bireme.core.xla_exec import (
+    compile_cache,
+    joined_leaves,
+    kernel_choice,
+    lowering,
+    matmul_backend,
+    program_files,
+    split_step,
+)
+from bireme.core.xla_exec.joined_leaves import Joined
 from bireme.core.xla_exec.program_names import Names
 
 # Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")`
@@ -95,12 +104,16 @@ class Xla:
         device: Device,
         between: Callable[[], AbstractContextManager] = nullcontext,
         loop: lowering.Loop | None = None,
+        joined: Joined = joined_leaves.NONE,
     ) -> Any:
-        """A compiled program; `between` is entered while it is lowered. With a loop it runs the graph several times."""
-        name = Names(device).graph(graph, live, donate, "whole" if loop is None else str(loop))
+        """A compiled program; `between` is entered while it is lowered. With a loop it runs the graph several times;
+        leaves that are joined are one more list of arguments.
+        """
+        part = "whole" if loop is None else str(loop)
+        name = Names(device).graph(graph, live, donate, f"{part} {joined}".strip())
         fn = lowering.function(graph, live, device.platform)
-        fn = fn if loop is None else lowering.looped(fn, loop)
-        return _made(fn, graph, donate, len(live), device, name, None, between)
+        fn = joined.before(fn if loop is None else lowering.looped(fn, loop))
+        return _made(fn, graph, donate, len(live), device, name, joined.specs() or None, between, joined)
 
 
 def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
@@ -148,13 +161,13 @@ def _made(
     name: str | None,
     more: list | None = None,
     between: Callable[[], AbstractContextManager] = nullcontext,
+    joined: Joined = joined_leaves.NONE,
 ) -> Any:
     """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then
-    the others.
+    the others but for those that are joined.
     """
     n = len(graph.leaf_sigs)
-    given = set(donate)
-    kept = [i for i in range(n) if i not in given]
+    kept = [i for i in range(n) if i not in set(donate) and i not in joined]
 
     def program(donated, others, vectors, values=()):
         leaves: list[Any] = [None] * n
@@ -164,7 +177,7 @@ def _made(
             leaves[i] = a
         return fn([*leaves, *values], vectors)
 
-    args = (*_args(graph, donate), *([] if more is None else [more]))
+    args = (*_args(graph, donate, joined), *([] if more is None else [more]))
     apart = any(node.bound.rows_apart for node in graph.nodes)
     return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart)
 
@@ -174,11 +187,12 @@ def _stops_others(graph: Graph) -> bool:
     return not graph.device.is_cpu and len(graph.nodes) >= LARGE
 
 
-def _args(graph: Graph, donate: tuple[int, ...]) -> tuple:
+def _args(graph: Graph, donate: tuple[int, ...], joined: Joined = joined_leaves.NONE) -> tuple:
     """What the program of a graph takes: the leaves that it may write over, the others, vectors of numbers."""
     given = set(donate)
     specs = [spec(s) for s in graph.leaf_sigs]
-    return [specs[i] for i in donate], [s for i, s in enumerate(specs) if i not in given], _vectors(graph)
+    others = [s for i, s in enumerate(specs) if i not in given and i not in joined]
+    return [specs[i] for i in donate], others, _vectors(graph)
 
 
 def _program(
@@ -334,26 +348,29 @@ def repeated(
     live: tuple[int, ...],
     vectors: list,
     donate: tuple[int, ...] = (),
+    fixed: Mapping[int, Any] | None = None,
     *,
     between: Callable[[], AbstractContextManager] = nullcontext,
     loop: lowering.Loop | None = None,
 ) -> Callable[[list], list]:
     """A program of a graph to be called with its leaves often, from any thread; it may write over leaves that are
-    donated, whose arrays are gone after a call. With a loop a call runs the graph several times.
+    donated, whose arrays are gone after a call. Leaves that are `fixed` have these arrays in every call. With a loop a
+    call runs the graph several times.
     """
     device = graph.device
-    program = XLA.prepare(graph, live, donate, device, between, loop)
-    kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
+    joined = Joined(graph, fixed)
+    program = XLA.prepare(graph, live, donate, device, between, loop, joined)
+    kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate) and i not in joined]
+    together = [[put(a, device) for a in joined.join(fixed or {})]] if joined.groups else []
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
 
     def call(leaves: list) -> list:
         before = jax.default_device.get_local()
         try:
             jax.default_device.set_local(device.jax)
-            given = (
-                ([leaves[i] for i in donate], [leaves[i] for i in kept], vectors) if donate else ([], leaves, vectors)
+            made = (calls[0] if calls else program)(
+                [leaves[i] for i in donate], [leaves[i] for i in kept], vectors, *together
             )
-            made = (calls[0] if calls else program)(*given)
             if not calls:
                 calls.append(getattr(program, "_call", None) or program)
             return made

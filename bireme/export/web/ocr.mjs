@@ -192,11 +192,15 @@ function turned({ data, width, height }) {
   return { data: out, width: height, height: width };
 }
 
+/** new Reader({backend}): as Runner's, WebGPU where there is one unless "wasm" or "webgpu" is named. */
 export class Reader {
+  constructor({ backend } = {}) { this.backend = backend; }
+
   async init() {
     const { options, characters, networks } = await (await fetch("settings.json")).json();
     [this.options, this.characters, this.networks] = [options, characters, {}];
-    for (const kind of networks) this.networks[kind] = await new Network(`${kind}.onnx`).init();
+    for (const kind of networks) this.networks[kind] = await new Network(`${kind}.onnx`, { backend: this.backend }).init();
+    this.backend = this.networks.det.backend;
     return this;
   }
 

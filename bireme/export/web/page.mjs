@@ -52,3 +52,6 @@ export function shown(media, width, height) {
   context.drawImage(media, 0, 0, width, height);
   return context;
 }
+
+/** The backend that ?backend= names. */
+export const asked = () => new URLSearchParams(location.search).get("backend") ?? undefined;

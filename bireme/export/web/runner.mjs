@@ -1,20 +1,50 @@
-// Runner: a model in ONNX behind the interface of Paddle.js, on onnxruntime-web.
-import * as ort from "./ort.wasm.min.mjs";
+// Runner: a model in ONNX behind the interface of Paddle.js, on onnxruntime-web: by WebGPU where the browser has one, else by WebAssembly.
+const BUILDS = { webgpu: "./ort.webgpu.min.mjs", wasm: "./ort.wasm.min.mjs" };
+const loaded = {};
 
-ort.env.wasm.wasmPaths = new URL("./", import.meta.url).href;
+/** onnxruntime-web for a backend, fetched when it is first asked for: that of WebGPU is twice as large. */
+function runtime(backend) {
+  loaded[backend] ??= import(BUILDS[backend]).then((ort) => {
+    ort.env.wasm.wasmPaths = new URL("./", import.meta.url).href;
+    return ort;
+  });
+  return loaded[backend];
+}
 
-/** The session of a model: run(Float32Array, shape) gives a list of {name, data, dims}. */
+/** Backends in the order they are tried. Software in the place of a GPU is slower than WebAssembly, so it is not taken. */
+export async function backends(wanted) {
+  if (wanted !== undefined && wanted !== null) {
+    if (!(wanted in BUILDS)) throw new Error(`backend: expected "webgpu" or "wasm", got ${JSON.stringify(wanted)}`);
+    return [wanted];
+  }
+  const adapter = await globalThis.navigator?.gpu?.requestAdapter().catch(() => null);
+  const software = adapter?.info?.isFallbackAdapter ?? adapter?.isFallbackAdapter;
+  return adapter && !software ? ["webgpu", "wasm"] : ["wasm"];
+}
+
+/** The session of a model: run(Float32Array, shape) gives a list of {name, data, dims}; `backend` tells by what, once it is made. */
 export class Network {
-  constructor(path) { this.path = path; }
+  constructor(path, { backend } = {}) { [this.path, this.wanted] = [path, backend]; }
 
   async init() {
-    const options = { executionProviders: ["wasm"], graphOptimizationLevel: "all" };
-    this.session = await ort.InferenceSession.create(new URL(this.path, document.baseURI).href, options);
-    return this;
+    const tried = await backends(this.wanted);
+    const url = new URL(this.path, document.baseURI).href;
+    for (const backend of tried) {
+      try {
+        this.ort = await runtime(backend);
+        const options = { executionProviders: [backend], graphOptimizationLevel: "all" };
+        this.session = await this.ort.InferenceSession.create(url, options);
+        this.backend = backend;
+        return this;
+      } catch (error) {
+        if (backend === tried.at(-1)) throw error;
+        console.warn(`${this.path}: not by ${backend}: ${error.message}`);
+      }
+    }
   }
 
   async run(data, shape) {
-    const made = await this.session.run({ [this.session.inputNames[0]]: new ort.Tensor("float32", data, shape) });
+    const made = await this.session.run({ [this.session.inputNames[0]]: new this.ort.Tensor("float32", data, shape) });
     return this.session.outputNames.map((name) => ({ name, data: made[name].data, dims: made[name].dims }));
   }
 }
@@ -56,7 +86,7 @@ export function planes(image, { mean = [0, 0, 0], std = [1, 1, 1], bgr = false, 
   return out;
 }
 
-/** As in Paddle.js: new Runner({modelPath, feedShape: {fw, fh, fc}, fill, mean, std, bgr, needPreheat}). */
+/** As in Paddle.js: new Runner({modelPath, feedShape: {fw, fh, fc}, fill, mean, std, bgr, needPreheat, backend}). */
 export class Runner {
   constructor(options) {
     this.options = { modelPath: "model.onnx", fill: "#fff", mean: [0, 0, 0], std: [1, 1, 1], bgr: false, needPreheat: true, ...options };
@@ -66,7 +96,7 @@ export class Runner {
   }
 
   async init() {
-    this.network = await new Network(this.options.modelPath).init();
+    this.network = await new Network(this.options.modelPath, this.options).init();
     return this.options.needPreheat ? this.preheat() : undefined;
   }
 

@@ -15,6 +15,7 @@ from bireme.core.declare.op import Tensor, op
 from bireme.core.graph.graph import sig_of
 
 _FEW = 6  # sequences that never take less time together
+_FEW_TAGS = 64  # that are compared one by one: XLA makes several passes of a maximum over more than some 16
 
 
 def _starts(lengths: jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
@@ -114,21 +115,25 @@ def crf_path(emission: Tensor, transition: Tensor, lengths: Tensor) -> Tensor:
 
     def forward(score, now):
         given, first = now
-        best = jnp.where(first >= 0, begin, jnp.max(score[:, None] + between, axis=0)) + given
+        best = jnp.where(first >= 0, begin, _over_rows(score[:, None] + between)) + given
         return best, best
 
     _, scores = lax.scan(forward, jnp.zeros_like(begin), (emission, starts))
-    tags = jnp.arange(emission.shape[1], dtype=jnp.int32)
+    turned = lax.optimization_barrier(between.T)
 
     def backward(after, now):
-        # which tag a score comes from is asked for along the path alone: XLA is slow at the index of a maximum
+        # which tag a score comes from is asked for along the path alone
         score, last = now
-        score = score + jnp.where(last >= 0, end, between[:, after])
-        tag = jnp.min(jnp.where(score == jnp.max(score), tags, tags[-1]))
+        tag = jnp.argmax(score + jnp.where(last >= 0, end, turned[after])).astype(jnp.int32)
         return tag, tag
 
     _, path = lax.scan(backward, jnp.zeros((), jnp.int32), (scores, ends), reverse=True)
     return path.astype(jnp.int64)
+
+
+def _over_rows(x):
+    """The largest number of each column."""
+    return functools.reduce(jnp.maximum, list(x)) if x.shape[0] <= _FEW_TAGS else jnp.max(x, axis=0)
 
 
 crf_path.infer(lambda emission: sig_of(emission.shape[:1], dtypes.int64))
