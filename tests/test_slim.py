@@ -176,6 +176,56 @@ def test_a_teacher_in_a_students_program():
     assert losses[-1] < 0.5 * losses[0] and (ours == wanted).all()
 
 
+def test_programs_that_are_trained_with_quantization(tmp_path):
+    """Training in which products round what they read moves weights and scales, and integers give what was rounded."""
+    rng = np.random.default_rng(0)
+    given = {"x": rng.random((8, 1, 6, 6), np.float32), "label": rng.integers(0, 3, 8)}
+    place = bireme.CPUPlace()
+    bireme.seed(0)
+    bireme.enable_static()
+    try:
+        program, start = bireme.static.Program(), bireme.static.Program()
+        with bireme.static.program_guard(program, start):
+            x, label = bireme.static.data("x", [None, 1, 6, 6]), bireme.static.data("label", [None], "int64")
+            kept = bireme.static.nn.conv2d(x, 4, 3, act="relu")
+            h = bireme.static.nn.conv2d(kept, 4, 3, groups=4)
+            table = bireme.static.create_parameter([3, 16], "float32")
+            out = bireme.matmul(h.flatten(1), table, transpose_y=True)
+            loss = nn.functional.cross_entropy(out, label)
+            test = program.clone(for_test=True)
+            bireme.optimizer.SGD(0.2).minimize(loss)
+        config = {"quantize_op_types": ["conv2d", "matmul", "pool2d"], "activation_quantize_type": "range_abs_max"}
+        with pytest.warns(UserWarning, match="only products are rounded, so pool2d stay as they are"):
+            trained = quant.quant_aware(program, place, config)
+            tested = quant.quant_aware(test, place, config, for_test=True)
+        executor = bireme.static.Executor()
+        executor.run(start)
+        losses = [executor.run(trained, given, [loss])[0].item() for _ in range(20)]
+        rounded, seen = executor.run(tested, given, [out, h])
+        made = quant.convert(tested, place, config)
+        whole = executor.run(made, given, [out])[0]
+        bireme.static.save_inference_model(str(tmp_path / "net"), [x], [out], executor, program=made)
+        for bad, told in (
+            ({"weight_bits": 1}, r"quant_aware\(weight_bits\): expected an integer in \[2, 16\], got 1"),
+            ({"bits": 4}, r"quant_aware\(config\): expected names among .*, got 'bits'"),
+            ({"quantize_op_types": ["conv9"]}, "expected names among .*, got 'conv9'"),
+        ):
+            with pytest.raises(ValueError, match=told):
+                quant.quant_aware(program, place, bad)
+        with pytest.raises(ValueError, match="no product of the program rounds its operands"):
+            quant.convert(program, place)
+    finally:
+        bireme.disable_static()
+    far = np.abs(rounded - whole)  # now and then a half is rounded to the other side
+    assert losses[-1] < losses[0] and np.median(far) < 1e-6 and far.max() < 0.01 * np.abs(whole).max()
+    assert tested.tensors[f"{table.name}@input_scale"].numpy() == pytest.approx(np.abs(seen).max(), rel=0.2)
+    kinds = [o.type for o in made.ops]
+    assert kinds.count("conv2d_integer") == 1 and kinds.count("matmul_integer") == 1 and kinds.count("conv2d") == 1
+    assert not {"fake_quantize", "abs", "max"} & set(kinds)
+    again = bireme.jit.load(str(tmp_path / "net"))(bireme.to_tensor(given["x"]))
+    assert np.allclose(again.numpy(), whole, atol=1e-6)
+
+
 def test_weights_that_stay_zero():
     bireme.seed(0)
     net = nn.Sequential(nn.Conv2D(1, 4, 1), nn.Flatten(), nn.Linear(16, 8))

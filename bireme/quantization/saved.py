@@ -41,7 +41,7 @@ class Lifted(Layer):
         self._model = model
         self._places: dict[int, tuple[str, Symbol, Symbol]] = {}  # step -> name of a layer, what it reads and makes
         for i, step in enumerate(model.plan().steps):
-            found = _layer(step.operation)
+            found = layer_of(step.operation)
             if found is not None and (depthwise or not _is_depthwise(found[0])):
                 layer, x = found
                 name = f"{step.operation.type}_{len(self._places)}"
@@ -167,7 +167,7 @@ def _itself(t: Any) -> Any:
     return t
 
 
-def _layer(operation: Operation) -> tuple[Layer, Symbol] | None:
+def layer_of(operation: Operation) -> tuple[Layer, Symbol] | None:
     """The layer that a call is, and what it is called with; None where it is none."""
     given = arguments(operation)
     if given is None or not isinstance(operation.results, Symbol):

@@ -1,4 +1,4 @@
-"""Quantization of saved models after training."""
+"""Quantization of saved models after training, and of programs in training."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from bireme.jit.saving import models_of
 from bireme.jit.transforms import USUAL, transformed
 from bireme.quantization import observers
 from bireme.quantization.saved import quantized_model
+from bireme.slim.aware import convert, quant_aware
 from bireme.static import InputSpec
 
-__all__ = ["quant_post_dynamic", "quant_post_static"]
+__all__ = ["convert", "quant_aware", "quant_post_dynamic", "quant_post_static"]
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
     "hist": observers.HistObserver,
