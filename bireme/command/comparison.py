@@ -120,6 +120,8 @@ def report(arguments: argparse.Namespace, data: list[np.ndarray], labels: np.nda
     told["largest_output"] = float(np.abs(made["before"]).max())
     if labels is not None and made["before"].ndim == 2:
         told["accuracy"] = {which: float((out.argmax(1) == labels).mean()) for which, out in made.items()}
+    elif made["before"].ndim == 2 and made["before"].shape[1] > 1:
+        told["same_classes"] = float((made["after"].argmax(1) == made["before"].argmax(1)).mean())
     times: dict[str, list[float]] = {which: [] for which in predictors}
     given = [to_tensor(a) for a in batches[0]]
     for _ in range(ROUNDS):
@@ -156,5 +158,7 @@ def shown(told: dict[str, Any], rows: list[tuple[str, str]]) -> str:
         rows.append((f"batch of {told['batch']}", f"{ms['before']:.2f} ms before, {ms['after']:.2f} after"))
     if "accuracy" in told:
         rows.append(("accuracy", "{before:.2%} before, {after:.2%} after".format(**told["accuracy"])))
+    if "same_classes" in told:
+        rows.append(("classes", f"{told['same_classes']:.2%} the same"))
     width = max(len(name) for name, _ in rows) + 2
     return "".join(f"{name:{width}}{value}\n" for name, value in rows)

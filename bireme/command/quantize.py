@@ -10,10 +10,9 @@ from typing import Any
 
 from bireme.command import comparison
 from bireme.core.base import errors
-from bireme.inference.saved import model_of
+from bireme.inference.saved import is_language_model, model_of
 from bireme.jit.transforms import USUAL, transformed
 from bireme.quantization import observers
-from bireme.quantization.observers.histogram import MSEObserver
 from bireme.quantization.saved import quantized_model
 
 OBSERVERS: dict[str, Callable[[], Any]] = {
@@ -21,10 +20,14 @@ OBSERVERS: dict[str, Callable[[], Any]] = {
     "average": observers.MovingAverageAbsmaxObserver,
     "histogram": observers.HistObserver,
     "kl": observers.KLObserver,
-    "mse": MSEObserver,
+    "mse": lambda: observers.MSEObserver(symmetric=False),
+    "mse-symmetric": observers.MSEObserver,
 }
 
 EXAMPLES = """  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
+  bireme quantize models/mnist --to weight-int4 --group 64 -o models/mnist4
+
+language models keep weights as integers when they are loaded: bireme generate FOLDER --quantize int8
 """
 
 
@@ -39,7 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--observer",
         choices=list(OBSERVERS),
         default="mse",
-        help="what finds scales of inputs (default: %(default)s)",
+        help="what finds scales of inputs: mse cuts off where the squared error is least, with a zero point, mse-symmetric "
+        "without one, as products of integers in C want it (default: %(default)s)",
     )
     parser.add_argument(
         "--group", type=int, metavar="N", help="rows of a matrix that share a scale (default: all of a column)"
@@ -51,6 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.to == "int8" and arguments.data is None:
         raise errors.failure(
             "int8 needs samples", hint="--data FILE.npz, with an array for each input", kind=ValueError
+        )
+    if arguments.group is not None and arguments.group < 1:
+        raise errors.bad("--group", "a positive number", arguments.group)
+    if is_language_model(arguments.model):
+        kind = "int4" if arguments.to == "weight-int4" else "int8"
+        raise errors.failure(
+            f"{arguments.model} is a language model, whose weights become integers when it is loaded",
+            hint=f"bireme generate {arguments.model} --quantize {kind}, or bireme serve with the same option",
+            kind=ValueError,
         )
     comparison.checked(arguments)
     model, _ = transformed(model_of(arguments.model), USUAL)

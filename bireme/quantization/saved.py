@@ -24,6 +24,7 @@ from bireme.quantization.config import QuantConfig
 from bireme.quantization.observers import AbsMaxChannelWiseWeightObserver, GroupWiseWeightObserver
 from bireme.quantization.quantize import PTQ
 
+INTEGERS = ("matmul_integer", "conv2d_integer", "unpack_int4", "dequantize_linear")  # calls of quantized models
 _SLIGHT = 0.01  # part of an output's magnitude
 _CONV = ("stride", "padding", "dilation", "groups", "data_format")
 
@@ -94,6 +95,12 @@ def quantized_model(
     with one channel a group stay as they are unless `depthwise`: each output is a sum of few products, so nothing
     averages their rounding, and there is little to save in their kernels. See decisions/065.
     """
+    if to == "int8" and not batches:
+        raise errors.failure(
+            "int8 finds the scales of inputs in samples, and there are none",
+            hint="give some, or quantize weights alone",
+            kind=ValueError,
+        )
     bits = bits or (4 if to == "weight-int4" else 8)
     activation = observer if to == "int8" else None
     each = AbsMaxChannelWiseWeightObserver(quant_bits=bits)
@@ -104,9 +111,9 @@ def quantized_model(
     net, ptq = Lifted(model, depthwise), PTQ(config)
     count = len(net.sublayers())
     if not count:
-        raise errors.failure(
-            "the model has no product with a stored weight, so nothing can be quantized", kind=ValueError
-        )
+        whole = any(step.operation.type in INTEGERS for step in model.plan().steps)
+        why = "the model has integers already" if whole else "the model has no product with a stored weight"
+        raise errors.failure(f"{why}, so nothing can be quantized", kind=ValueError)
     watched = ptq.quantize(net, inplace=True)
     with no_grad():
         for rows in batches if activation is not None else []:

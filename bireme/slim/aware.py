@@ -86,7 +86,9 @@ class Settings:
             raise errors.bad(f"{where}(quant_post_first)", "False: start from a trained program", True)
         unknown = [name for name in self.quantize_op_types if name not in PRODUCTS and name not in OTHERS]
         if unknown:
-            raise errors.bad(f"{where}(quantize_op_types)", f"names among {', '.join((*PRODUCTS, *OTHERS))}", unknown[0])
+            raise errors.bad(
+                f"{where}(quantize_op_types)", f"names among {', '.join((*PRODUCTS, *OTHERS))}", unknown[0]
+            )
 
     def wants(self, operation: Operation) -> bool:
         """Whether a call is one of the products that are to be rounded."""
@@ -120,9 +122,7 @@ def _rounded(x: Tensor, scale: Tensor, seen: Tensor, sums: Tensor, how: str, rat
 
 
 @calls.effective(_rounded)
-def round_and_follow(
-    x: Tensor, scale: Tensor, seen: Tensor, sums: Tensor, how: str, rate: float, bits: int
-) -> Tensor:
+def round_and_follow(x: Tensor, scale: Tensor, seen: Tensor, sums: Tensor, how: str, rate: float, bits: int) -> Tensor:
     """Numbers as integers give them, after the scale has followed their largest magnitude."""
     with no_grad():
         most = x.detach().abs().max().astype("float32").reshape([1])
@@ -226,7 +226,9 @@ def quant_aware(
     source = _program("quant_aware", program)
     ignored = [name for name in settings.quantize_op_types if name in OTHERS]
     if ignored:
-        errors.warn(f"quant_aware(quantize_op_types): only products are rounded, so {', '.join(ignored)} stay as they are")
+        errors.warn(
+            f"quant_aware(quantize_op_types): only products are rounded, so {', '.join(ignored)} stay as they are"
+        )
     uses: dict[int, int] = {}
 
     made = source.clone(for_test=for_test)
@@ -252,7 +254,9 @@ def quant_aware(
         return rebuilt(operation, {first: symbol_of(x), second: symbol_of(whole)})
 
     if not _spliced(made, settings.wants, rounded):
-        raise errors.failure("quant_aware: the program has no product with a stored weight to quantize", kind=ValueError)
+        raise errors.failure(
+            "quant_aware: the program has no product with a stored weight to quantize", kind=ValueError
+        )
     return made
 
 
