@@ -13,7 +13,7 @@ from bireme.core.base import errors
 from bireme.inference.saved import is_language_model, model_of
 from bireme.jit.transforms import USUAL, transformed
 from bireme.quantization import observers
-from bireme.quantization.saved import quantized_model
+from bireme.quantization.saved import Choice, quantized_model
 
 OBSERVERS: dict[str, Callable[[], Any]] = {
     "absmax": observers.AbsmaxObserver,
@@ -69,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     model, _ = transformed(model_of(arguments.model), USUAL)
     data, labels = comparison.samples(arguments, model) if arguments.data else ([], None)
     batches = comparison.batches_of(data, arguments.batch)
-    net, layers = quantized_model(model, arguments.to, batches, OBSERVERS[arguments.observer](), arguments.group)
+    choice = Choice(bits=4 if arguments.to == "weight-int4" else 8, group=arguments.group)
+    net, layers = quantized_model(model, arguments.to, batches, OBSERVERS[arguments.observer](), choice)
     comparison.store(net, model, arguments.out, "quantize")
     told = comparison.report(arguments, data, labels)
     told["layers"] = layers
