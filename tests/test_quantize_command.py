@@ -123,6 +123,8 @@ def test_what_is_wrong_is_told(saved, capsys):
     bireme.jit.save(nn.ReLU(), str(folder / "relu"), [InputSpec([None, 2], "float32", "x")])
     np.savez(folder / "wide.npz", x=np.zeros((3, 1, 9, 9), "float32"))
     np.savez(folder / "two.npz", a=x, b=x)
+    np.savez(folder / "nan.npz", x=np.where(x > 2, np.nan, x))
+    np.savez(folder / "few.npz", x=x, labels=np.zeros(3, int))
     (folder / "talker").mkdir()
     for name in ("config.json", "model.safetensors"):
         (folder / "talker" / name).write_text("{}")
@@ -134,6 +136,8 @@ def test_what_is_wrong_is_told(saved, capsys):
         (["net", "--to", "int8", "--data", str(folder / "wide.npz")], "expected float32 of shape [-1, 1, 8, 8]"),
         (["net", "--to", "int8", "--data", str(folder / "two.npz")], "an array for each input (x), got a, b"),
         (["net", "--to", "int8", "--data", str(folder / "none.npz")], "there is no file"),
+        (["net", "--to", "int8", "--data", str(folder / "nan.npz")], "--data (x): expected finite numbers, got nan"),
+        (["net", "--to", "int8", "--data", str(folder / "few.npz")], "a class for each of 40 rows, got shape [3]"),
         (
             ["net", "--to", "int8", "--data", str(folder / "net.json")],
             "--data: expected a file of numpy.savez or numpy.save",

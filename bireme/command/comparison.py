@@ -86,8 +86,13 @@ def samples(arguments: argparse.Namespace, model: Model) -> tuple[list[np.ndarra
         got = ", ".join(arrays) or "none"
         raise errors.bad("--data", f"an array for each input ({', '.join(inputs)})", described=got)
     found = [_checked(name, arrays[name], *inputs[name]) for name in inputs]
-    if len({len(a) for a in found}) != 1 or (labels is not None and labels.shape != (len(found[0]),)):
-        raise errors.bad("--data", "as many rows in each array, and one class for each", [a.shape for a in found])
+    if len({len(a) for a in found}) != 1:
+        raise errors.bad("--data", "as many rows in each array", [a.shape for a in found])
+    if labels is not None:
+        if labels.shape not in ((len(found[0]),), (len(found[0]), 1)):
+            got = f"shape {list(labels.shape)}"
+            raise errors.bad(f"--data ({arguments.labels})", f"a class for each of {len(found[0])} rows", described=got)
+        labels = labels.reshape(-1)
     return found, labels
 
 
@@ -96,6 +101,9 @@ def _checked(name: str, array: np.ndarray, dtype: np.dtype, shape: list[int]) ->
     if not fits or not len(array) or array.dtype.kind != dtype.kind:
         got = f"{array.dtype} of shape {list(array.shape)}"
         raise errors.bad(f"--data ({name})", f"{dtype} of shape {[-1, *shape[1:]]}, with rows", described=got)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        wrong = float(array[~np.isfinite(array)][0])
+        raise errors.bad(f"--data ({name})", "finite numbers", wrong)
     return array.astype(dtype)
 
 
