@@ -1,7 +1,7 @@
 """Saved models before and after quantization: size, accuracy and time, in Bireme and in onnxruntime.
 
 Digits are read by a network of convolutions, trained here. PPLCNetV2 (of the package paddlelabel-ml 1.0.0, unpacked into a folder that `--models` or
-BIREME_PADDLE_MODELS names) sees parts of scikit-learn's photographs; its accuracy is how often the class is that of the float model.
+BIREME_PADDLE_MODELS names) sees parts of photographs; its accuracy is how often the class is that of the float model.
 A small transformer learns the next character of a text of licences. Models are quantized as `bireme quantize` does it.
 """
 
@@ -20,6 +20,7 @@ if __package__ in (None, ""):
 
 from benchmarks import measure, quantization
 
+SIZE, ENDINGS = 224, (".jpg", ".jpeg", ".png", ".webp")
 FORMS = ("float32", "int8", "weight-int8", "weight-int4")
 MOST_LOST = {"int8": 3.0, "weight-int8": 1.0}  # points
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
@@ -39,29 +40,51 @@ def digits(epochs, folder):
     return f"{folder}/digits", x[:320], x[quantization.TRAIN :], y[quantization.TRAIN :]
 
 
-def photographs(count):
-    """Parts of real pictures, as a classifier takes them."""
-    from sklearn.datasets import load_sample_images
+def sources(folder):
+    """Photographs: those of a folder and what is in it, else scikit-learn's two."""
+    from PIL import Image
 
+    if folder is None:
+        from sklearn.datasets import load_sample_images
+
+        return [Image.fromarray(each) for each in load_sample_images().images]
+    found = []
+    for path in sorted(Path(folder).rglob("*")):
+        if path.suffix.lower() in ENDINGS:
+            picture = Image.open(path)
+            if min(picture.size) < SIZE // 2:
+                continue
+            picture.thumbnail((1024, 1024))
+            found.append(Image.alpha_composite(Image.new("RGBA", picture.size, "silver"), picture.convert("RGBA")))
+    return [found[i].convert("RGB") for i in np.random.default_rng(0).permutation(len(found))]
+
+
+def parts(pictures, count):
+    """So many parts of pictures, as a classifier takes them: first their middles, then squares chosen at random."""
     rng, found = np.random.default_rng(0), []
-    pictures = load_sample_images().images
     for i in range(count):
         picture = pictures[i % len(pictures)]
-        size = int(rng.integers(224, min(picture.shape[:2])))
-        top, left = (int(rng.integers(0, n - size + 1)) for n in picture.shape[:2])
-        at = np.arange(224) * size // 224
-        part = picture[top : top + size, left : left + size][at][:, at]
-        found.append(((part / 255 - MEAN) / STD).transpose(2, 0, 1))
+        width, height = picture.size
+        side = int(min(width, height) * (0.875 if i < len(pictures) else rng.uniform(0.5, 1)))
+        spare = np.array([width - side, height - side])
+        left, top = (spare // 2 if i < len(pictures) else rng.integers(0, spare + 1)).tolist()
+        part = picture.crop((left, top, left + side, top + side)).resize((SIZE, SIZE))
+        found.append(((np.asarray(part) / 255 - MEAN) / STD).transpose(2, 0, 1))
     return np.stack(found).astype("float32")
 
 
-def classifier(models, count):
+def classifier(models, folder, count):
+    """Of many pictures a quarter finds scales and the others are judged; of two, both have parts for both."""
     paths = list(Path(models).rglob("PPLCNetV2/ckpt/inference.pdmodel")) if models else []
     if not paths:
         print(f"PPLCNetV2: there is no PPLCNetV2/ckpt/inference.pdmodel under {models}, so it is left out")
         return None
-    x = photographs(2 * count)
-    return str(paths[0]), x[:count], x[count:], None
+    pictures, few = sources(folder), count // 4
+    if len(pictures) < 8:
+        x = parts(pictures, count + few)
+        return str(paths[0]), x[count:], x[:count], None
+    cut = len(pictures) // 4
+    return str(paths[0]), parts(pictures[:cut], few), parts(pictures[cut:], count), None
 
 
 def language(epochs, folder):
@@ -109,44 +132,36 @@ def forms(path, calibration, folder):
     from bireme.command.comparison import store
     from bireme.inference.saved import model_of
     from bireme.jit.transforms import USUAL, transformed
-    from bireme.quantization.observers.histogram import MSEObserver
+    from bireme.quantization.observers import MSEObserver
     from bireme.quantization.saved import quantized_model
 
     found = {"float32": path}
     batches = [[calibration[i : i + 16]] for i in range(0, len(calibration), 16)]
     for form in FORMS[1:]:
         model, _ = transformed(model_of(path), USUAL)
-        net, _ = quantized_model(model, form, batches, MSEObserver() if form == "int8" else None)
+        net, _ = quantized_model(model, form, batches, MSEObserver(symmetric=False) if form == "int8" else None)
         found[form] = f"{folder}/{Path(path).name.partition('.')[0]}-{form}"
         store(net, model, found[form], "quantize")
     return found
 
 
-def runs(path, threads):
-    """A run of a model's file in Bireme and, where it has a form there, in onnxruntime."""
+def runs(path):
+    """A run of a model's file by the engine and, where it has a form there, by onnxruntime."""
     import bireme
     from bireme.inference import Config, create_predictor
-    from bireme.inference.saved import model_of, program_of
-    from bireme.jit import TranslatedLayer
+    from bireme.inference.saved import program_of
 
-    predictor = create_predictor(Config(program_of(path)))
-    found = {"bireme": lambda x: predictor.run([bireme.to_tensor(x)])[0].numpy()}
-    if measure.version("onnxruntime") == "absent":
-        return found
-    import onnxruntime
-
-    graph = model_of(path)
-    specs = [bireme.static.InputSpec([None, *x.shape[1:]], x.dtype, x.name) for x in graph.inputs]
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 3
-    with tempfile.TemporaryDirectory() as folder:
+    found = {}
+    for executor in ("bireme", "onnxruntime") if measure.version("onnxruntime") != "absent" else ("bireme",):
+        config = Config(program_of(path))
+        config.set_executor(executor)
+        config.set_cpu_math_library_num_threads(measure.cores())
         try:
-            bireme.onnx.export(TranslatedLayer({"forward": graph}, graph.program.tensors), f"{folder}/m.onnx", specs)
+            predictor = create_predictor(config)
         except RuntimeError:  # integers of this form have no node
-            return found
-        session = onnxruntime.InferenceSession(f"{folder}/m.onnx", options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return found | {"onnxruntime": lambda x: session.run(None, {name: x})[0]}
+            continue
+        found[executor] = lambda x, predictor=predictor: predictor.run([bireme.to_tensor(x)])[0].numpy()
+    return found
 
 
 def judged(title, made, options, folder, rows, floors):
@@ -154,19 +169,25 @@ def judged(title, made, options, folder, rows, floors):
     from bireme.inference.saved import program_of
 
     path, calibration, x, y = made
-    best = None
-    for form, where in forms(path, calibration, folder).items():
-        executors = runs(where, measure.cores())
-        for executor, run in executors.items():
-            given = np.concatenate([run(x[i : i + 64]) for i in range(0, len(x), 64)]).argmax(1)
-            y = given if y is None else y
-            right = 100 * float((given == y).mean())
-            best = right if best is None else best
-            ms = quantization.times({"": lambda run=run: run(x[: options.batch])}, options.rounds)[""]
-            size = size_of(program_of(where)) / 1024
-            rows.append((title, form, executor, f"{size:,.0f}", f"{right:.2f}", f"{best - right:+.2f}", f"{ms:.2f}"))
-            if form in MOST_LOST:
-                floors.at_most(f"{title}, {form}, {executor}: points lost", best - right, MOST_LOST[form])
+    n = options.batch
+    x, y = x[: len(x) // n * n], None if y is None else y[: len(x) // n * n]
+    paths = forms(path, calibration, folder)
+    every = {(form, name): run for form, where in paths.items() for name, run in runs(where).items()}
+    right = {}
+    for key, run in every.items():
+        given = np.concatenate([run(x[i : i + n]) for i in range(0, len(x), n)]).argmax(1)
+        y = given if y is None else y
+        right[key] = 100 * float((given == y).mean())
+        print(f"{title}: {' by '.join(key)}, {right[key]:.2f} %", flush=True)
+    ms = quantization.times({key: lambda run=run: run(x[:n]) for key, run in every.items()}, options.rounds)
+    best = right[FORMS[0], "bireme"]
+    for (form, name), share in right.items():
+        size, took = size_of(program_of(paths[form])) / 1024, ms[form, name]
+        ratio = took / ms[FORMS[0], name]
+        cells = (f"{size:,.0f}", f"{share:.2f}", f"{best - share:+.2f}", f"{took:.2f}", f"{ratio:.2f}")
+        rows.append((title, form, name, *cells))
+        if form in MOST_LOST:
+            floors.at_most(f"{title}, {form}, {name}: points lost", best - share, MOST_LOST[form])
 
 
 def main(arguments=None):
@@ -177,7 +198,10 @@ def main(arguments=None):
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--pictures", type=int, default=64)
+    parser.add_argument("--photographs", help="folder with pictures (default: the two that scikit-learn has)")
+    parser.add_argument(
+        "--pictures", type=int, default=128, help="parts of them that are judged (default: %(default)s)"
+    )
     parser.add_argument("--only", nargs="*", default=["digits", "PPLCNetV2", "letters"])
     options = parser.parse_args(arguments)
     measure.head("saved models, quantized", f"KiB on disk, % right, ms of a batch of {options.batch}")
@@ -185,14 +209,14 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory() as folder:
         makers = {
             "digits": lambda: digits(options.epochs, folder),
-            "PPLCNetV2": lambda: classifier(options.models, options.pictures),
+            "PPLCNetV2": lambda: classifier(options.models, options.photographs, options.pictures),
             "letters": lambda: language(options.epochs, folder),
         }
         for title in options.only:
             made = makers[title]()
             if made is not None:
                 judged(title, made, options, folder, rows, floors)
-    measure.table(("model", "form", "runtime", "KiB", "right", "lost", "ms"), rows)
+    measure.table(("model", "form", "runtime", "KiB", "right", "lost", "ms", "of float32"), rows)
     return floors.show()
 
 

@@ -9,6 +9,9 @@ import bireme
 from bireme import nn
 from bireme.command import main
 from bireme.inference.saved import model_of, sketches
+from bireme.jit.transforms.editing import arguments
+from bireme.quantization import equalization, observers
+from bireme.quantization.saved import quantized_model
 from bireme.static import InputSpec
 
 
@@ -50,6 +53,7 @@ def quantize(capsys, folder, *options):
     [
         ("int8", ("--observer", "absmax"), {"matmul_integer", "conv2d_integer"}, 0.45, 0.05),
         ("int8", ("--observer", "kl"), {"matmul_integer", "conv2d_integer"}, 0.45, 0.5),
+        ("int8", (), {"matmul_integer", "conv2d_integer"}, 0.5, 0.05),
         ("weight-int8", (), {"dequantize_linear", "linear", "conv2d"}, 0.45, 0.02),
         ("weight-int4", (), {"unpack_int4", "dequantize_linear"}, 0.35, 0.3),
         ("weight-int4", ("--group", "16"), {"unpack_int4", "dequantize_linear"}, 0.45, 0.3),
@@ -79,17 +83,61 @@ def test_weights_alone_need_no_samples(saved, capsys):
     assert "4 with integers" in capsys.readouterr().out
 
 
+class Uneven(nn.Layer):
+    """Between its convolutions channels differ by a thousand; biases are added beside the convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.depth = nn.Conv2D(1, 8, 3, bias_attr=False), nn.Conv2D(8, 8, 3, groups=8, bias_attr=False)
+        self.second = nn.Conv2D(8, 4, 1)
+        sizes = bireme.to_tensor(np.geomspace(0.03, 30.0, 8).astype("float32"))
+        self.depth.weight.set_value(self.depth.weight * sizes.reshape([8, 1, 1, 1]))
+        self.second.weight.set_value(self.second.weight / sizes.reshape([1, 8, 1, 1]))
+        self.bias = self.create_parameter([8], default_initializer=nn.initializer.Normal())
+        self.shift = self.create_parameter([8], default_initializer=nn.initializer.Assign(sizes))
+
+    def forward(self, x):
+        x = nn.functional.relu(self.first(x) + self.bias.reshape([1, 8, 1, 1]))
+        x = nn.functional.relu(self.depth(x) + self.shift.reshape([8, 1, 1]))
+        return self.second(x).flatten(1)
+
+
+def test_channels_that_differ_are_made_alike(tmp_path):
+    bireme.seed(0)
+    net = Uneven()
+    net.eval()
+    bireme.jit.save(net, str(tmp_path / "net"), [InputSpec([None, 1, 8, 8], "float32", "x")])
+    x = np.random.default_rng(0).standard_normal((8, 1, 8, 8)).astype("float32")
+    model, y = model_of(tmp_path / "net"), net(bireme.to_tensor(x)).numpy()
+    assert equalization.join_biases(model) == 2 and equalization.equalize(model, [[x]]) == 1
+    assert [o.type for o in model.plan().operations] == ["conv2d", "relu", "conv2d", "relu", "conv2d", "flatten"]
+    assert np.allclose(model.run(x).numpy(), y, atol=1e-5)  # the function is the same
+    kernels = np.abs(arguments(model.plan().operations[-2])["weight"].numpy()).max((0, 2, 3))
+    assert kernels.max() < 10 * kernels.min()
+    made, count = quantized_model(model_of(tmp_path / "net"), "int8", [[x]], observers.MSEObserver(symmetric=False))
+    assert count == 2 and np.abs(made(bireme.to_tensor(x)).numpy() - y).max() < 0.03 * np.abs(y).max()
+
+
 def test_what_is_wrong_is_told(saved, capsys):
     folder, x, _ = saved
     bireme.jit.save(nn.ReLU(), str(folder / "relu"), [InputSpec([None, 2], "float32", "x")])
     np.savez(folder / "wide.npz", x=np.zeros((3, 1, 9, 9), "float32"))
     np.savez(folder / "two.npz", a=x, b=x)
+    np.savez(folder / "nan.npz", x=np.where(x > 2, np.nan, x))
+    np.savez(folder / "few.npz", x=x, labels=np.zeros(3, int))
+    (folder / "talker").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / "talker" / name).write_text("{}")
+    assert main(["quantize", str(folder / "net"), "--to", "weight-int8", "-o", str(folder / "done")]) == 0
+    capsys.readouterr()
     cases = [
         (["net", "--to", "int8"], "int8 needs samples"),
         (["relu", "--to", "weight-int8"], "no product with a stored weight"),
         (["net", "--to", "int8", "--data", str(folder / "wide.npz")], "expected float32 of shape [-1, 1, 8, 8]"),
         (["net", "--to", "int8", "--data", str(folder / "two.npz")], "an array for each input (x), got a, b"),
         (["net", "--to", "int8", "--data", str(folder / "none.npz")], "there is no file"),
+        (["net", "--to", "int8", "--data", str(folder / "nan.npz")], "--data (x): expected finite numbers, got nan"),
+        (["net", "--to", "int8", "--data", str(folder / "few.npz")], "a class for each of 40 rows, got shape [3]"),
         (
             ["net", "--to", "int8", "--data", str(folder / "net.json")],
             "--data: expected a file of numpy.savez or numpy.save",
@@ -97,6 +145,9 @@ def test_what_is_wrong_is_told(saved, capsys):
         (["net", "--to", "weight-int8", "-o", str(folder / "net")], "net is the model itself"),
         (["net", "--to", "weight-int8", "-o", str(folder)], "is a folder"),
         (["none", "--to", "weight-int8"], "there is no model"),
+        (["net", "--to", "weight-int4", "--group", "0"], "--group: expected a positive number, got 0"),
+        (["done", "--to", "weight-int8"], "the model has integers already"),
+        (["talker", "--to", "weight-int4"], "is a language model, whose weights become integers when it is loaded"),
     ]
     for given, told in cases:
         assert main(["quantize", str(folder / given[0]), "-o", str(folder / "small"), *given[1:]]) == 1

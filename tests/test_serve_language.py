@@ -10,8 +10,9 @@ import pytest
 
 import bireme
 from bireme import llm
+from bireme.inference.saved import is_language_model
 from bireme.serve import LanguageModels, Repository, application
-from bireme.serve.language import events, is_language_model
+from bireme.serve.language import events
 from tests.served_language import language_model, write_folder
 from tests.test_serve import call
 from tools import fuzz_server

@@ -86,8 +86,13 @@ def samples(arguments: argparse.Namespace, model: Model) -> tuple[list[np.ndarra
         got = ", ".join(arrays) or "none"
         raise errors.bad("--data", f"an array for each input ({', '.join(inputs)})", described=got)
     found = [_checked(name, arrays[name], *inputs[name]) for name in inputs]
-    if len({len(a) for a in found}) != 1 or (labels is not None and labels.shape != (len(found[0]),)):
-        raise errors.bad("--data", "as many rows in each array, and one class for each", [a.shape for a in found])
+    if len({len(a) for a in found}) != 1:
+        raise errors.bad("--data", "as many rows in each array", [a.shape for a in found])
+    if labels is not None:
+        if labels.shape not in ((len(found[0]),), (len(found[0]), 1)):
+            got = f"shape {list(labels.shape)}"
+            raise errors.bad(f"--data ({arguments.labels})", f"a class for each of {len(found[0])} rows", described=got)
+        labels = labels.reshape(-1)
     return found, labels
 
 
@@ -96,6 +101,9 @@ def _checked(name: str, array: np.ndarray, dtype: np.dtype, shape: list[int]) ->
     if not fits or not len(array) or array.dtype.kind != dtype.kind:
         got = f"{array.dtype} of shape {list(array.shape)}"
         raise errors.bad(f"--data ({name})", f"{dtype} of shape {[-1, *shape[1:]]}, with rows", described=got)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        wrong = float(array[~np.isfinite(array)][0])
+        raise errors.bad(f"--data ({name})", "finite numbers", wrong)
     return array.astype(dtype)
 
 
@@ -120,6 +128,8 @@ def report(arguments: argparse.Namespace, data: list[np.ndarray], labels: np.nda
     told["largest_output"] = float(np.abs(made["before"]).max())
     if labels is not None and made["before"].ndim == 2:
         told["accuracy"] = {which: float((out.argmax(1) == labels).mean()) for which, out in made.items()}
+    elif made["before"].ndim == 2 and made["before"].shape[1] > 1:
+        told["same_classes"] = float((made["after"].argmax(1) == made["before"].argmax(1)).mean())
     times: dict[str, list[float]] = {which: [] for which in predictors}
     given = [to_tensor(a) for a in batches[0]]
     for _ in range(ROUNDS):
@@ -156,5 +166,7 @@ def shown(told: dict[str, Any], rows: list[tuple[str, str]]) -> str:
         rows.append((f"batch of {told['batch']}", f"{ms['before']:.2f} ms before, {ms['after']:.2f} after"))
     if "accuracy" in told:
         rows.append(("accuracy", "{before:.2%} before, {after:.2%} after".format(**told["accuracy"])))
+    if "same_classes" in told:
+        rows.append(("classes", f"{told['same_classes']:.2%} the same"))
     width = max(len(name) for name, _ in rows) + 2
     return "".join(f"{name:{width}}{value}\n" for name, value in rows)

@@ -10,21 +10,24 @@ from typing import Any
 
 from bireme.command import comparison
 from bireme.core.base import errors
-from bireme.inference.saved import model_of
+from bireme.inference.saved import is_language_model, model_of
 from bireme.jit.transforms import USUAL, transformed
 from bireme.quantization import observers
-from bireme.quantization.observers.histogram import MSEObserver
-from bireme.quantization.saved import quantized_model
+from bireme.quantization.saved import Choice, quantized_model
 
 OBSERVERS: dict[str, Callable[[], Any]] = {
     "absmax": observers.AbsmaxObserver,
     "average": observers.MovingAverageAbsmaxObserver,
     "histogram": observers.HistObserver,
     "kl": observers.KLObserver,
-    "mse": MSEObserver,
+    "mse": lambda: observers.MSEObserver(symmetric=False),
+    "mse-symmetric": observers.MSEObserver,
 }
 
 EXAMPLES = """  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
+  bireme quantize models/mnist --to weight-int4 --group 64 -o models/mnist4
+
+language models keep weights as integers when they are loaded: bireme generate FOLDER --quantize int8
 """
 
 
@@ -39,7 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--observer",
         choices=list(OBSERVERS),
         default="mse",
-        help="what finds scales of inputs (default: %(default)s)",
+        help="what finds scales of inputs: mse cuts off where the squared error is least, with a zero point, mse-symmetric "
+        "without one, as products of integers in C want it (default: %(default)s)",
     )
     parser.add_argument(
         "--group", type=int, metavar="N", help="rows of a matrix that share a scale (default: all of a column)"
@@ -52,11 +56,21 @@ def run(arguments: argparse.Namespace) -> int:
         raise errors.failure(
             "int8 needs samples", hint="--data FILE.npz, with an array for each input", kind=ValueError
         )
+    if arguments.group is not None and arguments.group < 1:
+        raise errors.bad("--group", "a positive number", arguments.group)
+    if is_language_model(arguments.model):
+        kind = "int4" if arguments.to == "weight-int4" else "int8"
+        raise errors.failure(
+            f"{arguments.model} is a language model, whose weights become integers when it is loaded",
+            hint=f"bireme generate {arguments.model} --quantize {kind}, or bireme serve with the same option",
+            kind=ValueError,
+        )
     comparison.checked(arguments)
     model, _ = transformed(model_of(arguments.model), USUAL)
     data, labels = comparison.samples(arguments, model) if arguments.data else ([], None)
     batches = comparison.batches_of(data, arguments.batch)
-    net, layers = quantized_model(model, arguments.to, batches, OBSERVERS[arguments.observer](), arguments.group)
+    choice = Choice(bits=4 if arguments.to == "weight-int4" else 8, group=arguments.group)
+    net, layers = quantized_model(model, arguments.to, batches, OBSERVERS[arguments.observer](), choice)
     comparison.store(net, model, arguments.out, "quantize")
     told = comparison.report(arguments, data, labels)
     told["layers"] = layers

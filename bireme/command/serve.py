@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bireme.core.base import errors
 from bireme.device import set_device
+from bireme.inference.saved import is_language_model
 from bireme.serve import LanguageModels, Limits, Repository, application, process
-from bireme.serve.language import is_language_model
 
 DEFAULT = Limits()
 OPTIONS = ("host", "port", "grpc_port", "certificate", "key", "connections", "stopping")

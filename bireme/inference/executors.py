@@ -52,8 +52,12 @@ class ExportedModel:
         self.device, self.threads = device, threads or workers.processors()
         self._graph, self._file = graph, file
 
-    def onnx(self) -> bytes:
+    def onnx(self, integer_products: bool = False) -> bytes:
         """Return the graph as the bytes of an ONNX file.
+
+        Args:
+            integer_products: Write ConvInteger for convolutions of integers whose results are not rounded, where other runtimes
+                than ONNX Runtime want convolutions of floats. Default: False.
 
         Returns:
             Those of the file that it was read from, where it was one, else of one that is written now.
@@ -69,7 +73,8 @@ class ExportedModel:
         if self._file is not None:
             with open(self._file, "rb") as file:
                 return file.read()
-        return part("writing.model").written(self._graph).SerializeToString()
+        made = part("writing.model").written(self._graph, integer_products=integer_products)
+        return made.SerializeToString()
 
 
 class Executor:
@@ -124,7 +129,8 @@ class OnnxRuntime(Executor):
         options.intra_op_num_threads, options.inter_op_num_threads = model.threads, 1
         options.log_severity_level = 3
         chosen = [(provider, {"device_id": index})] if index else [provider]
-        session = runtime.InferenceSession(model.onnx(), options, providers=chosen)
+        # it has kernels for convolutions of integers, and computes those in QDQ form whose results are not rounded from floats
+        session = runtime.InferenceSession(model.onnx(integer_products=place == "cpu"), options, providers=chosen)
         names = [x.name for x in session.get_inputs()]
         order = [list(model.inputs).index(name) for name in names]
         return lambda arrays: session.run(None, {name: arrays[i] for name, i in zip(names, order, strict=True)})

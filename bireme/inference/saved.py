@@ -44,6 +44,12 @@ def program_of(path: str | os.PathLike) -> str:
     return os.fspath(given)
 
 
+def is_language_model(path: str | os.PathLike) -> bool:
+    """Whether a path is a folder of Hugging Face's layout."""
+    folder = Path(path)
+    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+
+
 def model_of(path: str | os.PathLike) -> Model:
     """The graph of a saved model, in evaluation."""
     return loading.read(program_of(path))

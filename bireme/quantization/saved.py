@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,50 @@ from bireme.nn.conv import Conv2D
 from bireme.nn.layer import Layer
 from bireme.ops import to_tensor
 from bireme.quantization.config import QuantConfig
-from bireme.quantization.observers import AbsMaxChannelWiseWeightObserver, GroupWiseWeightObserver
+from bireme.quantization.equalization import equalize, join_biases
+from bireme.quantization.observers import (
+    AbsMaxChannelWiseWeightObserver,
+    AbsmaxObserver,
+    GroupWiseWeightObserver,
+)
 from bireme.quantization.quantize import PTQ
 
+INTEGERS = ("matmul_integer", "conv2d_integer", "unpack_int4", "dequantize_linear")  # calls of quantized models
 _SLIGHT = 0.01  # part of an output's magnitude
 _CONV = ("stride", "padding", "dilation", "groups", "data_format")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which products of a model are quantized, and how their weights are: in so many bits, with a scale for each output or one.
+
+    Convolutions with one channel a group stay as they are unless `depthwise`: each output is a sum of few products, so
+    nothing averages their rounding, and there is little to save in their kernels. See decisions/065.
+    """
+
+    bits: int = 8
+    group: int | None = None  # rows of a matrix that share a scale
+    each: bool = True
+    conv: bool = True
+    depthwise: bool = False
+    matrix: bool = True
+    skipped: frozenset[str] = frozenset()  # names of variables: products that read or make one stay as they are
+
+    def takes(self, layer: Layer, x: Symbol, made: Symbol) -> bool:
+        if self.skipped.intersection((x.name, made.name)):
+            return False
+        if not isinstance(layer, Conv2D):
+            return self.matrix
+        return self.depthwise if _is_depthwise(layer) else self.conv
+
+    def config(self, activation: Any) -> QuantConfig:
+        """Observers of the layers, given that of inputs."""
+        each: Any = AbsMaxChannelWiseWeightObserver(quant_bits=self.bits) if self.each else AbsmaxObserver(self.bits)
+        matrix = each if self.group is None else GroupWiseWeightObserver(self.bits, self.group)
+        made = QuantConfig(activation=None, weight=None)
+        made.add_type_config(Conv2D, activation=activation, weight=each)
+        made.add_type_config(Linear, activation=activation, weight=matrix)
+        return made
 
 
 class Lifted(Layer):
@@ -33,16 +73,16 @@ class Lifted(Layer):
 
     Args:
         model: The model, in evaluation.
-        depthwise: Make layers of convolutions with one channel a group too. Default: True.
+        choice: Which products become layers. Default: None, all.
     """
 
-    def __init__(self, model: Model, depthwise: bool = True):
+    def __init__(self, model: Model, choice: Choice | None = None):
         super().__init__()
         self._model = model
         self._places: dict[int, tuple[str, Symbol, Symbol]] = {}  # step -> name of a layer, what it reads and makes
         for i, step in enumerate(model.plan().steps):
-            found = _layer(step.operation)
-            if found is not None and (depthwise or not _is_depthwise(found[0])):
+            found = layer_of(step.operation)
+            if found is not None and (choice is None or choice.takes(found[0], found[1], step.operation.results)):
                 layer, x = found
                 name = f"{step.operation.type}_{len(self._places)}"
                 self.add_sublayer(name, layer)
@@ -79,34 +119,30 @@ class Lifted(Layer):
 
 
 def quantized_model(
-    model: Model,
-    to: str,
-    batches: list[list[Any]],
-    observer: Any = None,
-    group: int | None = None,
-    bits: int | None = None,
-    depthwise: bool = False,
+    model: Model, to: str, batches: list[list[Any]], observer: Any = None, choice: Choice | None = None
 ) -> tuple[Layer, int]:
-    """A saved model with integers, and how many layers have them.
+    """A saved model with integers, and how many layers have them; the one that is given is used up.
 
-    `to` is int8, which finds scales of inputs in batches of arrays by an observer, weight-int8 or weight-int4; `group` rows of a
-    matrix share a scale. Rounding moves the mean of an output; with batches it is moved back, by the bias. Convolutions
-    with one channel a group stay as they are unless `depthwise`: each output is a sum of few products, so nothing
-    averages their rounding, and there is little to save in their kernels. See decisions/065.
+    `to` is int8, which finds scales of inputs in batches of arrays by an observer, weight-int8 or weight-int4. Rounding
+    moves the mean of an output; with batches it is moved back, by the bias.
     """
-    bits = bits or (4 if to == "weight-int4" else 8)
+    if to == "int8" and not batches:
+        raise errors.failure(
+            "int8 finds the scales of inputs in samples, and there are none",
+            hint="give some, or quantize weights alone",
+            kind=ValueError,
+        )
+    choice = choice or Choice(bits=4 if to == "weight-int4" else 8)
     activation = observer if to == "int8" else None
-    each = AbsMaxChannelWiseWeightObserver(quant_bits=bits)
-    config = QuantConfig(activation=None, weight=None)
-    config.add_type_config(Conv2D, activation=activation, weight=each)
-    matrix = each if group is None else GroupWiseWeightObserver(bits, group)
-    config.add_type_config(Linear, activation=activation, weight=matrix)
-    net, ptq = Lifted(model, depthwise), PTQ(config)
+    join_biases(model)
+    if activation is not None:
+        equalize(model, batches)
+    net, ptq = Lifted(model, choice), PTQ(choice.config(activation))
     count = len(net.sublayers())
     if not count:
-        raise errors.failure(
-            "the model has no product with a stored weight, so nothing can be quantized", kind=ValueError
-        )
+        whole = any(step.operation.type in INTEGERS for step in model.plan().steps)
+        why = "the model has integers already" if whole else "the model has no product with a stored weight"
+        raise errors.failure(f"{why}, so nothing can be quantized", kind=ValueError)
     watched = ptq.quantize(net, inplace=True)
     with no_grad():
         for rows in batches if activation is not None else []:
@@ -114,7 +150,7 @@ def quantized_model(
     made = ptq.convert(watched, inplace=True)
     assert isinstance(made, Lifted)
     if batches:
-        _move_means_back(Lifted(model, depthwise), made, batches)
+        _move_means_back(Lifted(model, choice), made, batches)
     return made, count
 
 
@@ -167,7 +203,7 @@ def _itself(t: Any) -> Any:
     return t
 
 
-def _layer(operation: Operation) -> tuple[Layer, Symbol] | None:
+def layer_of(operation: Operation) -> tuple[Layer, Symbol] | None:
     """The layer that a call is, and what it is called with; None where it is none."""
     given = arguments(operation)
     if given is None or not isinstance(operation.results, Symbol):

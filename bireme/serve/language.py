@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,6 @@ from bireme.serve.refusals import BAD, BROKEN, BUSY, UNKNOWN, Refused
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,127}")
 WARM = ((0.0, None), (1.0, None), (0.0, 1), (1.0, 1))
 LEAST = 16  # tokens that texts are padded to where their states are wanted
-
-
-def is_language_model(path: str | os.PathLike) -> bool:
-    """Whether a path is a folder of Hugging Face's layout."""
-    folder = Path(path)
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
 
 
 class Spoken:

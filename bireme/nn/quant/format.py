@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -286,15 +287,31 @@ class ConvertibleQuantedLayer(Layer, abc.ABC):
         return 0
 
 
-def joint_step(activation: Any, weight: Any, channel_axes: tuple[int, ...]) -> Tensor | None:
-    """What one step of a sum of products means, if integers may be multiplied as they are: both have 8 bits, zero means
-    zero, and there is one scale, or one for each output channel.
+@dataclass(frozen=True)
+class Joint:
+    """What sums of products of integers mean: the step of one, and what the zero point of the input adds to each."""
+
+    step: Tensor
+    zero_point: int
+    offset: Tensor | None
+
+
+def joint(activation: Any, weight: Any, integers: Tensor, channel_axes: tuple[int, ...]) -> Joint | None:
+    """What sums mean, if integers may be multiplied as they are: both have 8 bits, zero means zero in the weight, and
+    there is one scale for the input, and one, or one for each output channel, for the weight.
     """
     for quanter in (activation, weight):
         one = getattr(quanter, "_dequanter", None)
-        if one is None or one._bits != 8 or one._zero_point is not None or one._block:
+        if one is None or one._bits != 8 or one._block:
             return None
-    inputs, steps, axis = activation._dequanter._step, weight._dequanter._step, weight._dequanter._axis
-    if inputs.size > 1 or (steps.size > 1 and axis not in channel_axes):
+    read, held = activation._dequanter, weight._dequanter
+    inputs, steps, zero = read._step, held._step, read._zero_point
+    if inputs.size > 1 or held._zero_point is not None or (steps.size > 1 and held._axis not in channel_axes):
         return None
-    return inputs.reshape([]) * steps.reshape([-1] if steps.size > 1 else [])
+    step = inputs.reshape([]) * steps.reshape([-1] if steps.size > 1 else [])
+    if zero is None:
+        return Joint(step, 0, None)
+    point, whole = int(zero.numpy().item()), integers.numpy()
+    axis = channel_axes[0] % whole.ndim
+    sums = whole.sum(tuple(i for i in range(whole.ndim) if i != axis), dtype=np.int32)
+    return Joint(step, point, to_tensor(point * sums))

@@ -112,7 +112,10 @@ class Form:
         back, turned = self.reader(node), None
         if back is not None and back.op_type == "Transpose":
             turned, back = back, self.reader(back)
-        if back is None or back.op_type != "DequantizeLinear" or len(back.input) != 2 or len(node.input) != 2:
+        if back is None or back.op_type != "DequantizeLinear" or len(back.input) != 2:
+            return None
+        point = self.array(node.input[2]) if len(node.input) > 2 else np.zeros(1)
+        if len(node.input) > 3 or point is None or not self._has_zero(source, point):
             return None
         step, sums = self.array(source.input[1]), self.array(back.input[1])
         if step is None or sums is None or step.size != 1 or not (step > 0).all():
@@ -122,6 +125,11 @@ class Form:
         return Product(
             node, node.input[0], float(step), list(source.input[1:]), weight, steps, back, turned, taken=[back]
         )
+
+    def _has_zero(self, quantize: Any, point: np.ndarray) -> bool:
+        """Whether the integers of a QuantizeLinear mean zero where a product reads them so."""
+        own = self.array(quantize.input[2]) if len(quantize.input) > 2 else np.zeros(1)
+        return own is not None and own.size == point.size == 1 and int(own.item()) == int(point.item())
 
     def join(self, p: Product) -> None:
         """Take the nodes behind a product that add or multiply constants by channel."""
@@ -167,7 +175,7 @@ class Form:
                 scales = [self.array(x.input[1]) for x in found]
                 same = all(s is not None and s.size == 1 and s.item() == scales[0].item() for s in scales)  # type: ignore[union-attr]  # constants, as was asked above
                 zeros = [self.array(x.input[2]) for x in found]
-                same = same and all(z is not None and z.dtype == np.int8 and not z.any() for z in zeros)
+                same = same and all(z is not None and z.dtype == np.int8 and z.item() == zeros[0].item() for z in zeros)  # type: ignore[union-attr]  # constants, as was asked above
                 # the same constants are read where the rounding stands now
                 same = same and all(x in self.constants for x in found[0].input[1:])
                 return (found[0] if same else None), between
@@ -208,34 +216,44 @@ class Form:
             if quantize is not None:
                 for one in between:
                     self._simplify(one, quantize)
-                if keep_integers and between and all(one.op_type in WHOLE for one in between):
+                if keep_integers and between and all(self._is_whole(one, quantize) for one in between):
                     gone.update(id(x) for x in self.readers[between[-1].output[0]])
                     self._on_integers(found, between, quantize)
                 else:
                     self.rounded.update((id(one), quantize) for one in (found.last, *between)[: len(between)])
             self._product(found)
-        self._drop()
+        replaced |= self._drop()
         read = {x for node in self.w.nodes for x in (*node.input, *_read_inside(node))}
         unread = {x for x in replaced if x in self.constants and x not in read}
         self.w.initializers = [t for t in self.w.initializers if t.name not in unread]
 
-    def _drop(self) -> None:
-        """Leave out constants in another shape that nobody reads any more."""
+    def _drop(self) -> set[str]:
+        """Leave out constants in another shape that nobody reads any more; what they were made of."""
         read = {x for node in self.w.nodes for x in (*node.input, *_read_inside(node))}
-        self.w.nodes = [
+        unread = [
             node for node in self.w.nodes
-            if node.op_type != "Reshape" or node.output[0] in read or None in self.readers.get(node.output[0], [])
+            if node.op_type == "Reshape" and node.output[0] not in read and None not in self.readers.get(node.output[0], [])
         ]  # fmt: skip
+        gone = {id(node) for node in unread}
+        self.w.nodes = [node for node in self.w.nodes if id(node) not in gone]
+        return {x for node in unread for x in node.input}
 
     def _simplify(self, node: Any, quantize: Any) -> None:
         """A Clip from zero to what rounding clips anyway is a Relu, which runtimes have for integers."""
         if node.op_type != "Clip":
             return
         low, high = (self.array(x) for x in node.input[1:])
-        scale = self.array(quantize.input[1])
-        if low is not None and high is not None and scale is not None and low == 0 and high >= 127 * scale:
+        scale, zero = (self.array(x) for x in quantize.input[1:])
+        if any(x is None for x in (low, high, scale, zero)):
+            return
+        if low == 0 and high >= (127 - int(zero.item())) * scale:  # type: ignore[operator, union-attr]  # constants, as was asked above
             node.op_type = "Relu"
             del node.input[1:]
+
+    def _is_whole(self, node: Any, quantize: Any) -> bool:
+        """Whether runtimes have a node on integers; their Relu takes 0 for zero."""
+        zero = self.array(quantize.input[2])
+        return node.op_type in WHOLE and (node.op_type != "Relu" or (zero is not None and not zero.any()))
 
     def _on_integers(self, p: Product, between: list[Any], quantize: Any) -> None:
         """Round a product at once, and let the nodes between read integers and give what was rounded behind them."""

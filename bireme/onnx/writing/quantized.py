@@ -64,9 +64,14 @@ def _(w: Writer, c: Call) -> Val:
     return w("DequantizeLinear", c.value("x"), _scale(w, c), zero, dtype=dtypes.float32, axis=axis)
 
 
+def _point(w: Writer, c: Call) -> Val | None:
+    """The zero point of a product's input; runtimes know themselves what it adds to the sums."""
+    return w.constant(np.array(c["zero_point"], np.int8)) if c["zero_point"] else None
+
+
 @converts("matmul_integer")
 def _(w: Writer, c: Call) -> Val:
-    made = w("MatMulInteger", c.value("x"), c.value("y"), dtype=dtypes.int32)
+    made = w("MatMulInteger", c.value("x"), c.value("y"), _point(w, c), dtype=dtypes.int32)
     if c.ndim("x") == 2:
         w.root.matrices.add(made.name)
     return made
@@ -75,6 +80,6 @@ def _(w: Writer, c: Call) -> Val:
 @converts("conv2d_integer")
 def _(w: Writer, c: Call) -> Val:
     at = conv_window(c)
-    made = w("ConvInteger", at.given(w, c.value("x")), c.value("weight"), dtype=dtypes.int32, group=c["groups"],
-             **at.attributes())  # fmt: skip
+    made = w("ConvInteger", at.given(w, c.value("x")), c.value("weight"), _point(w, c), dtype=dtypes.int32,
+             group=c["groups"], **at.attributes())  # fmt: skip
     return at.back(w, made)

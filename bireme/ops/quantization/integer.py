@@ -39,23 +39,40 @@ def product_on_cpu(x: Any, y: Any, y_axis: int = 0) -> Any:
     return product(rows, y, y_axis)[0].reshape(*x.shape[:-1], -1)
 
 
-def _matmul_numpy(x, y):
+def _less(sums, offset):
+    """What is left of sums of products when that of the zero point is taken away."""
+    return sums if offset is None else sums - offset
+
+
+def _matmul_numpy(x, y, offset, zero_point):
     wide, other = as_floats(x, y, x.shape[-1])
-    return (wide @ other).astype(np.int32)
+    return _less((wide @ other).astype(np.int32), offset)
 
 
 @op(internal=True, differentiable=False, numpy=_matmul_numpy)
-def matmul_integer(x: Tensor, y: Tensor) -> Tensor:
-    """Product of int8 tensors of shapes [..., k] and [k, n] in int32, as ONNX's MatMulInteger."""
-    return product(x, y)
+def matmul_integer(x: Tensor, y: Tensor, zero_point: int = 0, offset: Tensor | None = None) -> Tensor:
+    """Product of int8 tensors of shapes [..., k] and [k, n] in int32, as ONNX's MatMulInteger.
+
+    `zero_point` is the integer of `x` that means zero; `offset`, int32 of shape [n], is it times the sums of the columns
+    of `y`, which is known once and not at every call.
+    """
+    return _less(product(x, y), offset)
 
 
-matmul_integer.on("cpu")(lambda x, y: product_on_cpu(x, y))
+matmul_integer.on("cpu")(lambda x, y, zero_point, offset: _less(product_on_cpu(x, y), offset))
 matmul_integer.infer(lambda x, y: sig_of((*x.shape[:-1], y.shape[1]), dtypes.int32))
 
 
+def _check_offset(name, zero_point, offset, outputs):
+    if (offset is None) != (zero_point == 0) or not -128 <= zero_point <= 127:
+        raise errors.bad(f"{name}(zero_point)", "an int8 integer, and an offset unless it is 0", zero_point)
+    if offset is not None and (offset.dtype.name != "int32" or list(offset.shape) != [outputs]):
+        got = f"{offset.dtype.name} of shape {list(offset.shape)}"
+        raise errors.bad(f"{name}(offset)", f"int32 of shape [{outputs}]", described=got, kind=errors.ShapeError)
+
+
 @matmul_integer.check
-def _(x, y):
+def _(x, y, zero_point, offset):
     if any(t.dtype.name != "int8" for t in (x, y)) or y.ndim != 2 or not x.ndim or x.shape[-1] != y.shape[0]:
         raise errors.bad(
             "matmul_integer(y)",
@@ -63,6 +80,7 @@ def _(x, y):
             described=f"{x.dtype.name} and {y.dtype.name} of shape {list(y.shape)}",
             kind=errors.ShapeError,
         )
+    _check_offset("matmul_integer", zero_point, offset, y.shape[1])
 
 
 # ---------------------------------------------------------------- convolution
@@ -80,6 +98,18 @@ def _windows(x, window, stride, dilation):
     return jnp.concatenate(found, -1)
 
 
+def _padded(x, padding, zero_point, data_format, numbers):
+    """Images with what means zero around them, and no padding left."""
+    if not zero_point or not any(map(any, padding)):
+        return x, padding
+    edges = ((0, 0), *padding, (0, 0)) if data_format[-1] == "C" else ((0, 0), (0, 0), *padding)
+    return numbers.pad(x, edges, constant_values=zero_point), ((0, 0),) * len(padding)
+
+
+def _by_channel(offset, data_format):
+    return offset if offset is None or data_format[-1] == "C" else offset.reshape(-1, 1, 1)
+
+
 def _by_windows(x, weight, stride, padding, dilation, data_format):
     last, (outs, _, *window) = data_format[-1] == "C", weight.shape
     x = jnp.pad(x if last else x.transpose(0, 2, 3, 1), ((0, 0), *padding, (0, 0)))
@@ -95,34 +125,46 @@ def _by_floats(x, weight, stride, padding, dilation, groups, data_format):
     return jnp.round(out).astype(np.int32)
 
 
-def _conv_numpy(x, weight, stride, padding, dilation, groups, data_format):
+def _conv_numpy(x, weight, offset, stride, padding, dilation, groups, data_format, zero_point):
+    x, padding = _padded(x, padding, zero_point, data_format, np)
     wide, kernel = as_floats(x, weight, math.prod(weight.shape[1:]))
-    return convolution.forward(wide, kernel, stride, padding, dilation, groups, data_format[-1] == "C").astype(np.int32)
+    out = convolution.forward(wide, kernel, stride, padding, dilation, groups, data_format[-1] == "C")
+    return _less(out.astype(np.int32), _by_channel(offset, data_format))
 
 
 @op(internal=True, differentiable=False, numpy=_conv_numpy)
-def conv2d_integer(x: Tensor, weight: Tensor, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
-                   groups: int = 1, data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Convolution of int8 images with int8 kernels in int32, as ONNX's ConvInteger."""
+def conv2d_integer(x: Tensor, weight: Tensor, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
+                   data_format: str = "NCHW", zero_point: int = 0, offset: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Convolution of int8 images with int8 kernels in int32, as ONNX's ConvInteger.
+
+    `zero_point` is the integer of `x` that means zero, which padding has too; `offset`, int32 with an element for each
+    kernel, is it times the kernel's sum.
+    """
+    x, padding = _padded(x, padding, zero_point, data_format, jnp)
     if groups == 1:
-        return _by_windows(x, weight, stride, padding, dilation, data_format)
-    return _by_floats(x, weight, stride, padding, dilation, groups, data_format)
+        made = _by_windows(x, weight, stride, padding, dilation, data_format)
+    else:
+        made = _by_floats(x, weight, stride, padding, dilation, groups, data_format)
+    return _less(made, _by_channel(offset, data_format))
 
 
 @conv2d_integer.on("cpu")
-def _(x, weight, stride, padding, dilation, groups, data_format):
+def _(x, weight, stride, padding, dilation, groups, data_format, zero_point, offset):
+    x, padding = _padded(x, padding, zero_point, data_format, jnp)
     # windows are written out once, and read by each kernel: that pays for many kernels alone
     few = weight.shape[0] < KERNELS and math.prod(weight.shape[1:]) <= EXACT
     if groups == 1 and not few:
-        return _by_windows(x, weight, stride, padding, dilation, data_format)
-    return _by_floats(x, weight, stride, padding, dilation, groups, data_format)
+        made = _by_windows(x, weight, stride, padding, dilation, data_format)
+    else:
+        made = _by_floats(x, weight, stride, padding, dilation, groups, data_format)
+    return _less(made, _by_channel(offset, data_format))
 
 
 conv2d_integer.prepare(conv.complete("conv2d_integer", 2))
 
 
 @conv2d_integer.check
-def _(x, weight, stride, padding, dilation, groups, data_format):
+def _(x, weight, stride, padding, dilation, groups, data_format, zero_point, offset):
     if any(t.dtype.name != "int8" for t in (x, weight)):
         raise errors.bad(
             "conv2d_integer(x)",
@@ -131,6 +173,7 @@ def _(x, weight, stride, padding, dilation, groups, data_format):
             kind=errors.DtypeError,
         )
     conv.check_operands("conv2d_integer")(x, weight, None, stride, padding, dilation, groups, data_format)
+    _check_offset("conv2d_integer", zero_point, offset, weight.shape[0])
 
 
 @conv2d_integer.infer

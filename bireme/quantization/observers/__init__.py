@@ -17,6 +17,8 @@ from bireme.quantization.observers.histogram import (
     HistObserverLayer,
     KLObserver,
     KLObserverLayer,
+    MSEObserver,
+    MSEObserverLayer,
 )
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "HistObserverLayer",
     "KLObserver",
     "KLObserverLayer",
+    "MSEObserver",
+    "MSEObserverLayer",
     "MovingAverageAbsmaxObserver",
     "MovingAverageAbsmaxObserverLayer",
 ]

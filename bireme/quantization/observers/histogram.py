@@ -8,7 +8,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
-from bireme.ops import to_tensor
+from bireme.ops import full_like, to_tensor
 from bireme.quantization.factory import QuanterFactory
 from bireme.quantization.observers.observer import SymmetricObserver, check_bits
 
@@ -209,26 +209,31 @@ class KLObserverLayer(_HistogramObserver):
 
 
 class MSEObserver(QuanterFactory):
-    """Factory of observers that cut magnitudes off where the squared error is least.
+    """Factory of observers that cut numbers off where the squared error is least.
 
     A few large numbers that matter stay, where a percentile would cut them off.
 
     Args:
         quant_bits: Width of the integers. Default: 8.
         bins_count: Number of bins of the histogram, even. Default: 2048.
+        symmetric: Let 0 mean zero, so that both signs have as many integers. If it is False, there is a zero point, and
+            numbers that are never negative have twice as many integers; for inputs, not for weights. Default: True.
 
     Examples:
-        >>> from bireme.quantization.observers.histogram import MSEObserver
-        >>> observer = MSEObserver()._instance(None)
+        >>> observer = bireme.quantization.observers.MSEObserver()._instance(None)
         >>> _ = observer(bireme.to_tensor([1.0] * 9999 + [100.0]))
         >>> round(observer.scales().item())
         100
+        >>> observer = bireme.quantization.observers.MSEObserver(symmetric=False)._instance(None)
+        >>> _ = observer(bireme.linspace(0.0, 2.55, 256))
+        >>> round(observer.scales().item() / 127, 4), observer.zero_points().item()
+        (0.01, -128.0)
     """
 
-    def __init__(self, quant_bits: int = 8, bins_count: int = 2048):
+    def __init__(self, quant_bits: int = 8, bins_count: int = 2048, symmetric: bool = True):
         check_bits("MSEObserver", quant_bits)
         _check_bins("MSEObserver", bins_count)
-        super().__init__(quant_bits=quant_bits, bins_count=bins_count)
+        super().__init__(quant_bits=quant_bits, bins_count=bins_count, symmetric=symmetric)
 
     def _get_class(self) -> type:
         return MSEObserverLayer
@@ -241,14 +246,64 @@ class MSEObserverLayer(_HistogramObserver):
         layer: Layer whose weight or input it observes. Default: None.
         quant_bits: Width of the integers. Default: 8.
         bins_count: Number of bins of the histogram, even. Default: 2048.
+        symmetric: Let 0 mean zero. Default: True.
 
     Examples:
-        >>> bireme.quantization.observers.histogram.MSEObserverLayer().bit_length()
+        >>> bireme.quantization.observers.MSEObserverLayer().bit_length()
         8
     """
 
-    def __init__(self, layer: Any = None, quant_bits: int = 8, bins_count: int = 2048):
+    def __init__(self, layer: Any = None, quant_bits: int = 8, bins_count: int = 2048, symmetric: bool = True):
         super().__init__(quant_bits, bins_count)
+        self._below = None if symmetric else Histogram(bins_count, "MSEObserver")
+        self._zero = 0
+
+    def _see(self, x: Tensor) -> None:
+        if self._below is None:
+            return super()._see(x)
+        numbers = x.astype("float32").numpy().ravel()
+        self._histogram.add(numbers[~(numbers < 0)])
+        self._below.add(-numbers[numbers < 0])
+        self._stale = True
 
     def _found(self) -> float:
-        return self._histogram.least_error(self._quant_bits)
+        if self._below is None:
+            return self._histogram.least_error(self._quant_bits)
+        low, high = least_error_between(self._below, self._histogram, self._quant_bits)
+        top = 2 ** (self._quant_bits - 1)
+        step = (low + high) / (2 * top - 1)
+        self._zero = round(low / step) - top if step else 0
+        return step * (top - 1)  # by which a step is found of it again
+
+    def zero_points(self) -> Tensor | None:
+        """Return the integers that mean zero.
+
+        Returns:
+            Tensor of one number, or None if no data was seen.
+        """
+        found = self.scales()
+        return None if found is None else full_like(found, self._zero)
+
+
+def least_error_between(below: Histogram, above: Histogram, bits: int) -> tuple[float, float]:
+    """How far integers with a zero point reach below and above zero at the least squared error: first the end above is
+    moved, then the one below.
+    """
+    sides = [(h, (np.arange(len(h.counts)) + 0.5) * (h.top / len(h.counts))) for h in (below, above)]
+
+    def error(low: float, high: float) -> float:
+        step = (low + high) / (2**bits - 1)
+        if not step:
+            return np.inf
+        under = round(low / step)
+        total = 0.0
+        for (h, at), most in zip(sides, (under, 2**bits - 1 - under), strict=True):
+            far = at - np.minimum(np.round(at / step), most) * step
+            total += float(h.counts @ (far * far))
+        return total
+
+    parts = np.linspace(1.0, 0.05, 96)
+    low, high = below.most, above.most
+    high = min((high * part for part in parts), key=lambda to: error(low, to))
+    low = min((low * part for part in parts), key=lambda to: error(to, high))
+    return float(low), float(high)

@@ -14,13 +14,23 @@ def integers(*shape):
     return RNG.integers(-128, 128, shape).astype(np.int8)
 
 
-def product(x, y):
-    return (x.astype(np.int64) @ y.astype(np.int64)).astype(np.int32)
+def sums(weight, zero_point, axis):
+    """What a zero point adds to each sum of products."""
+    beside = tuple(i for i in range(weight.ndim) if i != axis)
+    return (zero_point * weight.astype(np.int64).sum(beside)).astype(np.int32)
 
 
-def convolved(x, weight, stride=1, padding=0, dilation=1, groups=1, data_format="NCHW"):
+Y, W, G = integers(5, 4), integers(64, 3, 2, 2), integers(6, 2, 3, 3)
+
+
+def product(x, y, zero_point=0, offset=None):
+    return ((x.astype(np.int64) - zero_point) @ y.astype(np.int64)).astype(np.int32)
+
+
+def convolved(x, weight, stride=1, padding=0, dilation=1, groups=1, data_format="NCHW", zero_point=0, offset=None):
+    x = x.astype(np.int64) - zero_point
     x = x if data_format == "NCHW" else x.transpose(0, 3, 1, 2)
-    padded = np.pad(x.astype(np.int64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     outs, ins, h, w = weight.shape
     rows, columns = [(m - (k - 1) * dilation - 1) // stride + 1 for m, k in zip(padded.shape[2:], (h, w), strict=True)]
     out = np.zeros((x.shape[0], outs, rows, columns), np.int64)
@@ -109,11 +119,16 @@ OUTLIER = np.array([[0.5, -1.0, 0.25, 1.0], [0.125, 9.0, 0.75, -0.5]])
 
 TABLE = [
     Row("matmul_integer", [call(integers(3, 5), integers(5, 4)), call(integers(5), integers(5, 4)), call(integers(2, 1, 5), integers(5, 4)),
-        call(np.full((2, 2000), -128, np.int8), np.full((2000, 1), 127, np.int8)), call(integers(0, 5), integers(5, 4))],
+        call(np.full((2, 2000), -128, np.int8), np.full((2000, 1), 127, np.int8)), call(integers(0, 5), integers(5, 4)),
+        call(integers(3, 5), Y, -128, sums(Y, -128, 1))],
         product, dtypes=NONE, out="ref", grad=0, skip=PLAIN,
-        bad=[Bad(call(integers(3, 5), integers(4, 4)), "matmul_integer(y): expected int8 tensors, and 5 rows, got int8 and int8 of shape [4, 4]")]),
+        bad=[Bad(call(integers(3, 5), Y, 3), "matmul_integer(zero_point): expected an int8 integer, and an offset unless it is 0, got 3"),
+            Bad(call(integers(3, 5), Y, 3, sums(Y, 3, 0)), "matmul_integer(offset): expected int32 of shape [4], got int32 of shape [5]"),
+            Bad(call(integers(3, 5), integers(4, 4)), "matmul_integer(y): expected int8 tensors, and 5 rows, got int8 and int8 of shape [4, 4]")]),
     Row("conv2d_integer", [call(integers(2, 3, 5, 4), integers(4, 3, 3, 2)), call(integers(1, 4, 5, 5), integers(6, 2, 3, 3), 2, 1, 1, 2),
-        call(integers(1, 6, 6, 2), integers(3, 2, 2, 2), 1, 1, 2, data_format="NHWC"), call(integers(1, 2, 3, 3), integers(64, 2, 2, 2)), call(integers(0, 3, 5, 4), integers(4, 3, 3, 2))],
+        call(integers(1, 6, 6, 2), integers(3, 2, 2, 2), 1, 1, 2, data_format="NHWC"), call(integers(1, 2, 3, 3), integers(64, 2, 2, 2)), call(integers(0, 3, 5, 4), integers(4, 3, 3, 2)),
+        call(integers(2, 3, 5, 4), W, 2, 1, zero_point=-128, offset=sums(W, -128, 0)),
+        call(integers(1, 5, 5, 4), G, 1, 1, 2, 2, "NHWC", 7, sums(G, 7, 0))],
         convolved, dtypes=NONE, out="ref", grad=0, skip={"0-d": "it takes images"},
         bad=[Bad(call(integers(2, 3, 5, 4).astype(np.int32), integers(4, 3, 3, 2)), "conv2d_integer(x): expected int8 tensors, got int32 and int8")]),
     Row("quantize_weight", [call(floats(6, 4).astype(np.float32), 8, -1, False), call(floats(6, 4).astype(np.float32), 4, 3, False),

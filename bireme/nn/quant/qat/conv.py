@@ -6,7 +6,7 @@ from typing import Any
 
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
-from bireme.nn.quant.format import ConvertibleQuantedLayer, joint_step, lasting
+from bireme.nn.quant.format import ConvertibleQuantedLayer, joint, lasting
 from bireme.ops import conv2d, conv2d_integer, dequantize_linear, pad
 
 
@@ -54,7 +54,8 @@ class QuantedConv2D(ConvertibleQuantedLayer):
             x, padding = pad(x, [padding] * 4, mode=self._padding_mode, data_format=form), 0
         rest = (self._stride, padding, self._dilation, self._groups, form)
         if self._integer:
-            sums = conv2d_integer(self.activation_quanter._quanter(x), self.weight, *rest)
+            whole = self.activation_quanter._quanter(x)
+            sums = conv2d_integer(whole, self.weight, *rest, zero_point=self._zero_point, offset=self._offset)
             out = dequantize_linear(sums, self._step, axis=3 if form == "NHWC" else 1)
             if self.bias is None:
                 return out
@@ -71,10 +72,13 @@ class QuantedConv2D(ConvertibleQuantedLayer):
 
     def _to_integers(self, remain_weight: bool = False) -> None:
         super()._to_integers(remain_weight)
-        step = None if remain_weight else joint_step(self.activation_quanter, self.weight_quanter, (0,))
-        if step is not None:
-            self.register_buffer("_step", lasting(step))
-            self._integer, self.weight_quanter = True, None
+        if remain_weight:
+            return
+        found = joint(self.activation_quanter, self.weight_quanter, self.weight, (0,))
+        if found is not None:
+            self.register_buffer("_step", lasting(found.step))
+            self.register_buffer("_offset", None if found.offset is None else lasting(found.offset))
+            self._zero_point, self._integer, self.weight_quanter = found.zero_point, True, None
 
     def extra_repr(self) -> str:
         return f"weight={self.weight.dtype.name}"

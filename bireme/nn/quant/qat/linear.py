@@ -6,7 +6,7 @@ from typing import Any
 
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
-from bireme.nn.quant.format import ConvertibleQuantedLayer, joint_step, lasting
+from bireme.nn.quant.format import ConvertibleQuantedLayer, joint, lasting
 from bireme.ops import dequantize_linear, linear, matmul_integer
 
 
@@ -48,7 +48,8 @@ class QuantedLinear(ConvertibleQuantedLayer):
             Tensor of shape ``[..., out_features]``.
         """
         if self._integer:
-            sums = matmul_integer(self.activation_quanter._quanter(input), self.weight)
+            whole = self.activation_quanter._quanter(input)
+            sums = matmul_integer(whole, self.weight, self._zero_point, self._offset)
             out = dequantize_linear(sums, self._step, axis=-1)
             return out if self.bias is None else out + self.bias
         x = input if self.activation_quanter is None else self.activation_quanter(input)
@@ -66,10 +67,13 @@ class QuantedLinear(ConvertibleQuantedLayer):
 
     def _to_integers(self, remain_weight: bool = False) -> None:
         super()._to_integers(remain_weight)
-        step = None if remain_weight else joint_step(self.activation_quanter, self.weight_quanter, (1, -1))
-        if step is not None:
-            self.register_buffer("_step", lasting(step))
-            self._integer, self.weight_quanter = True, None
+        if remain_weight:
+            return
+        found = joint(self.activation_quanter, self.weight_quanter, self.weight, (1, -1))
+        if found is not None:
+            self.register_buffer("_step", lasting(found.step))
+            self.register_buffer("_offset", None if found.offset is None else lasting(found.offset))
+            self._zero_point, self._integer, self.weight_quanter = found.zero_point, True, None
 
     def extra_repr(self) -> str:
         return f"weight={self.weight.dtype.name}"
