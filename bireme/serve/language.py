@@ -28,7 +28,8 @@ LEAST = 16  # tokens that texts are padded to where their states are wanted
 def is_language_model(path: str | os.PathLike) -> bool:
     """Whether a path is a folder of Hugging Face's layout."""
     folder = Path(path)
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    weights = any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin", "tokenizer.json"))
+    return weights and (folder / "config.json").is_file()
 
 
 class Spoken:
