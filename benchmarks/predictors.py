@@ -136,7 +136,9 @@ def threads(rows, floors, count=16):
     shown = []
     for name, path, shape in rows:
         config = inference.config_of(ours, path)
-        config.set_compiling("each")  # by counts, which all threads share, other shapes change their form while they run
+        config.set_compiling(
+            "each"
+        )  # by counts, which all threads share, other shapes change their form while they run
         pool = ours.PredictorPool(config, count)
         sizes = [shape, (shape[0] + 1, *shape[1:])]
         found = [None] * count

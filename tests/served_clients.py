@@ -89,6 +89,13 @@ def openai_client(address):
     pieces = list(stream)
     assert "".join(p.choices[0].delta.content or "" for p in pieces if p.choices) == text
     assert pieces[-1].usage.completion_tokens == 5
+    asked = {"model": "tiny", "input": "w1 w2", "temperature": 0, "max_output_tokens": 5}
+    response = client.responses.create(**asked)
+    assert response.output_text == text and response.status == "incomplete" and response.usage.output_tokens == 5
+    with client.responses.stream(**asked) as stream:
+        said = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
+        assert said == text == stream.get_final_response().output_text
+    assert client.chat.completions.create(**given, logit_bias={"5": 0}).choices[0].message.content == text
     two = client.completions.create(model="tiny", prompt=["w1", "w2"], max_tokens=3, n=2, seed=3, temperature=1.0)
     assert len(two.choices) == 4 and two.object == "text_completion"
     vectors = client.embeddings.create(model="tiny", input=["w1", "w2 w3"])  # asks for base64

@@ -219,6 +219,17 @@ def test_logarithms_of_probabilities(reciter):
     np.testing.assert_allclose(result.logprobs[0], told[best[0]], atol=1e-4)
 
 
+def test_a_bias_moves_tokens(reciter):
+    plain = reciter.generate(["a"], SamplingOptions(max_tokens=3))[0].tokens
+    less, more = SamplingOptions(max_tokens=3, logit_bias={plain[0]: -100}), {ord("z"): 100, 5: 0.5}
+    more = SamplingOptions(max_tokens=3, logit_bias=more)
+    found = reciter.generate(["a"] * 3, [less, more, SamplingOptions(max_tokens=3)])
+    assert found[0].tokens[0] != plain[0] and found[1].tokens == (ord("z"),) * 3 and found[2].tokens == plain
+    # whoever has the slots next has none of it
+    found = reciter.generate(["a"] * 3, [SamplingOptions(max_tokens=3, presence_penalty=1e-3)] * 2 + [more])
+    assert found[0].tokens == found[1].tokens == plain and found[2].tokens == (ord("z"),) * 3
+
+
 def test_a_request_is_cancelled(reciter):
     request = reciter.submit("a", SamplingOptions(max_tokens=60, ignore_eos=True))
     events = request.tokens(timeout=60)
@@ -255,6 +266,10 @@ def test_listeners_hear_of_events(reciter):
             "SamplingOptions(stop): expected at most 64 strings of 1 to 1024 characters, got 1 of [0]",
         ),
         ("a", {"logprobs": 21}, "SamplingOptions(logprobs): expected an integer in [0, 20], got 21"),
+        ("a", {"logit_bias": {1: 101}}, "SamplingOptions(logit_bias): expected numbers in [-100, 100], got 101"),
+        ("a", {"logit_bias": {-1: 1}}, "SamplingOptions(logit_bias): expected tokens, non-negative integers, got -1"),
+        ("a", {"logit_bias": [3]}, "SamplingOptions(logit_bias): expected a dict of tokens and numbers, got [3]"),
+        ("a", {"logit_bias": {257: 1}}, "SamplingOptions(logit_bias): expected tokens in [0, 256], got 257"),
         ("a", {"seed": 2**64}, "SamplingOptions(seed): expected an integer in [0, 18446744073709551615]"),
     ],
 )

@@ -550,6 +550,24 @@ def test_off_loopback_a_token_is_needed(models, capsys):
     assert main(["serve", str(models / "fixed"), "--certificate", "x"]) == 1
 
 
+def test_what_cannot_be_served_is_told(tmp_path, capsys):
+    assert main(["serve", "x=/nowhere", "--port", "0"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("x, version 1: it could not be loaded: there is no model /nowhere")
+    assert told[1:] == ["bireme serve: there is no model to serve, as none could be loaded"]
+    for name, text in (("config.json", "{"), ("tokenizer.json", "{}")):
+        (tmp_path / name).write_text(text)
+    assert main(["serve", str(tmp_path), "--port", "0"]) == 1
+    assert (
+        "a language model: it could not be loaded: load(folder): expected JSON in config.json"
+        in capsys.readouterr().err
+    )
+    for port in ("65536", "-1", "x"):
+        with pytest.raises(SystemExit):
+            main(["serve", str(tmp_path), "--port", port])
+        assert f"argument --port: expected a number of 0 to 65535, got {port}" in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------- gRPC
 
 

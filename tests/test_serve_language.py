@@ -11,8 +11,9 @@ import pytest
 import bireme
 from bireme import llm
 from bireme.inference.saved import is_language_model
-from bireme.serve import LanguageModels, Repository, application
+from bireme.serve import LanguageModels, Repository, application, openai_form
 from bireme.serve.language import events
+from tests.language_models import byte_tokenizer
 from tests.served_language import language_model, write_folder
 from tests.test_serve import call
 from tools import fuzz_server
@@ -21,6 +22,7 @@ for package in ("starlette", "prometheus_client", "tokenizers", "jinja2"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
 CHAT, TEXT, EMBED = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+RESPONSES = "/v1/responses"
 HELLO = [{"role": "user", "content": "w1 w2"}]
 
 
@@ -127,6 +129,35 @@ def test_a_stream_says_the_same(models):
     assert first["top_logprobs"][0]["logprob"] >= first["top_logprobs"][1]["logprob"]
 
 
+def test_responses(models):
+    chat = post(models, CHAT, messages=[{"role": "system", "content": "w3"}, *HELLO], temperature=0, max_tokens=5)[1]
+    given = {"instructions": "w3", "input": "w1 w2", "temperature": 0, "max_output_tokens": 5}
+    status, told = post(models, RESPONSES, **given, store=False, metadata={"a": "b"})
+    (item,) = told["output"]
+    text = item["content"][0]["text"]
+    assert status == 200 and told["object"] == "response" and text == chat["choices"][0]["message"]["content"]
+    assert told["status"] == "incomplete" and told["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert told["usage"]["output_tokens"] == 5 and told["metadata"] == {"a": "b"} and told["store"] is False
+    parts = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "w1 w2"}]}]
+    assert post(models, RESPONSES, **{**given, "input": parts})[1]["output"][0]["content"] == item["content"]
+    events = post(models, RESPONSES, **given, stream=True)[1].decode().split("\n\n")
+    assert events.pop() == ""
+    events = [json.loads(event.partition("\ndata: ")[2]) for event in events]
+    assert [e["sequence_number"] for e in events] == list(range(len(events)))
+    assert "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta") == text
+    assert events[0]["type"] == "response.created" and events[-1]["type"] == "response.incomplete"
+    assert events[-1]["response"]["output"][0]["content"] == item["content"]
+    assert events[-1]["response"]["usage"] == told["usage"]
+
+
+def test_tokens_that_are_parts_of_characters():
+    letters = llm.Tokenizer(byte_tokenizer())
+    told = openai_form.chat_logprobs([llm.Event(0xE2, "", -0.5, ((0x82, -1.0), (65, -2.0)))], letters)["content"][0]
+    assert (told["token"], told["bytes"]) == ("bytes:\\xe2", [0xE2])
+    assert [x["token"] for x in told["top_logprobs"]] == ["bytes:\\x82", "A"]
+    assert [x["bytes"] for x in told["top_logprobs"]] == [[0x82], [65]]
+
+
 def test_texts(models):
     status, told = post(models, TEXT, prompt=["w1 w2", "w3"], temperature=0, max_tokens=4, logprobs=1, n=2)
     assert status == 200 and [x["index"] for x in told["choices"]] == [0, 1, 2, 3]
@@ -163,6 +194,16 @@ def test_stop_strings(models):
     assert told["finish_reason"] == "stop" and told["text"] == whole[: whole.index(stop)]
     stream = pieces(post(models, TEXT, prompt="w1 w2", temperature=0, max_tokens=8, stop=stop, stream=True)[1])
     assert "".join(x["choices"][0]["text"] for x in stream) == told["text"]
+
+
+def test_biases(models):
+    given = {"prompt": "w1 w2", "temperature": 0, "max_tokens": 1}
+    (likely,) = post(models, TEXT, **given, logprobs=2)[1]["choices"][0]["logprobs"]["top_logprobs"]
+    (first, p), (second, q) = sorted(likely.items(), key=lambda pair: -pair[1])
+    for by, wanted in ((p - q - 1, first), (p - q + 1, second)):
+        told = post(models, TEXT, **given, logit_bias={second[1:]: by})[1]
+        assert told["choices"][0]["text"].strip() == wanted
+    assert post(models, TEXT, **given, logit_bias={})[1]["choices"] == post(models, TEXT, **given)[1]["choices"]
 
 
 def test_embeddings(models):
@@ -219,12 +260,23 @@ def test_embeddings(models):
         (CHAT, {"response_format": {"type": "regex"}}, "response_format", "expected a str, got None"),
         (CHAT, {"nonsense": 1}, "nonsense", "Unrecognized request argument"),
         (CHAT, {"seed": 2**70}, "seed", "an integer in"),
+        (CHAT, {"logit_bias": {"x": 1}}, "logit_bias", "an object of tokens"),
+        (CHAT, {"logit_bias": {"3": "x"}}, "logit_bias", "numbers in [-100, 100]"),
+        (CHAT, {"logit_bias": {"64": 1}}, "logit_bias", "tokens in [0, 63], got 64"),
         (TEXT, {"prompt": None}, "prompt", "a string, a list of tokens"),
         (TEXT, {"prompt": ""}, "prompt", "got an empty one"),
         (TEXT, {"prompt": [1, "x"]}, "prompt", "lists of tokens"),
         (TEXT, {"prompt": [1, 10**6]}, "prompt", "tokens in [0, 63], got 1000000"),
         (TEXT, {"echo": True, "logprobs": 1}, "echo", "not supported"),
         (TEXT, {"suffix": "x"}, "suffix", "not supported"),
+        (RESPONSES, {"input": []}, "input", "a string, or a list of messages"),
+        (RESPONSES, {"input": [{"role": "user", "content": 3}]}, "input[0]", "input[0].content: expected a string"),
+        (RESPONSES, {"input": [{"type": "function_call"}]}, "input[0]", "only messages"),
+        (RESPONSES, {"max_output_tokens": 0}, "max_output_tokens", "max_output_tokens: expected an integer"),
+        (RESPONSES, {"previous_response_id": "resp_1"}, "previous_response_id", "the server keeps no responses"),
+        (RESPONSES, {"tools": [{"type": "web_search"}]}, "tools", "as it is by /v1/chat/completions"),
+        (RESPONSES, {"text": {"format": {"type": "xml"}}}, "text.format", "text.format: expected a type"),
+        (RESPONSES, {"nonsense": 1}, "nonsense", "Unrecognized request argument"),
         (EMBED, {"input": []}, "input", "a string, a list of tokens"),
         (EMBED, {"input": "w1 " * 99}, "input", "1 to 32 tokens"),
         (EMBED, {"input": [99]}, "input", "tokens in [0, 63]"),
@@ -233,7 +285,9 @@ def test_embeddings(models):
     ],
 )
 def test_what_is_wrong_is_told_in_their_form(models, path, change, param, told):
-    right = {CHAT: {"messages": HELLO}, TEXT: {"prompt": "w1"}, EMBED: {"input": "w1"}}[path]
+    right = {CHAT: {"messages": HELLO}, TEXT: {"prompt": "w1"}, EMBED: {"input": "w1"}, RESPONSES: {"input": "w1"}}[
+        path
+    ]
     status, body = post(models, path, **{**right, **change})
     assert status == 400 and body["error"]["type"] == "invalid_request_error"
     assert told in body["error"]["message"] and body["error"]["param"] == param

@@ -260,6 +260,11 @@ def openai_request(rng: random.Random, logprobs: bool = True) -> tuple[str, byte
         ),
         ("/v1/chat/completions", {**both, "messages": TALK, "tools": TOOLS, "tool_choice": "auto"}),
         ("/v1/embeddings", {"model": "tiny", "input": ["w1", "w2"], "encoding_format": "base64"}),
+        ("/v1/chat/completions", {**both, "messages": TALK[:1], "logit_bias": {"3": -100, "7": 1.5}}),
+        (
+            "/v1/responses",
+            {"model": "tiny", "input": TALK[:1], "instructions": "w3", "max_output_tokens": 3, "text": None},
+        ),
     ]
     path, told = rng.choice(seeds)
     body = json.dumps(told).encode()

@@ -87,6 +87,13 @@ def _of_file(error: OSError, name: str) -> str:
     return f"{name}: {(error.strerror or type(error).__name__).lower()}"
 
 
+def port(text: str) -> int:
+    """The number of a port; of a larger one the system would take what is left in 16 bits."""
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a number of 0 to 65535, got {text}")
+    return int(text)
+
+
 def size(count: float) -> str:
     """A size in bytes as people read it."""
     for unit in ("bytes", "KiB", "MiB"):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bireme.command import told
+from bireme.command import port, told
 from bireme.core.base import errors
 from bireme.core.base.extras import extra
 from bireme.inference.executors import ENGINE
@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sources", nargs="*", metavar="FILE", help="image or PDF")
     parser.add_argument(
         "--serve",
-        type=int,
+        type=port,
         metavar="PORT",
         help="answer POST requests with a file at http://127.0.0.1:PORT/ocr instead",
     )

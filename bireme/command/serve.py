@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from bireme.command import port
 from bireme.core.base import errors
 from bireme.device import set_device
 from bireme.inference.saved import is_language_model
@@ -34,8 +35,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="saved model, a folder with versions 1, 2, ... of one, or one of a language model",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="of HTTP (default: %(default)s; 0: any that is free)")
-    parser.add_argument("--grpc-port", type=int, help="of gRPC (default: none)")
+    parser.add_argument("--port", type=port, default=8000, help="of HTTP (default: %(default)s; 0: any that is free)")
+    parser.add_argument("--grpc-port", type=port, help="of gRPC (default: none)")
     parser.add_argument(
         "--token", help="what clients have to send; BIREME_TOKEN in the environment does the same. Needed off loopback"
     )
@@ -131,6 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
         language = LanguageModels(spoken, queue=limits.queue, warm=arguments.warm, **sizes) if spoken else None
         for model in language.index() if language else []:
             sys.stderr.write(f"{model['name']}, a language model: {model['reason'] or 'ready'}\n")
+        if all(model["reason"] for model in (*repository.index(), *(language.index() if language else []))):
+            raise errors.failure("there is no model to serve, as none could be loaded", kind=ValueError)
         logging.basicConfig(level=logging.WARNING if arguments.quiet else logging.INFO, format="%(message)s")
         asyncio.run(process.serve(application(repository, token, language), repository, listening, token, options))
     return 0

@@ -47,7 +47,8 @@ def program_of(path: str | os.PathLike) -> str:
 def is_language_model(path: str | os.PathLike) -> bool:
     """Whether a path is a folder of Hugging Face's layout."""
     folder = Path(path)
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    weights = any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin", "tokenizer.json"))
+    return weights and (folder / "config.json").is_file()
 
 
 def model_of(path: str | os.PathLike) -> Model:

@@ -61,6 +61,7 @@ class _Pending:
     described: np.ndarray
     settings: np.ndarray | None  # None where no row draws
     tops: bool
+    biased: bool
     logits: Any = None  # where tokens are still to be chosen
     arrays: tuple = ()
 
@@ -79,6 +80,7 @@ class Batch:
         self._described = np.zeros((made.rows, programs.TABLE + made.width), np.int32)
         self._described[:, programs.PLACE] = -1
         self._settings = np.tile(np.asarray(NEUTRAL, np.float32), (made.rows, 1))
+        self._biased: set[int] = set()  # slots whose last row had a bias
 
     @property
     def busy(self) -> bool:
@@ -179,6 +181,12 @@ class Batch:
             counts = np.zeros(self.programs.network.config.vocabulary, np.int32)
             counts[list(row.request.prompt)] = IN_PROMPT
             self.programs.count(row.slot, counts)
+        if o.logit_bias or row.slot in self._biased:
+            bias = np.zeros(self.programs.network.config.vocabulary, np.float32)
+            for token, by in o.logit_bias:
+                bias[token] = by
+            self.programs.bias(row.slot, bias)
+            self._biased = self._biased - {row.slot} | ({row.slot} if o.logit_bias else set())
 
     def _set(self, slot: int, settings: tuple[float, ...]) -> None:
         self._settings = self._settings.copy()  # a step that is on its way may still read the other
@@ -243,11 +251,12 @@ class Batch:
         described[at, programs.DRAW] = [row.fed + 1 - row.prompt for row in rows]
         settings = self._settings if any(row.request.options.drawn for row in rows) else None
         tops = any(row.request.options.logprobs for row in rows)
-        pending = _Pending([(row, row.slot, row.fed) for row in rows], described, settings, tops)
+        biased = any(row.request.options.logit_bias for row in rows)
+        pending = _Pending([(row, row.slot, row.fed) for row in rows], described, settings, tops, biased)
         if any(row.matcher is not None for row in rows):
             pending.logits = self.programs.forward(described)
         else:
-            self._sent(pending, self.programs.step(described, settings, tops, times))
+            self._sent(pending, self.programs.step(described, settings, tops, times, biased))
         for row in rows:
             row.fed = min(row.fed + times, row.limit - 1)
         self.counted["steps"] += times
@@ -278,8 +287,8 @@ class Batch:
             except ValueError as e:
                 self._fail(row, e)
         logits, pending.logits = pending.logits, None
-        settings, described = pending.settings, pending.described
-        self._sent(pending, self.programs.choose(logits, described, settings, pending.tops, allowed))
+        settings, described, tops, biased = pending.settings, pending.described, pending.tops, pending.biased
+        self._sent(pending, self.programs.choose(logits, described, settings, tops, biased, allowed))
 
     def _make_room(self) -> None:
         """A page for every row that needs one: rows that came last leave the batch, to begin again later."""

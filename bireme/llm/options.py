@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,14 @@ from bireme.llm.grammars import Grammar
 MOST_LOGPROBS = 20  # alternatives that a step can tell of
 MOST_STOPS = 64
 LONGEST_STOP = 1024  # characters
+MOST_BIASES, LARGEST_BIAS = 1024, 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
     """What a request asks for: how each token is chosen, and when the text ends.
 
-    The penalties and filters apply in this order: repetition, frequency and presence penalty, temperature, then top-k,
+    The penalties and filters apply in this order: bias, repetition, frequency and presence penalty, temperature, then top-k,
     top-p and min-p. Tokens that are as likely as the last one that a filter keeps are kept too.
 
     Args:
@@ -34,6 +35,7 @@ class SamplingOptions:
             multiplied by; 1 means none. Default: 1.0.
         presence_penalty: What is subtracted from logits of tokens that are in the text. Default: 0.0.
         frequency_penalty: What is subtracted from logits for each time that the token is in the text. Default: 0.0.
+        logit_bias: What is added to logits of some tokens, in [-100, 100]: a dict, or pairs. Default: (), nothing.
         seed: Seed of the draws, in [0, 2**64). With the same seed, prompt and options, a model of the same engine
             settings gives the same tokens, whatever else runs beside it. None takes the next one of the engine.
             Default: None.
@@ -61,6 +63,7 @@ class SamplingOptions:
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]] = ()
     seed: int | None = None
     stop: str | Sequence[str] = ()
     stop_ids: Sequence[int] = ()
@@ -83,6 +86,7 @@ class SamplingOptions:
             self._integer("logprobs", 0, MOST_LOGPROBS)
         if self.grammar is not None and not isinstance(self.grammar, Grammar):
             raise errors.bad(_at("grammar"), "a Grammar", self.grammar, kind=errors.ArgumentTypeError)
+        object.__setattr__(self, "logit_bias", _biases(self.logit_bias))
         stop = (self.stop,) if isinstance(self.stop, str) else self.stop
         if not isinstance(stop, (list, tuple)) or not all(isinstance(s, str) for s in stop):
             raise errors.bad(_at("stop"), "a string or a list of strings", self.stop, kind=errors.ArgumentTypeError)
@@ -119,7 +123,23 @@ class SamplingOptions:
     @property
     def drawn(self) -> bool:
         """Whether more is asked for than the most likely token of the model's own logits."""
-        return self.temperature > 0 or self.penalized
+        return self.temperature > 0 or self.penalized or bool(self.logit_bias)
+
+
+def _biases(given: Any) -> tuple[tuple[int, float], ...]:
+    """Pairs of a token and what is added to its logit."""
+    try:
+        pairs = [(token, by) for token, by in (given.items() if isinstance(given, Mapping) else given)]
+    except (TypeError, ValueError):
+        raise errors.bad(_at("logit_bias"), "a dict of tokens and numbers", given) from None
+    if len(pairs) > MOST_BIASES:
+        raise errors.bad(_at("logit_bias"), f"at most {MOST_BIASES} tokens", described=f"{len(pairs)} of them")
+    for token, by in pairs:
+        if isinstance(token, bool) or not isinstance(token, (int, np.integer)) or token < 0:
+            raise errors.bad(_at("logit_bias"), "tokens, non-negative integers", token)
+        if isinstance(by, bool) or not isinstance(by, (int, float, np.number)) or not abs(by) <= LARGEST_BIAS:
+            raise errors.bad(_at("logit_bias"), f"numbers in [-{LARGEST_BIAS}, {LARGEST_BIAS}]", by)
+    return tuple(sorted({int(token): float(by) for token, by in pairs}.items()))
 
 
 def _at(name: str) -> str:

@@ -62,6 +62,7 @@ class Programs:
         self._pools = [self._zeros(shape, dtype) for _ in range(config.layers)]
         self._last = self._zeros([self.rows], dtypes.int32)
         self._counts: Any = None  # of tokens; made when a row needs them
+        self._bias: Any = None  # of logits; likewise
         self._compiled: dict[tuple, Callable[[list], list]] = {}
 
     @property
@@ -141,7 +142,9 @@ class Programs:
             width *= 2
         return min(width, self.width)
 
-    def step(self, described: np.ndarray, settings: np.ndarray | None, tops: bool, times: int = 1) -> tuple:
+    def step(
+        self, described: np.ndarray, settings: np.ndarray | None, tops: bool, times: int = 1, biased: bool = False
+    ) -> tuple:
         """Decode steps of one program; with settings tokens are drawn, else the most likely ones are taken. Arrays of the
         tokens, of the logarithms of their probabilities and, if asked for, of the most likely ones and theirs; of several
         steps along a first axis.
@@ -158,15 +161,15 @@ class Programs:
 
         def inputs() -> Inputs:
             found: Inputs = [*self._pool_inputs(), ((self.rows,), dtypes.int32), (described.shape, dtypes.int32)]
-            return found + (self._draw_inputs() if drawn else [])
+            return found + (self._draw_inputs(biased) if drawn else [])
 
-        given = [*self._pools, self._last, described, *self._draws(settings)]
+        given = [*self._pools, self._last, described, *self._draws(settings, biased)]
         donate = [*range(layers), *([layers + 2] if drawn else [])]
         carried = None
         if times > 1:
             carried = {i: i for i in range(layers)} | ({layers: layers + 2} if drawn else {})
             carried |= {layers + drawn: layers + 1, layers + drawn + 1: layers}
-        key = ("step", described.shape[1], drawn, tops, times)
+        key = ("step", described.shape[1], drawn, tops, biased, times)
         made = self._program(key, inputs, body, donate, times, carried)(given)
         self._pools = made[:layers]
         if drawn:
@@ -196,7 +199,13 @@ class Programs:
         return logits
 
     def choose(
-        self, logits: Any, described: np.ndarray, settings: np.ndarray | None, tops: bool, allowed: np.ndarray
+        self,
+        logits: Any,
+        described: np.ndarray,
+        settings: np.ndarray | None,
+        tops: bool,
+        biased: bool,
+        allowed: np.ndarray,
     ) -> tuple:
         """The second half of a step: as `step`, but of tokens whose bits are set in `allowed` alone."""
         drawn = settings is not None
@@ -207,11 +216,11 @@ class Programs:
         def inputs() -> Inputs:
             kind = dtypes.of(logits.dtype, "logits")
             found: Inputs = [(logits.shape, kind), (described.shape, dtypes.int32), (allowed.shape, dtypes.int32)]
-            return found + (self._draw_inputs() if drawn else [])
+            return found + (self._draw_inputs(biased) if drawn else [])
 
-        key = ("choose", described.shape[1], drawn, tops)
+        key = ("choose", described.shape[1], drawn, tops, biased)
         program = self._program(key, inputs, body, [3] if drawn else [])
-        made = program([logits, described, allowed, *self._draws(settings)])
+        made = program([logits, described, allowed, *self._draws(settings, biased)])
         if drawn:
             self._counts = made[0]
         self._last = made[drawn]
@@ -230,40 +239,45 @@ class Programs:
         """Counts if there are any, tokens, logarithms of probabilities, and those of the most likely tokens."""
         made: list[Tensor] = []
         if draws:
-            counts, settings = draws
-            chosen, logprob, counts = drawn_token(logits, counts, settings, rows[:, SEED:UNTIL], allowed)
+            counts, settings, *bias = draws
+            chosen, logprob, counts = drawn_token(logits, counts, settings, rows[:, SEED:UNTIL], allowed, *bias)
             made = [counts]
         else:
             chosen, logprob = likeliest_token(logits, allowed)
         found = list(likeliest_tokens(logits, min(MOST_LOGPROBS, self.network.config.vocabulary))) if tops else []
         return [*made, chosen, logprob, *found]
 
-    def _draw_inputs(self) -> Inputs:
-        return [((self.rows, self.network.config.vocabulary), dtypes.int32), ((self.rows, 6), dtypes.float32)]
+    def _draw_inputs(self, biased: bool) -> Inputs:
+        each = self.rows, self.network.config.vocabulary
+        return [(each, dtypes.int32), ((self.rows, 6), dtypes.float32), *([(each, dtypes.float32)] if biased else [])]
 
-    def _draws(self, settings: np.ndarray | None) -> list:
+    def _draws(self, settings: np.ndarray | None, biased: bool) -> list:
         if settings is None:
             return []
-        self._make_counts()
-        return [self._counts, settings]
-
-    def _make_counts(self) -> None:
         if self._counts is None:
             self._counts = self._zeros([self.rows, self.network.config.vocabulary], dtypes.int32)
+        return [self._counts, settings, *([self._bias] if biased else [])]
 
     def count(self, row: int, counts: np.ndarray) -> None:
         """Set the counts of a row's tokens."""
-        self._make_counts()
-        tokens = self.network.config.vocabulary
+        self._counts = self._put(self._counts, row, counts, dtypes.int32)
 
-        def body(held: Tensor, counts_of: Tensor, place: Tensor) -> list[Tensor]:
-            return [put_row(held, counts_of, place)]
+    def bias(self, row: int, biases: np.ndarray) -> None:
+        """Set what is added to a row's logits."""
+        self._bias = self._put(self._bias, row, biases, dtypes.float32)
+
+    def _put(self, held: Any, row: int, values: np.ndarray, dtype: Any) -> Any:
+        """An array [rows, tokens] with other values in a row; where there is none yet, of zeros."""
+        shape = [self.rows, self.network.config.vocabulary]
+
+        def body(held: Tensor, values: Tensor, place: Tensor) -> list[Tensor]:
+            return [put_row(held, values, place)]
 
         def inputs() -> Inputs:
-            return [((self.rows, tokens), dtypes.int32), ((tokens,), dtypes.int32), ((1,), dtypes.int32)]
+            return [(tuple(shape), dtype), (tuple(shape[1:]), dtype), ((1,), dtypes.int32)]
 
-        program = self._program(("count",), inputs, body, [0])
-        self._counts = program([self._counts, counts, np.asarray([row], np.int32)])[0]
+        held = self._zeros(shape, dtype) if held is None else held
+        return self._program(("put", dtype), inputs, body, [0])([held, values, np.asarray([row], np.int32)])[0]
 
 
 def _next(rows: Tensor) -> Tensor:

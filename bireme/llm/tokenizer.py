@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -104,6 +105,21 @@ class Tokenizer:
             The number, or None.
         """
         return self._made.token_to_id(token)
+
+
+def bytes_of(tokenizer: Tokenizer, token: int) -> bytes | None:
+    """The bytes of a token that is no whole character, where its name tells them: by letters that stand for bytes, as GPT-2's
+    vocabulary has them, or as `<0xE2>`.
+    """
+    name = tokenizer._made.id_to_token(token) or ""
+    if re.fullmatch("<0x[0-9A-F]{2}>", name):
+        return bytes([int(name[3:5], 16)])
+    return bytes([_BYTES[letter] for letter in name]) if name and _BYTES.keys() >= set(name) else None
+
+
+# bytes that are printed stand for themselves, the others for letters from U+0100 on
+_PRINTED = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_BYTES = {chr(b): b for b in _PRINTED} | {chr(256 + i): b for i, b in enumerate(sorted({*range(256)} - {*_PRINTED}))}
 
 
 class Stream:

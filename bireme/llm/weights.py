@@ -59,7 +59,15 @@ class Weights:
         index = json_of(folder, INDEX)
         if index is None:
             if not os.path.isfile(os.path.join(folder, ONE)):
-                raise errors.bad(WHERE, f"{ONE} or {INDEX} in the folder", described=f"neither in {folder!r}")
+                pickles = any(name.endswith(".bin") for name in os.listdir(folder))
+                hint = (
+                    "transformers' save_pretrained writes it; a .bin is a program of whoever made it"
+                    if pickles
+                    else None
+                )
+                raise errors.bad(
+                    WHERE, f"{ONE} or {INDEX} in the folder", described=f"neither in {folder!r}", hint=hint
+                )
             self._files = dict.fromkeys(self._arrays(ONE), ONE)
         else:
             self._files = _index(index)

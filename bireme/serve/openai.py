@@ -1,4 +1,4 @@
-"""OpenAI's endpoints for language models: lists of models, chats, texts and embeddings, at once or as a stream of events."""
+"""OpenAI's endpoints for language models: lists of models, chats, responses, texts and embeddings, at once or as a stream of events."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bireme.llm import Engine, Event, Grammar, LanguageModel, Request
 from bireme.serve import openai_form as form
 from bireme.serve.language import LanguageModels, Spoken, events
 from bireme.serve.openai_form import Asked, Wrong
+from bireme.serve.openai_responses import Response, as_chat, in_its_words
 from bireme.serve.openai_tools import Choice, Tools, message, with_calls
 from bireme.serve.protocol import parsed
 from bireme.serve.refusals import BUSY, Refused
@@ -157,6 +158,7 @@ class OpenAI:
         return [
             ("/v1/chat/completions", "POST", self.chat),
             ("/v1/completions", "POST", self.text),
+            ("/v1/responses", "POST", self.respond),
             ("/v1/embeddings", "POST", self.embeddings),
             ("/v1/models", "GET", self.models),
             ("/v1/models/{name:path}", "GET", self.one),
@@ -171,22 +173,44 @@ class OpenAI:
     async def chat(self, request: Any) -> Any:
         async with self._body(request) as body:
             told, model, engine = await self._asked(request, body)
-            if model.chat_template is None:
-                raise Wrong("the model has no chat template: use /v1/completions", "model")
-            given = [with_calls(one, f"messages[{i}]") for i, one in enumerate(form.messages(told.get("messages")))]
-            tools = await self._aside(len(body), Tools, told, model.chat_template, engine.tokenizer)
-            try:  # in a thread however short it is: a template may take its seconds
-                text = await asyncio.get_running_loop().run_in_executor(None, tools.render, given)
-            except ValueError as e:
-                raise Wrong(f"messages: {str(e).splitlines()[0][:300]}", "messages") from None
-            prompt = await self._aside(len(text), form.encoded, text, "messages", engine.tokenizer, False)
-            return await self._answered(request, told, "chat.completion", engine, [prompt], "messages", tools)
+            prompt, tools = await self._prompt(told, model, len(body))
+            ask, submitted = await self._submitted(told, True, engine, [prompt], "messages", tools.grammar)
+            answer = _Answer(
+                "chat.completion", told["model"], ask, submitted, engine.tokenizer, [""] * ask.choices, tools
+            )
+            return await self._answered(request, answer, ask)
+
+    async def respond(self, request: Any) -> Any:
+        async with self._body(request) as body:
+            told, model, engine = await self._asked(request, body)
+            try:
+                chat = as_chat(told)
+                prompt, _ = await self._prompt(chat, model, len(body))
+                ask, submitted = await self._submitted(chat, True, engine, [prompt], "messages")
+            except Wrong as e:
+                raise in_its_words(e) from None
+            return await self._answered(request, Response(told, ask, submitted[0]), ask)
+
+    async def _prompt(self, told: dict[str, Any], model: LanguageModel, size: int) -> tuple[list[int], Tools]:
+        """Tokens of a chat, through the model's template."""
+        if model.chat_template is None:
+            raise Wrong("the model has no chat template: use /v1/completions", "model")
+        given = [with_calls(one, f"messages[{i}]") for i, one in enumerate(form.messages(told.get("messages")))]
+        tools = await self._aside(size, Tools, told, model.chat_template, model.tokenizer)
+        try:  # in a thread however short it is: a template may take its seconds
+            text = await asyncio.get_running_loop().run_in_executor(None, tools.render, given)
+        except ValueError as e:
+            raise Wrong(f"messages: {str(e).splitlines()[0][:300]}", "messages") from None
+        return await self._aside(len(text), form.encoded, text, "messages", model.tokenizer, False), tools
 
     async def text(self, request: Any) -> Any:
         async with self._body(request) as body:
             told, _, engine = await self._asked(request, body)
             prompts = await self._aside(len(body), form.prompts, told.get("prompt"), "prompt", engine.tokenizer)
-            return await self._answered(request, told, "text_completion", engine, prompts, "prompt")
+            ask, submitted = await self._submitted(told, False, engine, prompts, "prompt")
+            begun = [_echoed(engine, p) if ask.echo else "" for p in prompts for _ in range(ask.choices)]
+            answer = _Answer("text_completion", told["model"], ask, submitted, engine.tokenizer, begun)
+            return await self._answered(request, answer, ask)
 
     async def _asked(self, request: Any, body: bytes) -> tuple[dict[str, Any], LanguageModel, Engine]:
         told = await self._aside(len(body), parsed, body, self._most)
@@ -194,23 +218,22 @@ class OpenAI:
         request.path_params["model"] = name  # for the log and the metrics
         return told, *self._models.get(name).loaded()
 
-    async def _answered(
+    async def _submitted(
         self,
-        request: Any,
         told: dict[str, Any],
-        kind: str,
+        chat: bool,
         engine: Engine,
         prompts: list[list[int]],
         name: str,
-        tools: Tools | None = None,
-    ) -> Any:
+        calls: Grammar | None = None,
+    ) -> tuple[Asked, list[Request]]:
+        """What is asked for, and requests of the engine for it: for each prompt its choices."""
         room = engine.max_length - max(map(len, prompts))
         if room < 1 or not all(prompts):
             got = f"{max(map(len, prompts))} tokens" if room < 1 else "an empty one"
             message = f"{name}: the model takes prompts of 1 to {engine.max_length - 1} tokens, got {got}"
             raise Wrong(message, name, "context_length_exceeded" if room < 1 else None)
-        calls = None if tools is None else tools.grammar
-        ask = form.asked(told, kind == "chat.completion", room, calls)
+        ask = form.asked(told, chat, room, calls)
         if engine.statistics()["waiting"] + len(prompts) * ask.choices > self._models.queue:
             raise Refused(BUSY, f"{engine.statistics()['waiting']} requests wait already")
         if ask.options.grammar is not None:
@@ -224,12 +247,13 @@ class OpenAI:
             raise form.wrong(e) from None
         except RuntimeError as e:
             raise Refused(BUSY, str(e).splitlines()[0]) from None
-        begun = [_echoed(engine, p) if ask.echo else "" for p in prompts for _ in range(ask.choices)]
-        answer = _Answer(kind, told["model"], ask, submitted, engine.tokenizer, begun, tools)
+        return ask, submitted
+
+    async def _answered(self, request: Any, answer: _Answer | Response, ask: Asked) -> Any:
         if ask.stream:
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
             return self._responses.StreamingResponse(answer.stream(), media_type="text/event-stream", headers=headers)
-        return self._json(answer.whole(await self._connected(request, _all(submitted))))
+        return self._json(answer.whole(await self._connected(request, _all(answer.requests))))
 
     async def embeddings(self, request: Any) -> Any:
         async with self._body(request) as body:

@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from bireme.llm import Event, Grammar, SamplingOptions, Tokenizer
+from bireme.llm.tokenizer import bytes_of
 from bireme.serve.refusals import BAD, Refused
 
 MOST_CHOICES, MOST_PROMPTS, MOST_MESSAGES = 128, 2048, 4096
 UNKNOWN = "\ufffd"
+PART = "bytes:"  # before the bytes of a token that is a part of a character
 SPREAD = 0x9E3779B97F4A7C15  # between the seeds of choices, odd
 # parameters of both kinds that have an effect, and those that clients send and that have none here
 _SAMPLING = {
     "model", "max_tokens", "temperature", "top_p", "n", "stream", "stream_options", "stop", "presence_penalty",
     "frequency_penalty", "seed", "logprobs", "top_k", "min_p", "repetition_penalty", "ignore_eos", "stop_token_ids",
-    "response_format",
+    "response_format", "logit_bias",
 }  # fmt: skip
 _IGNORED = {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
 _TOOLS = {"tools", "tool_choice", "parallel_tool_calls"}
@@ -27,7 +29,7 @@ _CHAT = _SAMPLING | _TOOLS | {"messages", "max_completion_tokens", "top_logprobs
 _TEXT = _SAMPLING | {"prompt", "echo"}
 # parameters that may be there with these values, which mean nothing
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "logit_bias": (None, {}), "suffix": (None, ""), "best_of": (None, 1), "modalities": (None, ["text"]),
+    "suffix": (None, ""), "best_of": (None, 1), "modalities": (None, ["text"]),
     "functions": (None, []), "function_call": (None, "none", "auto"), "reasoning_effort": (None,), "verbosity": (None,),
 }  # fmt: skip
 
@@ -86,6 +88,7 @@ def asked(told: dict[str, Any], chat: bool, room: int, calls: Grammar | None = N
     options["temperature"] = given.get("temperature", 1.0)
     options["max_tokens"] = _most(given, chat, room)
     options["stop_ids"] = given.get("stop_token_ids", [])
+    options["logit_bias"] = _biases(given.get("logit_bias", {}))
     options["grammar"] = calls or response_format(given.get("response_format"))
     if "ignore_eos" in options:
         options["ignore_eos"] = _flag(given, "ignore_eos")
@@ -139,6 +142,13 @@ def response_format(told: Any) -> Grammar | None:
 def refused(error: Exception, name: str = "response_format") -> Wrong:
     """What is wrong with a grammar, in the words of a client."""
     return Wrong(f"{name}: {str(error).splitlines()[0].partition(': ')[2][:300]}", name)
+
+
+def _biases(told: Any) -> dict[int, Any]:
+    """What is added to logits of tokens, whose numbers are strings in JSON."""
+    if not isinstance(told, dict) or not all(re.fullmatch("[0-9]{1,9}", token) for token in told):
+        raise Wrong("logit_bias: expected an object of tokens, as '50256', and numbers", "logit_bias")
+    return {int(token): by for token, by in told.items()}
 
 
 def _most(given: dict[str, Any], chat: bool, room: int) -> int:
@@ -253,12 +263,24 @@ def chat_logprobs(events: list[Event], tokenizer: Tokenizer | None) -> dict[str,
 
 def _token(token: int, logprob: float, tokenizer: Tokenizer | None) -> dict[str, Any]:
     text = shown(token, tokenizer)
-    return {"token": text, "logprob": logprob, "bytes": None if UNKNOWN in text else list(text.encode())}
+    raw = _raw(text, token, tokenizer)
+    return {"token": text, "logprob": logprob, "bytes": None if raw is None else list(raw)}
+
+
+def _raw(text: str, token: int, tokenizer: Tokenizer | None) -> bytes | None:
+    """The bytes of a token, where they are known."""
+    if tokenizer is None or UNKNOWN in text:
+        return None
+    return bytes_of(tokenizer, token) if text.startswith(PART) else text.encode()
 
 
 def shown(token: int, tokenizer: Tokenizer | None) -> str:
-    """A token's text."""
-    return f"token_id:{token}" if tokenizer is None else tokenizer.decode([token], special=True)
+    """A token's text; that of one which is no whole character is its bytes, so that no two are alike."""
+    if tokenizer is None:
+        return f"token_id:{token}"
+    text = tokenizer.decode([token], special=True)
+    raw = bytes_of(tokenizer, token) if UNKNOWN in text else None
+    return text if raw is None else PART + "".join([f"\\x{byte:02x}" for byte in raw])
 
 
 def text_logprobs(events: list[Event], tokenizer: Tokenizer | None, offset: int) -> dict[str, Any]:

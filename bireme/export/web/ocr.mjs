@@ -6,10 +6,13 @@ const distance = ([a, b], [c, d]) => Math.hypot(a - c, b - d);
 const half = (x) => { const r = Math.round(x); return Math.abs(x % 1) === 0.5 && r % 2 ? r - 1 : r; }; // Python's round
 const stepped = (n, ratio) => Math.max(half(Math.trunc(n * ratio) / STEP) * STEP, STEP);
 
-/** Bytes of blue, green and red, three for each pixel. */
+/** Bytes of blue, green and red, three for each pixel, on white. */
 function blueGreenRed({ data, width, height }) {
   const out = new Uint8Array(3 * width * height);
-  for (let i = 0; i < width * height; i++) for (let c = 0; c < 3; c++) out[3 * i + c] = data[4 * i + 2 - c];
+  for (let i = 0; i < width * height; i++) for (let c = 0; c < 3; c++) {
+    const seen = data[4 * i + 3];
+    out[3 * i + c] = Math.floor((data[4 * i + 2 - c] * seen + 127) / 255) + 255 - seen;
+  }
   return { data: out, width, height };
 }
 
@@ -79,9 +82,32 @@ function rectangle(points) {
   return best;
 }
 
-function corners({ centre: [x, y], u: [a, b], width, height }, more = 0) {
-  const [w, h] = [width / 2 + more, height / 2 + more];
+function corners({ centre: [x, y], u: [a, b], width, height }) {
+  const [w, h] = [width / 2, height / 2];
   return clockwise([[-w, -h], [w, -h], [w, h], [-w, h]].map(([s, t]) => [x + s * a - t * b, y + s * b + t * a]));
+}
+
+/** The outline of a rectangle moved outwards by so much, with round corners. Like the library that Python has for it, from whole
+ *  numbers to whole numbers: half a pixel of the map may be several of the page. */
+function widened(box, more) {
+  const points = box.map((p) => p.map(Math.trunc)), out = [];
+  // a chord leaves its arc by a quarter at most, and none is shorter than two
+  const step = Math.max(2 * Math.acos(1 - Math.min(0.25, more / 4) / more), 2 / more);
+  const normals = points.map((p, i) => {
+    const q = points[(i + 1) % points.length], n = distance(p, q) || 1;
+    return [(q[1] - p[1]) / n, (p[0] - q[0]) / n];
+  });
+  points.forEach(([x, y], i) => {
+    const [a, b] = normals.at(i - 1), to = normals[i];
+    const turn = Math.atan2(a * to[1] - to[0] * b, a * to[0] + b * to[1]);
+    const add = (s, t) => out.push([x + s * more, y + t * more].map((v) => Math.sign(v) * Math.round(Math.abs(v))));
+    for (let k = 0; k < Math.max(Math.round(Math.abs(turn) / step), 1); k++) {
+      const [c, s] = [Math.cos(k * step), Math.sign(turn) * Math.sin(k * step)];
+      add(a * c - b * s, a * s + b * c);
+    }
+    add(...to);
+  });
+  return out;
 }
 
 /** Outer points of each connected part of the pixels above a threshold. */
@@ -143,8 +169,9 @@ export function boxes(map, width, height, page, o) {
     if (!tight || Math.min(tight.width, tight.height) < LEAST) continue;
     if (meanInside(map, width, height, corners(tight)) < o.det_db_box_thresh) continue;
     const more = tight.area * o.det_db_unclip_ratio / (2 * (tight.width + tight.height));
-    if (Math.min(tight.width, tight.height) + 2 * more < LEAST + 2) continue;
-    const placed = corners(tight, more).map(([x, y]) => [
+    const wide = rectangle(widened(corners(tight), more));
+    if (Math.min(wide.width, wide.height) < LEAST + 2) continue;
+    const placed = corners(wide).map(([x, y]) => [
       Math.min(Math.max(half(x / width * page.width), 0), page.width - 1),
       Math.min(Math.max(half(y / height * page.height), 0), page.height - 1),
     ]);

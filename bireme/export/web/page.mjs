@@ -14,12 +14,12 @@ export function pictures(onPicture) {
     }
   };
   const open = async (url) => {
-    const image = new Image();
-    image.src = url;
+    let image;
     try {
-      await image.decode();
+      image = await picture(url);
     } catch {
       said.textContent = "this is no picture that the browser knows";
+      document.body.dataset.done = "failed";
       return;
     }
     await take(image);
@@ -44,11 +44,26 @@ export function pictures(onPicture) {
   if (given) open(given);
 }
 
-/** The picture on the page's canvas, with its context. */
+/** The picture at an address with the values that its file has: by default a browser changes them to its screen's colours, as
+ *  the file's profile says, and networks were not trained with those. */
+export async function picture(url) {
+  try {
+    return await createImageBitmap(await (await fetch(url)).blob(), { colorSpaceConversion: "none" });
+  } catch {
+    const image = new Image(); // a drawing of vectors has no size as a bitmap
+    image.src = url;
+    await image.decode();
+    return image;
+  }
+}
+
+/** The picture on the page's canvas, with its context; where it is transparent, the page is white. */
 export function shown(media, width, height) {
   const canvas = document.getElementById("canvas");
   [canvas.width, canvas.height] = [width, height];
   const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.fillStyle = "#fff";
+  context.fillRect(0, 0, width, height);
   context.drawImage(media, 0, 0, width, height);
   return context;
 }

@@ -137,25 +137,32 @@ def _drawn(chances, word):
 
 @op(internal=True, differentiable=False, dtypes=FLOAT, selects=True)
 def drawn_token(
-    logits: Tensor, counts: Tensor, settings: Tensor, words: Tensor, allowed: Tensor | None = None
+    logits: Tensor,
+    counts: Tensor,
+    settings: Tensor,
+    words: Tensor,
+    allowed: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A token drawn in each row, the logarithm of its probability to the model, and the counts with it.
 
     Counts [rows, tokens] have bit 30 for tokens in the prompt, below it how often one was drawn. Settings are
     temperature, top-p, min-p, repetition, presence and frequency penalty; words are both halves of the seed, the number
     of the draw, top-k, and whether the row counts at all. Of tokens whose bits are not set in `allowed` none is drawn.
+    A bias [rows, tokens] is added to the logits first.
     """
     x = logits.astype(np.float32)
+    biased = x if bias is None else x + bias.astype(np.float32)
     temperature, top_p, min_p, repetition, presence, frequency = settings.astype(np.float32).T
 
     def penalized():
         often = counts & np.int32(IN_PROMPT - 1)
         by = jnp.where(counts != 0, repetition[:, None], np.float32(1))
-        less = jnp.where(x > 0, x / by, x * by) - often.astype(np.float32) * frequency[:, None]
+        less = jnp.where(biased > 0, biased / by, biased * by) - often.astype(np.float32) * frequency[:, None]
         return less - jnp.where(often > 0, presence[:, None], np.float32(0))
 
     some = jnp.any((repetition != 1) | (presence != 0) | (frequency != 0))
-    y = _among(lax.cond(some, penalized, lambda: x), allowed)
+    y = _among(lax.cond(some, penalized, lambda: biased), allowed)
     best = jnp.argmax(y, axis=1).astype(np.int32)
     top = jnp.take_along_axis(y, best[:, None], axis=1)
     shifted = (y - top) / jnp.where(temperature > 0, temperature, np.float32(1))[:, None]
@@ -174,14 +181,15 @@ def _(logits, counts):
 
 
 @drawn_token.check
-def _(logits, counts, settings, words, allowed):
-    if logits.ndim != 2 or counts.shape != logits.shape:
-        raise errors.bad(
-            "drawn_token(counts)",
-            "counts of the shape of logits, [rows, tokens]",
-            described=f"shapes {list(counts.shape)} and {list(logits.shape)}",
-            kind=errors.ShapeError,
-        )
+def _(logits, counts, settings, words, allowed, bias):
+    for name, given in (("counts", counts), ("bias", bias)):
+        if given is not None and (logits.ndim != 2 or given.shape != logits.shape):
+            raise errors.bad(
+                f"drawn_token({name})",
+                f"{name} of the shape of logits, [rows, tokens]",
+                described=f"shapes {list(given.shape)} and {list(logits.shape)}",
+                kind=errors.ShapeError,
+            )
     rows = logits.shape[0]
     if settings.shape != (rows, 6) or words.shape != (rows, 5):
         raise errors.bad(

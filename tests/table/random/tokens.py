@@ -6,6 +6,7 @@ from tests.table.harness import Bad, Row, call, still
 
 LOGITS = np.array([[0.5, 2.0, -1.0, 1.9, 0.0], [3.0, -2.0, 2.5, 2.5, 1.0]])
 COUNTS = np.array([[0, 1 << 30, 0, 2, 0], [(1 << 30) + 1, 0, 0, 0, 3]], np.int32)
+BIAS = np.array([[0, -100, 0, -100, 2], [0, 0, 5, 0, 100]], np.float32)
 NEUTRAL = [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]  # temperature, top-p, min-p, repetition, presence, frequency
 ROWS = "logits have rows of tokens"
 
@@ -62,11 +63,11 @@ def _may_be_drawn(row, counts, settings, top_k):
     return kept & (p >= p[last]) & (p >= min_p)
 
 
-def _drawn(got, logits, counts, settings, words, allowed=None):
+def _drawn(got, logits, counts, settings, words, allowed=None, bias=0):
     """The token is one of those that may be drawn; its probability is the model's own; it is counted."""
     token, logprob, after = got
     at = np.arange(len(logits))
-    left = logits if allowed is None else _among(logits, allowed)
+    left = logits + bias if allowed is None else _among(logits + bias, allowed)
     may = [
         _may_be_drawn(*row)[t]
         for row, t in zip(zip(left, counts, settings, words[:, 3], strict=True), token, strict=True)
@@ -107,6 +108,7 @@ TABLE = [
             call(still(LOGITS), COUNTS, settings({0: 1.0}, {0: 2.0}), words(top_k=2, draw=1)),
             call(still(LOGITS), COUNTS, settings({3: 3.0, 4: 1.0}, {5: 0.9, 0: 0.5, 1: 0.3}), words(counted=0)),
             call(still(LOGITS), COUNTS, settings({0: 2.0, 3: 3.0}, {}), words(draw=2), _bits((0, 2), (1, 4))),
+            call(still(LOGITS), COUNTS, settings({}, {3: 2.0}), words(), None, still(BIAS)),
         ],
         law=_drawn,
         dtypes=frozenset(),
@@ -116,6 +118,10 @@ TABLE = [
             Bad(
                 call(LOGITS, COUNTS[:, :4], settings({}, {}), words()),
                 "drawn_token(counts): expected counts of the shape of logits",
+            ),
+            Bad(
+                call(LOGITS, COUNTS, settings({}, {}), words(), None, BIAS[:1]),
+                "drawn_token(bias): expected bias of the shape of logits",
             ),
             Bad(
                 call(LOGITS, COUNTS, settings({}), words()), "drawn_token(settings): expected settings of shape [2, 6]"
