@@ -371,13 +371,50 @@ def shared(path, count):
 
 
 def different_calls():
-    """One process computes what the other does not: both are told, and none waits forever."""
+    """One process computes what the other does not, of parts that the other does not know of: it is told, and neither
+    waits.
+    """
     dist.init_parallel_env()
-    mesh = ProcessMesh([0, 1], ["x"])
-    x = dist.shard_tensor([1.0, 2.0], mesh, [Shard(0)])
-    y = (x * 2 if dist.get_rank() == 0 else x - 1).sum()
-    told = raised(y.item)
-    assert told.startswith("RuntimeError: mesh: expected the same calls in all of its processes, got 2 calls to"), told
+    x = dist.shard_tensor([1.0, 2.0], ProcessMesh([0, 1], ["x"]), [Shard(0)])
+    if dist.get_rank() == 0:
+        told = raised((x * 2).sum().item)
+        assert told.startswith("RuntimeError: mesh: expected the same calls in all of its processes, got 2 calls to"), (
+            told
+        )
+        assert told.endswith("in rank 0; the end of the process in rank 1"), told
+
+
+def lone_calls():
+    """What one process alone computes with tensors of a mesh changes nothing for the others."""
+    dist.init_parallel_env()
+    mesh, rank = ProcessMesh([0, 1], ["x"]), dist.get_rank()
+    w = dist.shard_tensor(np.arange(6, dtype="float32").reshape(2, 3), mesh, [Shard(0)], stop_gradient=False)
+    whole = dist.shard_tensor(np.ones(3, "float32"), mesh, [Replicate()])
+    rate, lone = bireme.optimizer.SGD(0.01, parameters=[w]), []
+    curve, runs = [], []
+    for step in range(4):
+        loss = (w * w * whole).sum()
+        if rank == 0:
+            np.testing.assert_allclose((loss * 2).item(), 2 * loss.item(), rtol=1e-6)  # of what it has whole
+            with pytest.raises(IndexError):
+                bireme.index_select(whole * loss, bireme.to_tensor([5]) + 0).numpy()
+        loss.backward()
+        if rank == 1:
+            lone.append(w.grad.norm())  # of parts, read when all is over
+            np.testing.assert_allclose(w.grad.abs().max().item(), np.abs(w.grad.numpy()).max(), rtol=1e-6)
+        rate.step()
+        rate.clear_grad()
+        if rank == 1:
+            assert (w.norm() + loss.detach() * 0).item() > 0  # of parts, while the other goes on
+            lone.append(lone[-1] + w.sum())
+        curve.append(loss.detach())
+        runs.append(mesh._devices("test").channel.runs)
+    curve = [one.item() for one in curve]
+    np.testing.assert_allclose(curve, [55 * 0.98 ** (2 * step) for step in range(4)], rtol=1e-5)
+    for step, norm in enumerate(lone[::2]):
+        at = 0.98**step * np.arange(6)
+        np.testing.assert_allclose(norm.item(), 2 * np.linalg.norm(at), rtol=1e-5)
+        np.testing.assert_allclose(lone[2 * step + 1].item(), 2 * np.linalg.norm(at) + 0.98 * at.sum(), rtol=1e-5)
 
 
 if __name__ == "__main__":
