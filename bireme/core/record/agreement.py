@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Collection, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, ref
 
 import jax
 import numpy as np
@@ -67,13 +67,11 @@ class Shared(Channel):
     def __init__(self, connection: Connection, ranks: Sequence[int]):
         super().__init__(connection, ranks, (1 << 16) + zlib.crc32(repr(list(ranks)).encode()))
         self.runs = 0  # programs that were agreed on: which result of which run a value is, all processes know
-        self.results: WeakValueDictionary[tuple[int, int], Value] = WeakValueDictionary()
-        self.origins: WeakKeyDictionary[Value, tuple[int, int]] = WeakKeyDictionary()
         self.read: WeakKeyDictionary[Value, np.ndarray] = WeakKeyDictionary()  # what was made whole
         self.names = lone_calls.Names()
         self.gathered: WeakKeyDictionary[Segment, dict[int, np.ndarray]] = WeakKeyDictionary()  # leaves, made whole
         self.deferred: list[ref[Segment]] = []  # segments that others had nothing in common with, when they met
-        self.kept: list[Value] = []
+        self.kept: list[Any] = []  # arrays of the last run, which a process that made calls of its own may ask for
 
 
 class Offer(NamedTuple):
@@ -137,9 +135,10 @@ def _come_together(channel: Shared, mine: Offer, v: Value | None = None) -> list
 
 def _serve(channel: Shared, wanted: Offer, own: Value | None, asks: bool) -> bool:
     """Make a tensor that some process reads whole in all of them, if all still have their part of it."""
-    v = own if asks else channel.results.get((wanted.depth, wanted.place)) if wanted.depth >= 0 else None
-    array = None if v is None else v.array
-    fits = array is not None and not array.is_deleted() and _described(v) == wanted.digest
+    array, sig, device = channel.names.find((wanted.depth, wanted.place))
+    if own is not None:
+        array, sig, device = own.array, own.sig, own.device
+    fits = array is not None and not array.is_deleted() and _described(sig, array, device) == wanted.digest
     told = channel.gather_bytes(Call("mesh read"), b"1" if fits else b"0")
     if not all(data == b"1" for data in told):
         lacking = [rank for rank, data in zip(channel.ranks, told) if data != b"1"]
@@ -152,10 +151,9 @@ def _serve(channel: Shared, wanted: Offer, own: Value | None, asks: bool) -> boo
                 kind=errors.ArgumentError,
             )
         return False
-    assert v is not None
-    found = shutdown.within(_gathered, array, v.device)
-    if asks:
-        channel.read[v] = mesh.host(found, v.sig.shape, "value")
+    found = shutdown.within(_gathered, array, device)
+    if own is not None:
+        channel.read[own] = mesh.host(found, sig.shape, "value")
     return True
 
 
@@ -164,8 +162,8 @@ def _gathered(array: Any, device: Devices) -> Any:
         return jax.block_until_ready(jax.jit(lambda a: a, out_shardings=device.whole().sharding)(array))
 
 
-def _described(v: Any) -> int:
-    return zlib.crc32(f"{v.sig} {mesh.layout_of(v.array, v.device)}".encode())
+def _described(sig: Any, array: Any, device: Devices) -> int:
+    return zlib.crc32(f"{sig} {mesh.layout_of(array, device)}".encode())
 
 
 def whole(v: Value) -> np.ndarray:
@@ -176,8 +174,9 @@ def whole(v: Value) -> np.ndarray:
     if channel is None or array.is_fully_addressable or array.is_fully_replicated:
         return shutdown.within(mesh.host, array, v.sig.shape, "value")
     if v not in channel.read:
-        run, index = channel.origins.get(v, (-1, -1))
-        mine = Offer(READ, run, _described(v), index, f"a read of {v.sig}")
+        name = channel.names.get(array)
+        run, index = name if isinstance(name, tuple) else (-1, -1)
+        mine = Offer(READ, run, _described(v.sig, array, v.device), index, f"a read of {v.sig}")
         _come_together(channel, mine, v)
     return channel.read[v]
 
@@ -214,10 +213,7 @@ def run(seg: Segment, wanted: Value | None, need: Need, engine: Engine) -> Segme
     """
     channel: Shared = seg.device.channel
     if seg.lone:
-        try:
-            _run_alone(channel, seg, engine)
-        except errors.ArgumentError as e:
-            seg.error = e  # who reads it is told
+        _run_alone(channel, seg, engine)
         return None
     if need == Need.NUMBERS and wanted is not None and _run_at_once(channel, seg, wanted, engine):
         return None
@@ -313,14 +309,10 @@ def _execute(channel: Shared, seg: Segment, offers: list[Offer], engine: Engine)
     dead = np.logical_and.reduce([offer.dead for offer in offers])
     seg.agreed = tuple(np.flatnonzero(live).tolist()), tuple(np.flatnonzero(dead).tolist())
     channel.runs += 1
-    for i in seg.agreed[0]:
-        v = seg.values[i]()
-        if v is not None:
-            channel.results[channel.runs, i] = v
-            channel.origins[v] = (channel.runs, i)
     engine.execute(seg)
+    sigs = lookup.graph_of(seg).value_sigs
     for i, array in zip(seg.live or (), seg.results[0]):
-        channel.names.set(array, (channel.runs, i))
+        channel.names.set(array, (channel.runs, i), sigs[i], seg.device)
 
 
 def _run_common(channel: Shared, seg: Segment, need: Need, engine: Engine) -> tuple[Segment | None] | None:
@@ -366,13 +358,28 @@ def _run_common(channel: Shared, seg: Segment, need: Need, engine: Engine) -> tu
     found = _kept(channel, new)
     made |= {i: found[at] for i, at in part.index.items() if at in found}
     engine.fill(new)
-    rest = None
-    if left:
-        rest = lone_calls.Again(seg, left, made, engine.extend).take()
-        rest.lone = left[-1].depth < max(node.depth for node in chosen)
+    alone, later = _passed_by(left, max(node.depth for node in chosen))
+    lone = lone_calls.Again(seg, alone, made, engine.extend).take()
+    rest = lone_calls.Again(seg, later, made, engine.extend).take() if later else None
     seg.live = ()
     seg.results.append(())
+    if alone:
+        _run_alone(channel, lone, engine)
     return (rest,)
+
+
+def _passed_by(nodes: Sequence[Node], depth: int) -> tuple[list[Node], list[Node]]:
+    """Calls that others have passed by, since a later one was made by all, with those that read their results; and the
+    others.
+    """
+    alone, later, made = [], [], set()
+    for node in nodes:
+        if node.depth < depth or not made.isdisjoint(r for r in node.args if r.__class__ is int):
+            alone.append(node)
+            made.update(node.made)
+        else:
+            later.append(node)
+    return alone, later
 
 
 def _own(seg: Segment, place: int) -> np.ndarray:
@@ -382,10 +389,16 @@ def _own(seg: Segment, place: int) -> np.ndarray:
 
 
 def _run_alone(channel: Shared, seg: Segment, engine: Engine) -> None:
-    """Compute calls that others do not make in this process, of what it has whole or the others help it to."""
+    """Compute calls that others do not make in this process, of what it has whole or the others help it to. Who reads
+    what they do not have any more is told.
+    """
     nodes = lone_calls.needed(lone_calls.calls(seg), [i for i, r in enumerate(seg.values) if r() is not None])
-    _check_undivided(nodes)
-    lone_calls.run_here(seg, nodes, _gatherer(channel, seg, nodes), channel.names, engine.extend, engine.run)
+    try:
+        _check_undivided(nodes)
+        lone_calls.run_here(seg, nodes, _gatherer(channel, seg, nodes), channel.names, engine.extend, engine.run)
+    except errors.ArgumentError as e:
+        seg.error = e
+        return
     seg.live = ()
     seg.results.append(())
 
@@ -402,8 +415,6 @@ def _gatherer(channel: Shared, seg: Segment, nodes: Sequence[Node]) -> Callable[
         if place in known:
             return known[place]
         v = seg.leaves[place]() or Value(sigs[place], array, seg.device)
-        if v not in channel.origins and isinstance(name := channel.names.get(array), tuple):
-            channel.origins[v] = name
         known[place] = whole(v)
         return known[place]
 
@@ -472,14 +483,8 @@ def _digest(state: Node, device: Any) -> int:
 
 
 def _kept(channel: Shared, seg: Segment) -> dict[int, Any]:
-    """What a run has returned, held until the next: the process that came earlier reads something of it."""
+    """What a run has read and returned, held until the next: the process that came earlier reads something of it."""
     assert seg.live is not None
     made = dict(zip(seg.live, seg.results[0]))
-    sigs = lookup.graph_of(seg).value_sigs
-    for i, array in made.items():
-        v = seg.values[i]()
-        if v is None:
-            v = Value(sigs[i], array, seg.device)
-            channel.results[channel.runs, i] = v
-        channel.kept.append(v)
+    channel.kept = [*seg.arrays, *made.values()]
     return made

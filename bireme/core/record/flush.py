@@ -478,6 +478,7 @@ def force(v: Value, need: Need = Need.OPERAND) -> Any:
         if seg is not None and v not in alone:
             with seg.lock:
                 fill(seg) if seg.results else run(seg, need, v)
+            seg = v.segment
         if v.array is None and v in alone:  # what this process has computed of it without the others
             return alone[v]
         if v.array is None:

@@ -29,19 +29,28 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Any]] = {}
+        self._names: dict[int, tuple[Any, Any]] = {}
+        self._arrays: dict[Any, tuple[Any, Any, Any]] = {}
 
     def get(self, array: Any) -> Any:
-        found = self._known.get(id(array))
+        found = self._names.get(id(array))
         return None if found is None else found[1]
 
-    def set(self, array: Any, name: Any) -> None:
-        # no Python function as the callback, see `segment.announce`
-        self._known[id(array)] = ref(array, functools.partial(_forget, self._known, id(array))), name
+    def find(self, name: Any) -> tuple[Any, Any, Any]:
+        """The array of that name, with Sig and devices; None three times if it is not there any more."""
+        held, sig, device = self._arrays.get(name, (None, None, None))
+        return (None if held is None else held()), sig, device
 
+    def set(self, array: Any, name: Any, sig: Any = None, device: Any = None) -> None:
+        held = ref(array, functools.partial(self._forget, id(array), name))
+        self._names[id(array)] = held, name
+        self._arrays[name] = held, sig, device
 
-def _forget(known: dict, key: int, _: Any) -> None:
-    known.pop(key, None)
+    def _forget(self, key: int, name: Any, held: Any) -> None:
+        if self._names.get(key, (None,))[0] is held:
+            del self._names[key]
+        if self._arrays.get(name, (None,))[0] is held:
+            del self._arrays[name]
 
 
 def calls(seg: Segment) -> list[Node]:
