@@ -128,6 +128,15 @@ def reshards(every=False):
     assert flags.tolist() == [True, False]
 
 
+def cumulative():
+    """Sums along a divided axis are no loop that gathers in each of its turns."""
+    x = dist.shard_tensor(np.ones((16, 64), "float32"), ProcessMesh(list(range(8)), ["x"]), [Shard(0)])
+    y = x.cumsum(0) + bireme.cumprod(x, 0)
+    assert y.numpy()[-1, 0] == 17
+    entries = [e for e in lookup._graphs.values() if e.graph.device.several and e.compiled]
+    assert " while(" not in entries[-1].compiled[-1].source.as_text()
+
+
 def uneven():
     """Sizes that do not divide: parts, reductions, products, gradients, and what an optimizer keeps."""
     mesh = ProcessMesh([0, 1, 2], ["x"])
@@ -325,7 +334,7 @@ def steps():
 
 def some_on_eight():
     """One process for all of it: to start one, and to compile what several need, takes longer than the checks."""
-    for check in (reshards, uneven, meshes, functions, stages):
+    for check in (reshards, cumulative, uneven, meshes, functions, stages):
         check()
     return {"net": training(), "gpt": {"one": example(), "mesh": example("--mesh", "2", "4")}}
 
