@@ -215,7 +215,8 @@ def run(seg: Segment, wanted: Value | None, need: Need, engine: Engine) -> Segme
     if seg.lone:
         _run_alone(channel, seg, engine)
         return None
-    if need == Need.NUMBERS and wanted is not None and _run_at_once(channel, seg, wanted, engine):
+    if need == Need.NUMBERS and _is_local(seg):
+        _run_alone(channel, seg, engine)
         return None
     while True:
         offers = _come_together(channel, _offer(seg, engine.held(seg), need=need)) or []
@@ -255,16 +256,19 @@ def _differ(told: str) -> Exception:
     )
 
 
-def _run_at_once(channel: Shared, seg: Segment, wanted: Value, engine: Engine) -> bool:
-    """Compute what is read without the others, if few calls on what is whole lead to it."""
-    nodes = lone_calls.calls(seg)
-    way = lone_calls.needed(nodes, [wanted.index])
-    if len(way) > FEW or not lone_calls.is_local(seg, way):
+def _is_local(seg: Segment) -> bool:
+    """Whether a segment is few calls on what this process has whole."""
+    return seg.state.depth <= FEW and not mesh_run.updates(seg) and lone_calls.is_local(seg, lone_calls.calls(seg))
+
+
+def read_here(seg: Segment, v: Value, engine: Engine) -> bool:
+    """Whether the numbers of a pending value could be computed without the others, of what is whole by few calls. It
+    stays pending, and its segment open: a read by one process is no cut of anybody's program.
+    """
+    way = lone_calls.needed(lone_calls.calls(seg), [v.index])
+    if seg.lone or len(way) > FEW or not lone_calls.is_local(seg, way) or _is_local(seg):
         return False
-    if len(nodes) <= FEW and not mesh_run.updates(seg) and lone_calls.is_local(seg, nodes):
-        _run_alone(channel, seg, engine)
-    else:
-        _read_alone(channel, seg, wanted, engine)
+    _read_alone(seg.device.channel, seg, v, engine)
     return True
 
 
@@ -372,7 +376,8 @@ def _passed_by(nodes: Sequence[Node], depth: int) -> tuple[list[Node], list[Node
     """Calls that others have passed by, since a later one was made by all, with those that read their results; and the
     others.
     """
-    alone, later, made = [], [], set()
+    alone, later = [], []
+    made: set[int] = set()
     for node in nodes:
         if node.depth < depth or not made.isdisjoint(r for r in node.args if r.__class__ is int):
             alone.append(node)

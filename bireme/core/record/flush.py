@@ -474,10 +474,14 @@ def force(v: Value, need: Need = Need.OPERAND) -> Any:
         local.trace.spoiled = True
     if v.array is None:
         seg = v.segment
-        alone = v.device.channel.read if need == Need.NUMBERS and v.device.several and v.device.channel else {}
+        numbers = need == Need.NUMBERS and v.device.several and v.device.channel is not None
+        alone = v.device.channel.read if numbers else {}
         if seg is not None and v not in alone:
             with seg.lock:
-                fill(seg) if seg.results else run(seg, need, v)
+                if seg.results:
+                    fill(seg)
+                elif not (numbers and seg.error is None and agreement.read_here(seg, v, _ENGINE)):
+                    run(seg, need, v)
             seg = v.segment
         if v.array is None and v in alone:  # what this process has computed of it without the others
             return alone[v]

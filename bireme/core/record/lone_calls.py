@@ -214,8 +214,8 @@ class Again:
                 new.leaf_guards = {**(new.leaf_guards or {}), self.places[~leaf]: found}
         for seed, root in seg.links or ():
             if seed in self.index:
-                at = self.moved(root) if root.__class__ is int else root
-                new.links = [*(new.links or ()), (self.index[seed], at)]
+                target = self.moved(root) if root.__class__ is int else root
+                new.links = [*(new.links or ()), (self.index[seed], target)]
         for r, leaf in seg.replaced:
             t = r()
             if t is not None and t._value.segment is new and ~leaf in self.places:
