@@ -52,6 +52,8 @@ FSDP = {"tp": 1, "pp": 1, "zero": 3, "micro_batch": 1}
 PUBLISHED = [
     ("llama-8b", 8, 8, FSDP, "bfloat16", 6667, "torchtitan, FSDP and compile"),
     ("llama-8b", 128, 128, FSDP, "bfloat16", 6514, "torchtitan, FSDP and compile"),
+    ("llama-8b", 8, 8, FSDP, "float8", 8532, "torchtitan, FSDP and compile"),
+    ("llama-8b", 128, 128, FSDP, "float8", 8380, "torchtitan, FSDP and compile"),
     (
         "llama-70b",
         256,

@@ -128,6 +128,15 @@ def reshards(every=False):
     assert flags.tolist() == [True, False]
 
 
+def cumulative():
+    """Sums along a divided axis are no loop that gathers in each of its turns."""
+    x = dist.shard_tensor(np.ones((16, 64), "float32"), ProcessMesh(list(range(8)), ["x"]), [Shard(0)])
+    y = x.cumsum(0) + bireme.cumprod(x, 0)
+    assert y.numpy()[-1, 0] == 17
+    entries = [e for e in lookup._graphs.values() if e.graph.device.several and e.compiled]
+    assert " while(" not in entries[-1].compiled[-1].source.as_text()
+
+
 def uneven():
     """Sizes that do not divide: parts, reductions, products, gradients, and what an optimizer keeps."""
     mesh = ProcessMesh([0, 1, 2], ["x"])
@@ -325,7 +334,7 @@ def steps():
 
 def some_on_eight():
     """One process for all of it: to start one, and to compile what several need, takes longer than the checks."""
-    for check in (reshards, uneven, meshes, functions, stages):
+    for check in (reshards, cumulative, uneven, meshes, functions, stages):
         check()
     return {"net": training(), "gpt": {"one": example(), "mesh": example("--mesh", "2", "4")}}
 
@@ -371,13 +380,48 @@ def shared(path, count):
 
 
 def different_calls():
-    """One process computes what the other does not: both are told, and none waits forever."""
+    """One process computes what the other does not, of parts that the other does not know of: it is told, and neither
+    waits.
+    """
     dist.init_parallel_env()
-    mesh = ProcessMesh([0, 1], ["x"])
-    x = dist.shard_tensor([1.0, 2.0], mesh, [Shard(0)])
-    y = (x * 2 if dist.get_rank() == 0 else x - 1).sum()
-    told = raised(y.item)
-    assert told.startswith("RuntimeError: mesh: expected the same calls in all of its processes, got 2 calls to"), told
+    x = dist.shard_tensor([1.0, 2.0], ProcessMesh([0, 1], ["x"]), [Shard(0)])
+    if dist.get_rank() == 0:
+        told = raised((x * 2).sum().item)
+        assert told.startswith("RuntimeError: mesh: expected the same calls in all of its processes, got 2 calls to"), (
+            told
+        )
+        assert told.endswith("in rank 0; the end of the process in rank 1"), told
+
+
+def lone_calls():
+    """What one process alone computes with tensors of a mesh changes nothing for the others."""
+    dist.init_parallel_env()
+    mesh, rank = ProcessMesh([0, 1], ["x"]), dist.get_rank()
+    w = dist.shard_tensor(np.arange(6, dtype="float32").reshape(2, 3), mesh, [Shard(0)], stop_gradient=False)
+    whole = dist.shard_tensor(np.ones(3, "float32"), mesh, [Replicate()])
+    sgd = bireme.optimizer.SGD(0.01, parameters=[w])
+    curve, norms, sums = [], [], []
+    for step in range(4):
+        loss = (w * w * whole).sum()
+        if rank == 0:
+            np.testing.assert_allclose((loss * 2).item(), 2 * loss.item(), rtol=1e-6)  # of what it has whole
+            with pytest.raises(IndexError):
+                bireme.index_select(whole * loss, bireme.to_tensor([5]) + 0).numpy()
+        loss.backward()
+        if rank == 1:
+            norms.append(w.grad.norm())  # of parts, read when all is over
+            np.testing.assert_allclose(w.grad.abs().max().item(), np.abs(w.grad.numpy()).max(), rtol=1e-6)
+        sgd.step()
+        sgd.clear_grad()
+        if rank == 1 and step < 3:  # then the other has ended, with its part of it
+            assert (w.norm() + loss.detach() * 0).item() > 0  # of parts, while the other goes on
+            sums.append(norms[-1] + w.sum())
+        curve.append(loss.detach())
+    np.testing.assert_allclose([one.item() for one in curve], [55 * 0.98 ** (2 * i) for i in range(4)], rtol=1e-5)
+    want = [2 * 0.98**i * np.linalg.norm(np.arange(6)) for i in range(4)]
+    np.testing.assert_allclose([norm.item() for norm in norms], want[: len(norms)], rtol=1e-5)
+    want = [want[i] + 0.98 ** (i + 1) * 15 for i in range(3)]
+    np.testing.assert_allclose([one.item() for one in sums], want[: len(sums)], rtol=1e-5)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,10 @@ def test_processes_that_call_different_functions_are_told(start):
     start(programs.different_calls)
 
 
+def test_what_one_process_computes_alone_changes_nothing(start):
+    start(programs.lone_calls)
+
+
 def test_layouts():
     devices = dist.ProcessMesh([0], dim_names=["x"])._devices("test")
     assert meshes.Layout(devices, (("0",), ())) is meshes.Layout(devices, (("0",),))

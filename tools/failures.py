@@ -4,6 +4,9 @@
 event to the first sentence that names rank, host and call (median and largest), what was said in the slowest trial, and the
 number of trials in which something still ran after a minute. `--repeat 20` repeats each; `--events stop save` chooses some.
 The command fails if a sentence is missing or takes over 30 seconds, something hangs, or a job that failed returns 0.
+
+    python -m tools.failures --repeat 20 --jobs 12 --output trials.jsonl     # twelve trials side by side, each kept
+    python -m tools.failures --merge trials.jsonl others.jsonl --markdown    # the table of what several runs have kept
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import json
 import os
 import re
 import resource
@@ -21,13 +25,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import bireme
 from bireme import distributed as dist
 from bireme.distributed import world
-from bireme.distributed.checkpoint import manifest
+from bireme.distributed.checkpoint import array_files
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLD, ENDED = 30.0, 60.0
@@ -104,7 +110,7 @@ def happen(event: str) -> None:
     if event == "disk":
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
     if event == "save":
-        manifest.write_arrays = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+        array_files.write = lambda *given: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]  # never returns
 
 
 def started(event: str, folder: str) -> list[subprocess.Popen]:
@@ -193,29 +199,72 @@ def _left(session: int) -> list[int]:
     return found
 
 
+def _tried(event: str) -> Trial:
+    with tempfile.TemporaryDirectory() as folder:
+        return trial(event, folder)
+
+
+def kept(paths: Sequence[str]) -> dict[str, list[Trial]]:
+    """The trials that files of earlier runs have, by event."""
+    found: dict[str, list[Trial]] = {event: [] for event in EVENTS}
+    for path in paths:
+        for line in Path(path).read_text().splitlines():
+            event, *one = json.loads(line)
+            found[event].append(Trial(*one))
+    return {event: trials for event, trials in found.items() if trials}
+
+
+def row(event: str, found: Sequence[Trial]) -> list[str]:
+    """What the table says of an event."""
+    slowest, wrong = max(found), [one.wrong for one in found if one.wrong]
+    verdict = f"{len(wrong)} of {len(found)} WRONG, one {wrong[0]}; " if wrong else ""
+    times = [f"{statistics.median(one.told for one in found):.1f}", f"{slowest.told:.1f}", str(wrong.count("hangs"))]
+    return [EVENTS[event][0], str(len(found)), *times, verdict + slowest.sentence]
+
+
+def show(rows: Iterable[tuple[str, Sequence[Trial]]], markdown: bool) -> int:
+    """Print the table; whether something in it is wrong."""
+    line = "| {:30} | {:>5} | {:>8} | {:>6} | {:>5} | {} |" if markdown else "{:31} {:>5} {:>9} {:>7} {:>6}  {}"
+    print(line.format("event", "times", "median s", "most s", "hangs", "what was said"))
+    if markdown:
+        print("|---|---|---|---|---|---|")
+    wrong = 0
+    for event, found in rows:
+        wrong += sum(bool(one.wrong) for one in found)
+        print(line.format(*row(event, found)), flush=True)
+    return 1 if wrong else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=1, help="how often each event is tried (default 1)")
     parser.add_argument("--events", nargs="+", choices=EVENTS, default=list(EVENTS), help="which events (default all)")
+    parser.add_argument("--jobs", type=int, default=1, help="how many trials run side by side (default 1)")
+    parser.add_argument("--output", help="a file that each trial is added to, as a line of JSON")
+    parser.add_argument("--merge", nargs="+", metavar="FILE", help="the table of what such files have, without trials")
+    parser.add_argument("--markdown", action="store_true", help="print a table for the documentation")
     parser.add_argument("--worker", choices=EVENTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         worker(options.worker, options.folder)
         return 0
-    bad = 0
-    print(f"{'event':31} {'times':>5} {'median s':>9} {'most s':>7} {'hangs':>6}  what was said")
-    for event in options.events:
-        found = []
-        for _ in range(options.repeat):
-            with tempfile.TemporaryDirectory() as folder:
-                found.append(trial(event, folder))
-        slowest, wrong = max(found), [one.wrong for one in found if one.wrong]
-        bad += len(wrong)
-        verdict = f"{len(wrong)} of {len(found)} WRONG, one {wrong[0]}; " if wrong else ""
-        times = f"{statistics.median(one.told for one in found):9.1f} {slowest.told:7.1f} {wrong.count('hangs'):6}"
-        print(f"{EVENTS[event][0]:31} {len(found):5} {times}  {verdict}{slowest.sentence}", flush=True)
-    return 1 if bad else 0
+    if options.merge:
+        return show(kept(options.merge).items(), options.markdown)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        submitted = [(event, [pool.submit(_tried, event) for _ in range(options.repeat)]) for event in options.events]
+
+        def ended() -> Iterable[tuple[str, list[Trial]]]:
+            for event, futures in submitted:
+                found = []
+                for future in futures:
+                    found.append(future.result())
+                    if options.output:
+                        with open(options.output, "a") as file:
+                            file.write(json.dumps([event, *found[-1]]) + "\n")
+                yield event, found
+
+        return show(ended(), options.markdown)
 
 
 if __name__ == "__main__":

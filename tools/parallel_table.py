@@ -105,6 +105,11 @@ def _ways() -> list[Way]:
         Way("ZeRO 1, pipeline", "GPT", 4, partial(pipeline, sharding=2, pp=2)),
         Way("ZeRO 2, data", "GPT", 4, partial(sharded, level="os_g", data=2)),
         Way("ZeRO 3, data", "GPT", 4, partial(sharded, level="p_g_os", data=2)),
+        *[
+            Way(f"ZeRO {stage}, offload", "GPT", n, partial(sharded, level=level, offload=True))
+            for stage, level in ((1, "os"), (2, "os_g"), (3, "p_g_os"))
+            for n in (2, 4)
+        ],
         Way("experts twice", "MoE", 4, partial(hybrid, sharding=4, ep=2)),
         Way("experts, tensor", "MoE", 4, partial(hybrid, sharding=2, mp=2, ep=4)),
         Way("experts, context", "MoE", 4, partial(hybrid, sharding=4, cp=2, ep=4)),

@@ -76,11 +76,17 @@ def host(address: str) -> str:
 
 
 def free_ports(count: int, at: str = "127.0.0.1") -> list[int]:
-    """Ports that nobody uses now."""
+    """Ports that nobody uses now, and that the system gives to nobody else for a minute."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
+            # a port on which a connection has ended is given to no one who asks for any, but servers that set this too may
+            # listen there; without that, jobs that start together may get the same one, and gRPC lets both listen
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((at, 0))
+            one.listen(1)
+            with socket.create_connection(one.getsockname()):
+                one.accept()[0].close()
         return [one.getsockname()[1] for one in sockets]
     finally:
         for one in sockets:

@@ -108,8 +108,12 @@ def hybrid(name: str, steps: int, merge: int = 1, how: dict | None = None, **deg
     return averaged(losses)
 
 
-def sharded(name: str, steps: int, level: str, data: int = 1, how: dict | None = None) -> list[float]:
-    """ZeRO by `group_sharded_parallel`: states, gradients and parameters divided; `data` groups that do so side by side."""
+def sharded(
+    name: str, steps: int, level: str, data: int = 1, offload: bool = False, how: dict | None = None
+) -> list[float]:
+    """ZeRO by `group_sharded_parallel`: states, gradients and parameters divided; `data` groups that do so side by side.
+    With `offload` states lie on the host.
+    """
     hybrid = started(dp=data, sharding=dist.get_world_size() // data)
     group, beside = hybrid.get_sharding_parallel_group(), hybrid.get_data_parallel_group()
     given = dict(how or {})
@@ -120,7 +124,7 @@ def sharded(name: str, steps: int, level: str, data: int = 1, how: dict | None =
     model = fill(case.build(division), division)
     optimizer = adam(model.parameters())
     model, optimizer, _ = dist.sharding.group_sharded_parallel(
-        model, optimizer, level, group=group, segment_size=64, dp_group=beside if data > 1 else None
+        model, optimizer, level, group=group, segment_size=64, dp_group=beside if data > 1 else None, offload=offload
     )
     index, count = share(hybrid)
     loss_of, losses = case.loss(division), []

@@ -37,6 +37,7 @@ class Segment:
         "error",
         "passes",
         "agreed",
+        "lone",
         "entered",
         "joined",
         "original",
@@ -66,6 +67,7 @@ class Segment:
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: Exception | None = None
         self.agreed: tuple | None = None  # results and dead leaves that all processes of a mesh agree on
+        self.lone = False  # calls that other processes of the mesh have passed by
         self.passes = 0  # backward passes in it, see `backward_starts`
         self.entered: dict[int, ref] = {}  # Layers that were called in it by nobody's forward, see `layer_entered`
         self.original: Any = None  # what it recorded, where it runs padded

@@ -31,6 +31,7 @@ from bireme.core.graph.segment import (
     reads_again,
 )
 from bireme.core.record import agreement, guards
+from bireme.core.record.agreement import Need
 from bireme.core.run import lookup, padding
 
 
@@ -199,7 +200,7 @@ def _on_mesh(v: Value, device: Any) -> Value:
 
 def move(v: Value, device: Any) -> Value:
     """A copy of a Value on another device."""
-    array = force(v)
+    array = force(v, Need.NUMBERS if v.device.several else Need.OPERAND)
     if v.device.several and not isinstance(array, np.ndarray):
         array = agreement.whole(v)
     moved = Value(v.sig, lookup.put(array, device), device)
@@ -301,8 +302,11 @@ def limit(seg: Segment) -> None:
 # ---------------------------------------------------------------- cutting and running
 
 
-def run(seg: Segment) -> None:
-    """Run a segment: everything somebody still holds becomes real, once."""
+def run(seg: Segment, need: Need = Need.CUT, wanted: Value | None = None) -> None:
+    """Run a segment: everything somebody still holds becomes real, once.
+
+    One of a mesh that other processes have a part in may stay as it is, if what is needed of it is none of its values.
+    """
     if seg.symbolic:
         raise errors.bad(
             "value",
@@ -327,13 +331,10 @@ def run(seg: Segment) -> None:
                 _drop_lone_views(seg)
             shared_mesh = seg.device.several and seg.device.channel is not None
             try:
-                later = agreement.settle(seg, _held_elsewhere(seg)) if shared_mesh else []
-                try:
-                    shutdown.within(lookup.execute, seg, _held_elsewhere(seg))
-                except lookup.GuardFailed as e:
-                    _execute_without(e, seg)
-                if later:
-                    after = agreement.rest(seg, later, extend)
+                if shared_mesh:
+                    after = agreement.run(seg, wanted, need, _ENGINE)
+                else:
+                    _execute(seg)
             except (MemoryError, RuntimeError, LookupError) as e:
                 _take_back(seg)
                 if not isinstance(e, MemoryError):
@@ -343,7 +344,14 @@ def run(seg: Segment) -> None:
                 _note_join(seg, new and seg.plan is None)
         fill(seg)
     if after is not None:
-        run(after)
+        run(after, need, wanted)
+
+
+def _execute(seg: Segment) -> None:
+    try:
+        shutdown.within(lookup.execute, seg, _held_elsewhere(seg))
+    except lookup.GuardFailed as e:
+        _execute_without(e, seg)
 
 
 def _execute_without(failed: lookup.GuardFailed, seg: Segment) -> None:
@@ -366,7 +374,7 @@ def _take_back(seg: Segment, lost: Collection[int] | None = None) -> None:
     """A step could not run, or not what is lost of it: parameters and optimizer state are what they were before it."""
     for r, leaf in seg.replaced:
         t, array = r(), (seg.arrays if seg.original is None else seg.original[1])[leaf]
-        if t is None or t._value.segment is not seg or getattr(array, "is_deleted", bool)():
+        if t is None or t._value.segment is not seg or array is None or getattr(array, "is_deleted", bool)():
             continue
         if lost is not None and t._value.index not in lost:
             continue
@@ -449,6 +457,9 @@ def _held_elsewhere(seg: Segment) -> set[int]:
     return {id(a) for s in others for a in s.arrays} if others else set()
 
 
+_ENGINE = agreement.Engine(_execute, _take_back, fill, run, extend, _held_elsewhere)
+
+
 def _drop_lone_views(seg: Segment) -> None:
     # many rows of one tensor have one cell, and its one weak reference
     for r in {id(r): r for r in seg.cells}.values():
@@ -457,15 +468,23 @@ def _drop_lone_views(seg: Segment) -> None:
             cell.collapse()
 
 
-def force(v: Value) -> Any:
-    """The array of a Value, running what it waits for."""
+def force(v: Value, need: Need = Need.OPERAND) -> Any:
+    """The array of a Value, running what it waits for; its numbers where `need` says that they are enough."""
     if local.trace is not None:
         local.trace.spoiled = True
     if v.array is None:
         seg = v.segment
-        if seg is not None:
+        numbers = need == Need.NUMBERS and v.device.several and v.device.channel is not None
+        alone = v.device.channel.read if numbers else {}
+        if seg is not None and v not in alone:
             with seg.lock:
-                fill(seg) if seg.results else run(seg)
+                if seg.results:
+                    fill(seg)
+                elif not (numbers and seg.error is None and agreement.read_here(seg, v, _ENGINE)):
+                    run(seg, need, v)
+            seg = v.segment
+        if v.array is None and v in alone:  # what this process has computed of it without the others
+            return alone[v]
         if v.array is None:
             guards.check(v)
             if v.marks == SYMBOLIC:

@@ -90,17 +90,17 @@ def _wanted(
     graph: Graph, live: tuple[int, ...], given: tuple[mesh_program.Placed, ...], new: dict[int, int]
 ) -> dict[int, Layout]:
     """Results whose layout is settled: what was asked for by name, and what a tensor keeps through an update."""
-    asked = {n.first: layout for n in graph.nodes if (layout := _asked(n.bound)) is not None}
+    settled = {n.first: layout for n in graph.nodes if (layout := asked(n.bound)) is not None}
     found = {}
     for i in live:
         leaf = new.get(i)
-        if i in asked:
-            found[i] = asked[i]
+        if i in settled:
+            found[i] = settled[i]
         elif leaf is not None and graph.leaf_sigs[leaf] is graph.value_sigs[i]:
             found[i] = given[leaf][0]
     return found
 
 
-def _asked(bound: Any) -> Layout | None:
+def asked(bound: Any) -> Layout | None:
     """The layout that a call asks for, as `lay_out` does."""
     return next((a for a in getattr(bound, "attrs", ()) if a.__class__ is Layout and a.settled), None)

@@ -236,11 +236,11 @@ class Tensor(Methods):
         if v.array is None:
             found = peek(v)
             if found is None and v.sig.dtype.is_integer:
-                flush.force(v)
+                flush.force(v, flush.Need.NUMBERS)
                 flush.sizes_follow()
         while found is None:
             v = read(self)
-            array = flush.force(v)
+            array = flush.force(v, flush.Need.NUMBERS)
             try:
                 if v.device.several and array.__class__ is not np.ndarray:
                     return agreement.whole(v)

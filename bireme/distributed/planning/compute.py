@@ -13,6 +13,9 @@ from bireme.distributed.planning.memory import Precision, elements, stages
 __all__ = ["Time", "time_of"]
 
 BACKWARD = 2.0  # as much as the forward pass: gradients of inputs and of weights
+# bytes that converting an element of a product's factors and results moves in a step: it is read for the largest and to be
+# converted, two bytes each, and written in the two orders that products want, its own and the transposed one
+CONVERTED = {"float8": 2 * 2 + 2 + 2 * 1 + 1}
 
 
 @dataclasses.dataclass
@@ -37,16 +40,32 @@ class Time:
 
 
 def forward(part: Part, model: Description, choice: Choice, hardware: Hardware, precision: Precision) -> float:
-    """Seconds of the forward pass of a part for a micro-batch, without collectives."""
+    """Seconds of the forward pass of a part for a micro-batch, without collectives.
+
+    Products in less than 16 bits are those of blocks with weights, as such recipes have it: attention and what stands
+    before and after the blocks stay as they were. Their factors are converted, which is priced as traffic.
+    """
     share, tp = choice.micro_batch / model.batch, choice.tp
     seen = 0.5 if hardware.flash_attention else 1.0  # of a causal mask
-    flops = part.flops + (part.divided_flops + part.attention_flops * seen) / tp
-    rows = choice.micro_batch * model.tokens
-    width = (model.sizes[len(model.sizes) // 2] if model.sizes else 1) / tp  # a middle one, beside heads and vocabulary
-    reached = hardware.efficiency * rows / (rows + hardware.half_rows) * width / (width + hardware.half_width)
+    products, attention = part.flops + part.divided_flops / tp, part.attention_flops * seen / tp
     whole = part.moved / (tp if choice.sp else 1)
     moved = (whole + part.divided_moved / tp) * precision.activation / model.itemsize
-    return share * (flops / (hardware.rate(precision.dtype) * reached) + moved / hardware.bandwidth)
+    usual = precision.dtype if precision.dtype not in CONVERTED else "bfloat16"
+    dtype = precision.dtype if part.name else usual
+    if dtype in CONVERTED:
+        moved += CONVERTED[dtype] * (part.factors + part.divided_factors / tp) / model.itemsize / (1 + BACKWARD)
+    seconds = products / _rate(dtype, model, choice, hardware) + attention / _rate(usual, model, choice, hardware)
+    return share * (seconds + moved / hardware.bandwidth)
+
+
+def _rate(dtype: str, model: Description, choice: Choice, hardware: Hardware) -> float:
+    """Operations a second that products of these sizes reach. A faster unit needs larger ones to be as busy."""
+    rate, usual = hardware.rate(dtype), hardware.flops.get("bfloat16", hardware.rate(dtype))
+    faster = max(rate / usual, 1.0)
+    rows = choice.micro_batch * model.tokens
+    width = (model.sizes[len(model.sizes) // 2] if model.sizes else 1) / choice.tp  # a middle one, beside heads
+    busy = rows / (rows + hardware.half_rows * faster) * width / (width + hardware.half_width * faster)
+    return rate * hardware.efficiency * busy
 
 
 def time_of(

@@ -27,6 +27,8 @@ class Part:
     flops: float = 0.0  # of products with weights that stay whole
     divided_flops: float = 0.0
     attention_flops: float = 0.0
+    factors: float = 0.0  # bytes that products with weights read and write, without the weights
+    divided_factors: float = 0.0
     moved: float = 0.0  # bytes that other calls read and write
     divided_moved: float = 0.0
     saved: float = 0.0  # bytes that the backward pass reads

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 
 from bireme.distributed.planning.choice import Choice
 from bireme.distributed.planning.description import Description, Part
@@ -119,7 +121,8 @@ def _stage(
         found.gradients = _shared(parts, choice, 2) * precision.gradient
         peak = found.activations + found.gradients + max(grown, default=0.0)
     else:
-        peak = max(sum(held[: i + 1]) + max(inside, default=0.0) + sum(grown[i:]) for i in range(len(parts)))
+        left = reversed(list(itertools.accumulate(reversed(grown))))
+        peak = max(map(operator.add, itertools.accumulate(held), left)) + max(inside, default=0.0)
         peak = max(peak, found.activations)
         together = sum(grown) * (1 if hardware.in_place or dp == 1 else 2)
         if hardware.reduce_scatter and choice.zero >= 2:

@@ -214,8 +214,10 @@ class Recorded:
                 part.attention_flops += work
             elif work and (is_divided or role.get(i)):
                 part.divided_flops += work
+                part.divided_factors += node.sigs[0].nbytes + node.outs[0].nbytes
             elif work:
                 part.flops += work
+                part.factors += node.sigs[0].nbytes + node.outs[0].nbytes
             elif node.bound.op.name not in VIEWS:
                 part.moved += 0 if is_divided else moved
                 part.divided_moved += moved if is_divided else 0

@@ -60,7 +60,7 @@ def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
     return (jnp.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x).astype(dtype.np)
 
 
-@cumsum.on("cpu")
+@cumsum.on("cpu", mesh=False)
 def _cumsum_cpu(x, axis, dtype):
     x, axis = _line(widen(x.astype(dtype.np)), axis)
     return (_cumulative(x, axis, lax.add, lax.cumsum) if x.ndim else x).astype(dtype.np)
@@ -114,7 +114,7 @@ def _(g, axis, sigs):
     return _cumsum_grad(g, axis, sigs, lambda g, along: lax.cumsum(g, along, reverse=True))
 
 
-@cumsum.grad(on="cpu")
+@cumsum.grad(on="cpu", mesh=False)
 def _(g, axis, sigs):
     return _cumsum_grad(g, axis, sigs, lambda g, along: _cumulative(g, along, lax.add, lax.cumsum, True))
 
@@ -178,7 +178,7 @@ def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
     return (lax.cumprod(x, dim) if x.ndim else x).astype(dtype.np)
 
 
-@cumprod.on("cpu")
+@cumprod.on("cpu", mesh=False)
 def _cumprod_cpu(x, dim, dtype):
     x, dim = _line(widen(x.astype(dtype.np)), dim)
     return (_cumulative(x, dim, lax.mul, lax.cumprod) if x.ndim else x).astype(dtype.np)
@@ -221,7 +221,7 @@ def _(g, out, x, dim, dtype):
     return _cumprod_grad(g, out, x, dim, dtype, _backwards)
 
 
-@cumprod.grad(on="cpu")
+@cumprod.grad(on="cpu", mesh=False)
 def _(g, out, x, dim, dtype):
     return _cumprod_grad(g, out, x, dim, dtype, _backwards_cpu)
 
@@ -250,13 +250,13 @@ def logcumsumexp(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor
         1000.0
     """
     x, axis = _line(x, axis)
-    return _rows(jnp.logaddexp, x, axis) if x.ndim else x
-
-
-@logcumsumexp.on("cuda")
-def _logcumsumexp_cuda(x, axis, dtype):
-    x, axis = _line(x, axis)
     return lax.cumlogsumexp(x, axis) if x.ndim else x
+
+
+@logcumsumexp.on("cpu", mesh=False)
+def _logcumsumexp_cpu(x, axis, dtype):
+    x, axis = _line(x, axis)
+    return _rows(jnp.logaddexp, x, axis) if x.ndim else x
 
 
 def _logcumsumexp_numpy(x, axis, dtype):
@@ -300,7 +300,7 @@ def _(g, out, x, axis):
     return _logcumsumexp_grad(g, out, x, axis, _backwards)
 
 
-@logcumsumexp.grad(on="cpu")
+@logcumsumexp.grad(on="cpu", mesh=False)
 def _(g, out, x, axis):
     return _logcumsumexp_grad(g, out, x, axis, _backwards_cpu)
 
