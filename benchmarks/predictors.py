@@ -38,8 +38,7 @@ def _alone(call, settings=None):
         [sys.executable, "-W", "ignore", "-c", code],
         env={**os.environ, **(settings or {})},
         cwd=measure.ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=False,
     )
