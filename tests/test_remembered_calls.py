@@ -360,7 +360,7 @@ def test_integers_beside_integers_travel(dtype):
     x = bireme.to_tensor(np.array([0, 1, 1]), dtype=dtype)
     for n in (0, 1, 2, 1 << 40, -3):
         if dtype == "int64":
-            assert (x == n).tolist() == [0 == n, 1 == n, 1 == n]
+            assert (x == n).tolist() == [n == 0, n == 1, n == 1]
             assert (x + n).tolist() == [n, 1 + n, 1 + n]
         if abs(n) < 100:
             assert (x * n).tolist() == [0, n, n]
