@@ -48,6 +48,8 @@ def record_ms(bireme, run, steps=9):
 
 def make(name, sizes, sdpa):
     """In the peer's process: answers 'losses', 'time' and, for Bireme, 'record' and 'stats'."""
+    if name == "bireme":  # steps once compiled: beside the runs that takes hundreds of them, which `jobs` measures
+        importlib.import_module(name).set_flags({"FLAGS_compile_beside": False})
     step, data, count = trainer(name, sizes, sdpa), batches(sizes), 0
 
     def run(read=True):

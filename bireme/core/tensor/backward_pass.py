@@ -457,7 +457,7 @@ class RememberedPass:
             for i, t in enumerate(e.inputs)
             if t is not None and t.__class__ is not tuple
         }
-        given = [(id(leaf), g._value) for leaf, g in current.leaves.values()]
+        given: list[tuple[Any, Value]] = [(id(leaf), g._value) for leaf, g in current.leaves.values()]
         if current.waiting:
             owners |= {
                 t: (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t.__class__ is tuple
