@@ -196,7 +196,10 @@ def test_programs_that_are_trained_with_quantization(tmp_path):
             kept = bireme.static.nn.conv2d(x, 4, 3, act="relu")
             h = bireme.static.nn.conv2d(kept, 4, 3, groups=4)
             table = bireme.static.create_parameter([3, 16], "float32")
-            out = bireme.matmul(h.flatten(1), table, transpose_y=True)
+            with bireme.static.name_scope("skip_quant"):
+                beside = bireme.static.nn.fc(x, 16)
+            h = h.flatten(1) + beside
+            out = bireme.matmul(h, table, transpose_y=True)
             loss = nn.functional.cross_entropy(out, label)
             test = program.clone(for_test=True)
             bireme.optimizer.SGD(0.2).minimize(loss)

@@ -7,19 +7,21 @@ if TYPE_CHECKING:
     from bireme.slim.analysis import flops, model_size
     from bireme.slim.dist import fsp, l2, loss, merge, soft_label
     from bireme.slim.dygraph import FPGMFilterPruner, L1NormFilterPruner, PruningPlan, UnstructuredPruner
-    from bireme.slim.quant import quant_post_dynamic, quant_post_static
+    from bireme.slim.quant import convert, quant_aware, quant_post_dynamic, quant_post_static
 
 __all__ = [
     "FPGMFilterPruner",
     "L1NormFilterPruner",
     "PruningPlan",
     "UnstructuredPruner",
+    "convert",
     "flops",
     "fsp",
     "l2",
     "loss",
     "merge",
     "model_size",
+    "quant_aware",
     "quant_post_dynamic",
     "quant_post_static",
     "soft_label",
@@ -30,7 +32,7 @@ HOMES = {
     "dygraph": ("FPGMFilterPruner", "L1NormFilterPruner", "PruningPlan", "UnstructuredPruner"),
     "analysis": ("flops", "model_size"),
     "dist": ("fsp", "l2", "loss", "merge", "soft_label"),
-    "quant": ("quant_post_dynamic", "quant_post_static"),
+    "quant": ("convert", "quant_aware", "quant_post_dynamic", "quant_post_static"),
 }
 
 

@@ -65,7 +65,7 @@ def create_global_var(
 
 @contextmanager
 def name_scope(prefix: str | None = None) -> Iterator[None]:
-    """Context manager that groups what is built inside under a name; it changes nothing else.
+    """Context manager that groups what is built inside under a name, by which ``slim.quant.quant_aware`` leaves it as it is.
 
     Args:
         prefix: The name. Default: None, none.
@@ -79,7 +79,16 @@ def name_scope(prefix: str | None = None) -> Iterator[None]:
     """
     if prefix is not None and not isinstance(prefix, str):
         raise errors.bad("name_scope(prefix)", "a str", prefix, kind=errors.ArgumentTypeError)
-    yield
+    builder = building.current()
+    if builder is None or not prefix:
+        yield
+        return
+    before = builder.scope
+    builder.scope = f"{before}.{prefix}" if before else prefix
+    try:
+        yield
+    finally:
+        builder.scope = before
 
 
 @contextmanager
