@@ -8,6 +8,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.graph import segment
 from bireme.core.record.capture import capture
 from bireme.core.tensor.tensor import wrap
+from bireme.core.xla_exec.joined_leaves import Joined
 
 WIDTH = 64
 
@@ -163,3 +164,25 @@ def test_a_compiled_graph_writes_over_what_it_was_given_away():
     assert np.asarray(made).tolist() == [3.0] * 64
     assert given[0].is_deleted() and not given[1].is_deleted()
     assert np.asarray(run([made, given[1]])[0]).tolist() == [5.0] * 64
+
+
+def test_small_parameters_of_a_compiled_graph_are_one_argument():
+    numbers = [bireme.full([3 if i % 2 else 1], i, "float32") for i in range(8)]
+    large, half = bireme.ones([2048]), bireme.full([2], 0.5, "float64")
+    bireme.debug.flush()
+    with capture() as g:
+        x, held = wrap(g.input((3,), dtypes.float32)), wrap(g.input((3,), dtypes.float32))
+        for i, n in enumerate(numbers):
+            x = x + n if i % 3 else x * (n + 1.0)
+        outs = [x + held + large[:3], half + 1.0]
+    found = g.finish([out._value for out in outs])
+    joined = Joined(found.graph, dict(enumerate(found._leaves)))
+    assert [len(each) for each in joined.groups] == [8] and all(found.inputs)
+    run = found.compiled(donate=[1])
+    for start in (0.0, 1.0):
+        wanted = np.full(3, start, "float32")
+        for i in range(8):
+            wanted = wanted + i if i % 3 else wanted * (i + 1)
+        given = [np.full(3, start, "float32"), bireme.ones([3]).__jax_array__()]
+        made = run(given)
+        assert np.asarray(made[0]).tolist() == (wanted + 2).tolist() and np.asarray(made[1]).tolist() == [1.5, 1.5]

@@ -17,7 +17,7 @@ from bireme.command import main
 from bireme.export import memory, to_c
 from bireme.export.c_source import KERNELS, _identifiers
 from bireme.export.graph import Call, Graph, Value
-from bireme.inference.saved import model_of
+from bireme.inference.saved import model_of, sketches
 from bireme.jit import TranslatedLayer
 from bireme.ops import crf_path, gated_sequences
 from bireme.quantization import PTQ, QuantConfig
@@ -346,7 +346,12 @@ def test_the_command(tmp_path, capsys):
     assert main(["export", str(tmp_path / "net"), "--to", "c", "-o", str(tmp_path / "net.c"), "--shape", "x=2,3"]) == 0
     assert "1 calls" in capsys.readouterr().out and "int net_run(const float *x" in (tmp_path / "net.c").read_text()
     assert main(["export", str(tmp_path / "net"), "--to", "onnx", "-o", str(tmp_path / "net.onnx")]) == 0
-    assert (tmp_path / "net.onnx").exists()
+    fixed = ["-o", str(tmp_path / "n.onnx"), "--shape", "x=2,3"]
+    assert main(["export", str(tmp_path / "net"), "--to", "onnx", *fixed]) == 0
+    for file, size in (("net.onnx", -1), ("n.onnx", 2)):
+        inputs, outputs = sketches(model_of(tmp_path / file))
+        assert [list(shape) for _, shape in inputs.values()] == [[size, 3]]
+        assert list(outputs) == list(sketches(model_of(tmp_path / "net"))[1])
     assert main(["export", str(tmp_path / "net"), "--to", "c", "-o", str(tmp_path / "x.c"), "--shape", "x"]) == 1
     assert "--shape: expected NAME=1,3,224,224" in capsys.readouterr().err
 

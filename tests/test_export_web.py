@@ -97,7 +97,9 @@ def test_what_is_missing_is_told(saved, readers, tmp_path, monkeypatch, capsys):
     (tmp_path / "node_modules" / "onnxruntime-web" / "dist").mkdir(parents=True)
     for name in RUNTIME:
         (tmp_path / "node_modules" / "onnxruntime-web" / "dist" / name).write_text("//")
-    with pytest.raises(ValueError, match=r"to_web\(feed_shape\): expected a height and a width"):
+    with pytest.raises(
+        ValueError, match=r"input x has the shape .*\n  hint: say --shape x=1,3,224,224, or feed_shape="
+    ):
         to_web(readers / "toy_det_infer", "site")
     (tmp_path / "node_modules" / "onnxruntime-web" / "dist" / WEBGPU).write_text('import("./ort-wasm-absent.mjs")')
     assert WEBGPU not in {p.name for p in to_web(saved[0], "site").path.iterdir()}
@@ -178,7 +180,7 @@ def test_the_runner_gives_the_numbers_of_python(saved, tmp_path):
       const refused = [];
       try {{ new Runner({{}}); }} catch (e) {{ refused.push(e.message); }}
       try {{ await by("gpu"); }} catch (e) {{ refused.push(e.message); }}
-      const plain = await by();
+      const plain = await by("wasm");
       const gpu = {{ requestAdapter: async () => ({{ info: {{ isFallbackAdapter: false }} }}) }}; // promises one, and gives no device
       Object.defineProperty(navigator, "gpu", {{ value: gpu, configurable: true }});
       result = {{ plain, broken: await by(), refused }};

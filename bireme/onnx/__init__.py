@@ -10,6 +10,7 @@ from bireme.core.base.boundary import guard_functions
 from bireme.core.program.program import leaves
 from bireme.core.program.program_model import Model
 from bireme.core.tensor.tensor import Tensor
+from bireme.jit import TranslatedLayer
 from bireme.jit.saving import models_of
 from bireme.nn import Layer
 from bireme.onnx.packages import part
@@ -68,7 +69,11 @@ def export(layer: Any, path: str, input_spec: Any = None, opset_version: int = 9
         model.output_names = list(names)
     path = os.fspath(path)
     writing = part("writing.model")
-    made = writing.written(model, integer_products=bool(configs.get("integer_products")))
+    given = (
+        input_spec if isinstance(layer, TranslatedLayer) else None
+    )  # whose graph has sizes of its own, open ones too
+    sizes = {spec.name: list(spec.shape) for spec in given or () if isinstance(spec, InputSpec)}
+    made = writing.written(model, integer_products=bool(configs.get("integer_products")), sizes=sizes)
     writing.save(made, path if path.endswith(".onnx") else f"{path}.onnx")
 
 

@@ -12,12 +12,16 @@ function runtime(backend) {
 }
 
 /** Backends in the order they are tried. Software in the place of a GPU is slower than WebAssembly, so it is not taken. */
-export async function backends(wanted) {
-  if (wanted !== undefined && wanted !== null) {
-    if (!(wanted in BUILDS)) throw new Error(`backend: expected "webgpu" or "wasm", got ${JSON.stringify(wanted)}`);
-    return [wanted];
-  }
-  const adapter = await globalThis.navigator?.gpu?.requestAdapter().catch(() => null);
+async function backends(wanted) {
+  if (wanted === undefined || wanted === null) return (found ??= available());
+  if (!(wanted in BUILDS)) throw new Error(`backend: expected "webgpu" or "wasm", got ${JSON.stringify(wanted)}`);
+  return [wanted];
+}
+
+let found; // by the first network: what a browser has does not change
+
+async function available() {
+  const adapter = await navigator.gpu?.requestAdapter().catch(() => null);
   const software = adapter?.info?.isFallbackAdapter ?? adapter?.isFallbackAdapter;
   return adapter && !software ? ["webgpu", "wasm"] : ["wasm"];
 }

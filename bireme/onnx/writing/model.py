@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bireme.core.base import errors
@@ -16,16 +17,22 @@ from bireme.onnx.writing.table import Unwritten
 from bireme.version import full_version
 
 
-def written(model: Model, name: str = "bireme", integer_products: bool = False) -> Any:
+def written(
+    model: Model, name: str = "bireme", integer_products: bool = False, sizes: Mapping[str, list] | None = None
+) -> Any:
     """A model as an ONNX ModelProto, checked. Products of integers are written in QDQ form; with `integer_products`
-    convolutions whose results are not quantized stay as they are.
+    convolutions whose results are not quantized stay as they are. `sizes` fix what inputs leave open, by name.
     """
     w = Writer(program=model.program)
     inputs = []
     for symbol in model.inputs:
         value = Val(w, w.unused(symbol.name), symbol.dtype)
         w.known[symbol] = value
-        inputs.append(w.info(value, _sizes(symbol)))
+        own = _sizes(symbol)
+        given = (sizes or {}).get(symbol.name, own)
+        inputs.append(
+            w.info(value, [m if isinstance(m, int) and m >= 0 else n for n, m in zip(own, given, strict=True)])
+        )
     w.taken.update(model.output_names)
     for operation in model.plan().operations:
         try:
@@ -35,7 +42,7 @@ def written(model: Model, name: str = "bireme", integer_products: bool = False) 
             raise errors.failure(
                 f"onnx.export: {operation.type}, called at {errors.location(operation.pos)},{part[1:]} has no form in "
                 "ONNX for these arguments",
-                hint="give all sizes of the inputs" if _unknown(operation) else None,
+                hint="give all sizes of the inputs" if _open(model) and _open(operation) else None,
             ) from None
     helper = onnx("helper")
     outputs, taken = [], set()
@@ -56,8 +63,10 @@ def written(model: Model, name: str = "bireme", integer_products: bool = False) 
     return made
 
 
-def _unknown(operation: Any) -> bool:
-    return any(isinstance(n, Dim) for x in operation.reads if isinstance(x, Symbol) for n in x.shape)
+def _open(x: Any) -> bool:
+    """Whether a size of what a model or an operation takes is unknown."""
+    given = x.inputs if isinstance(x, Model) else x.reads
+    return any(isinstance(n, Dim) for each in given if isinstance(each, Symbol) for n in each.shape)
 
 
 def _sizes(x: Any, name: str = "") -> list[Any]:
