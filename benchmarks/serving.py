@@ -5,7 +5,8 @@
 
 The same network of dense layers is asked for one row at a time, as raw float32: by `bireme serve`, by `bireme serve --batch 1`,
 which runs each request alone, and by an application of FastAPI's, or of Starlette's where that is not installed, which runs the
-same predictor in its thread pool. Clients are connections of one process, each of which asks again when it has its answer.
+same predictor in its thread pool. Where BentoML is installed it runs that predictor in batches of its own; it is asked in JSON, and
+beside it `bireme serve` is too. Clients are connections of one process, each of which asks again when it has its answer.
 Servers take turns; the last two columns, time of the processor, are usable where others use the machine too.
 Floor: at 256 clients batches give at least twice the requests.
 """
@@ -14,8 +15,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import importlib.util
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,7 +34,7 @@ import numpy as np
 from benchmarks.measure import Floors, cell, head, median, table
 from tools.server_process import ServerProcess
 
-SERVERS = ("batched", "one by one", "plain")
+SERVERS = ("batched", "one by one", "plain", "batched, JSON", "BentoML, JSON")
 WIDTH, LAYERS = 1024, 4
 LENGTH = "inference-header-content-length"
 FLAT = 32 << 20  # bytes that the server may grow by between the first quarter and the end
@@ -112,12 +117,57 @@ class Plain:
         self.process.wait()
 
 
+class Bento:
+    """BentoML's server, whose process has others."""
+
+    def __init__(self, path: str, width: int):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        command = [sys.executable, "-m", "bentoml", "serve", "benchmarks.serving_bento:Net", "--port", str(self.port)]
+        own = {"BIREME_BENCHMARK_MODEL": path, "BENTOML_DO_NOT_TRACK": "True"}
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **own},
+            start_new_session=True,
+        )
+        end = time.monotonic() + 120
+        while True:
+            try:
+                asyncio.run(load(self.port, request("BentoML, JSON", width), 1, 0))
+                return
+            except (OSError, RuntimeError):  # it is not there yet
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+    def __enter__(self) -> Bento:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.process.terminate()  # it ends its own
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
 # ---------------------------------------------------------------- clients
 
 
 def request(name: str, width: int) -> bytes:
     """What a client sends, all of it."""
-    x = np.random.default_rng(0).standard_normal((1, width)).astype("float32").tobytes()
+    row = np.random.default_rng(0).standard_normal((1, width)).astype("float32")
+    if name.endswith("JSON"):
+        ours = {"inputs": [{"name": "x", "shape": [1, width], "datatype": "FP32", "data": row[0].tolist()}]}
+        told = json.dumps(ours if name.startswith("batched") else {"x": row.tolist()})
+        path = "/v2/models/net/infer" if name.startswith("batched") else "/infer"
+        lines = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(told)}"
+        return f"{lines}\r\n\r\n{told}".encode()
+    x = row.tobytes()
     if name == "plain":
         return f"POST /infer HTTP/1.1\r\nhost: x\r\ncontent-length: {len(x)}\r\n\r\n".encode() + x
     one = {"name": "x", "shape": [1, width], "datatype": "FP32", "parameters": {"binary_data_size": len(x)}}
@@ -127,8 +177,8 @@ def request(name: str, width: int) -> bytes:
 
 
 class Client(asyncio.Protocol):
-    """A connection that asks again as soon as it is answered, until the time is over. All answers are of one size, so that
-    the first one alone is looked through: what the client takes of the processor, the server does not have.
+    """A connection that asks again as soon as it is answered, until the time is over. What the client takes of the processor,
+    the server does not have: it looks at no more than the lengths of answers.
     """
 
     def __init__(self, sent: bytes, until: float, seconds: list[float]):
@@ -141,7 +191,7 @@ class Client(asyncio.Protocol):
         self._ask()
 
     def _ask(self) -> None:
-        self._found, self._start = b"", time.perf_counter()
+        self._found, self._size, self._start = b"", 0, time.perf_counter()
         self._transport.write(self._sent)
 
     def data_received(self, data: bytes) -> None:
@@ -185,14 +235,22 @@ async def load(port: int, sent: bytes, clients: int, seconds: float) -> tuple[fl
 
 
 def processor(server: Any) -> float:
-    """Seconds that a server's process has had of the processor."""
-    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds that a server's processes have had of the processor."""
+    total, left = 0, [server.process.pid]
+    while left:
+        one = left.pop()
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+        for thread in Path(f"/proc/{one}/task").iterdir():
+            left += map(int, (thread / "children").read_text().split())
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def started(name: str, path: str, width: int) -> Any:
     if name == "plain":
         return Plain(path, width)
+    if name.startswith("BentoML"):
+        return Bento(path, width)
     return ServerProcess(f"net={path}", "--quiet", "--warm", *(["--batch", "1"] if name == "one by one" else []))
 
 
@@ -204,7 +262,13 @@ def measure(options: argparse.Namespace) -> int:
     floors, rows = Floors(), []
     with tempfile.TemporaryDirectory() as folder:
         path = network(folder, options.width)
-        servers = {name: started(name, path, options.width) for name in options.servers}
+        servers: dict[str, Any] = {}
+        for name in options.servers:
+            if name.startswith("BentoML") and importlib.util.find_spec("bentoml") is None:
+                print("BentoML is not installed\n")
+                continue
+            shared = servers.get("batched") if name == "batched, JSON" else None
+            servers[name] = shared or started(name, path, options.width)
         try:
             for name, server in servers.items():
                 asyncio.run(load(server.port, request(name, options.width), 16, min(0.5, options.seconds)))
@@ -222,11 +286,18 @@ def measure(options: argparse.Namespace) -> int:
                         took[name] += each
                         busy[name] += processor(server) - before
                         own[name] += time.process_time() - mine
-                by = {name: median(rates["batched"]) / median(rates[name]) for name in servers}
+                best = {name: "batched, JSON" if name.endswith("JSON") else "batched" for name in servers}
+                by = {name: median(rates[best[name]]) / median(rates[name]) for name in servers if best[name] in rates}
                 for name in servers:
                     p50, p99 = np.percentile(took[name], [50, 99]) * 1e3
                     costs = [cell(spent[name] / len(took[name]) * 1e3) for spent in (busy, own)]
-                    cells = [f"{median(rates[name]):,.0f}", f"{p50:.1f}", f"{p99:.1f}", cell(by[name]), *costs]
+                    cells = [
+                        f"{median(rates[name]):,.0f}",
+                        f"{p50:.1f}",
+                        f"{p99:.1f}",
+                        cell(by.get(name, float("nan"))),
+                        *costs,
+                    ]
                     rows.append([f"{clients} clients, {name}", *cells])
                 if clients == max(options.clients) and "one by one" in by:
                     floors.at_most(f"{clients} clients: one by one / batched", 1 / by["one by one"], 0.5)
