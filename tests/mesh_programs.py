@@ -407,6 +407,9 @@ def lone_calls():
             np.testing.assert_allclose((loss * 2).item(), 2 * loss.item(), rtol=1e-6)  # of what it has whole
             with pytest.raises(IndexError):
                 bireme.index_select(whole * loss, bireme.to_tensor([5]) + 0).numpy()
+            unread = loss * 3
+        loss.item()
+        dist.barrier()
         loss.backward()
         if rank == 1:
             norms.append(w.grad.norm())  # of parts, read when all is over
@@ -416,6 +419,8 @@ def lone_calls():
         if rank == 1 and step < 3:  # then the other has ended, with its part of it
             assert (w.norm() + loss.detach() * 0).item() > 0  # of parts, while the other goes on
             sums.append(norms[-1] + w.sum())
+        if rank == 0:
+            np.testing.assert_allclose(unread.item(), 3 * loss.item(), rtol=1e-6)
         curve.append(loss.detach())
     np.testing.assert_allclose([one.item() for one in curve], [55 * 0.98 ** (2 * i) for i in range(4)], rtol=1e-5)
     want = [2 * 0.98**i * np.linalg.norm(np.arange(6)) for i in range(4)]

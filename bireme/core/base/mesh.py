@@ -151,7 +151,10 @@ def assemble(shape: tuple[int, ...], layout: Layout, parts: Sequence[tuple[Any, 
     with jax.enable_x64(True):
         # a copy: jax aliases aligned NumPy memory
         made = [jax.device_put(np.array(part, order="C"), d, may_alias=False) for d, part in parts]
-        return jax.make_array_from_single_device_arrays(shape, layout.sharding, made, dtype=dtype)
+        found = jax.make_array_from_single_device_arrays(shape, layout.sharding, made, dtype=dtype)
+    if layout.dims and layout.devices.channel is not None:
+        layout.devices.channel.divided(found, layout.devices)
+    return found
 
 
 def host(array: Any, shape: tuple[int, ...], where: str) -> np.ndarray:

@@ -30,21 +30,21 @@ class Names:
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[Any, Any]] = {}
-        self._arrays: dict[Any, tuple[Any, Any, Any]] = {}
+        self._arrays: dict[Any, tuple[Any, Any]] = {}
 
     def get(self, array: Any) -> Any:
         found = self._names.get(id(array))
         return None if found is None else found[1]
 
-    def find(self, name: Any) -> tuple[Any, Any, Any]:
-        """The array of that name, with Sig and devices; None three times if it is not there any more."""
-        held, sig, device = self._arrays.get(name, (None, None, None))
-        return (None if held is None else held()), sig, device
+    def find(self, name: Any) -> tuple[Any, Any]:
+        """The array of that name and its devices; None twice if it is not there any more."""
+        held, device = self._arrays.get(name, (None, None))
+        return (None if held is None else held()), device
 
-    def set(self, array: Any, name: Any, sig: Any = None, device: Any = None) -> None:
+    def set(self, array: Any, name: Any, device: Any = None) -> None:
         held = ref(array, functools.partial(self._forget, id(array), name))
         self._names[id(array)] = held, name
-        self._arrays[name] = held, sig, device
+        self._arrays[name] = held, device
 
     def _forget(self, key: int, name: Any, held: Any) -> None:
         if self._names.get(key, (None,))[0] is held:
@@ -93,8 +93,8 @@ def result_name(call: bytes, index: int) -> bytes:
 
 
 def _leaf(seg: Segment, place: int, sig: Any, known: Names, divided: Counter[str]) -> bytes:
-    """The name of what a segment reads. One that each process has made of its own is known by its numbers if it is
-    whole; of one that is divided each has other numbers, so the order in which a segment reads such has to do.
+    """The name of what a segment reads. What each process has made of its own and whole is known by its numbers; what is
+    divided has a name since it was made, or else the order in which a segment reads such has to do.
     """
     array = seg.arrays[place]
     name = known.get(array)
