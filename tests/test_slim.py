@@ -119,8 +119,9 @@ def test_real_networks(name):
 def test_pruned_networks_learn_on(name, judged):
     """Digits: trained, pruned to half of the multiplications, and trained on until it reads as well as before.
 
-    MobileNetV2 is judged by digits that it has seen: 768 are too few for it to read others, in Paddle as here, where it knows
-    98 % of them by heart and 59 % of the others.
+    MobileNetV2 is judged by digits that it has seen: 768 are too few for it to read others. With statistics of its last weights it
+    knows 98 % of them and 59 % of the others after six epochs; without them it reads 10 % after four, as Paddle's does
+    from the same weights.
     """
     data = load_digits()
     x = np.repeat(np.repeat(data.images[:, None].astype("float32") / 8 - 1, 4, 2), 4, 3).repeat(3, 1)
