@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks import inference, measure
 
-SECOND = 0.5  # of the time of the first start, at most
+SECOND = 0.5  # of the time of the first run in a first start, at most
 GROWTH = 1.05  # of the memory after a fifth of all shapes, at most
 EACH = 6  # runs of each of 16 threads, for each of its inputs
 
@@ -125,7 +125,7 @@ def starts(rows, floors):
             "-" if paddle is None else f"{paddle['seconds']:.2f}", "-" if paddle is None else f"{paddle['memory']:.0f}",
         ])  # fmt: skip
         floors.at_most(f"{name}: programs traced in a second start", second["traced"], 0)
-        floors.at_most(f"{name}: second start / first", second["seconds"] / first["seconds"], SECOND)
+        floors.at_most(f"{name}: first run of a second start / of the first", second["first"] / first["first"], SECOND)
         floors.at_most(f"{name}: other bits in a second start", float(first["bits"] != second["bits"]), 0)
     print("from the import to the first result, s; the most memory of the process, MiB")
     columns = ["model", "first", "second", "its run", "traced", "same bits", "MiB", "second", "paddle", "MiB"]
