@@ -129,7 +129,9 @@ class SamplingOptions:
 def _biases(given: Any) -> tuple[tuple[int, float], ...]:
     """Pairs of a token and what is added to its logit."""
     try:
-        pairs = [(token, by) for token, by in (given.items() if isinstance(given, Mapping) else given)]
+        pairs: list[tuple[Any, Any]] = [
+            (token, by) for token, by in (given.items() if isinstance(given, Mapping) else given)
+        ]
     except (TypeError, ValueError):
         raise errors.bad(_at("logit_bias"), "a dict of tokens and numbers", given) from None
     if len(pairs) > MOST_BIASES:
