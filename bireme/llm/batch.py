@@ -183,7 +183,7 @@ class Batch:
             self.programs.count(row.slot, counts)
         if o.logit_bias or row.slot in self._biased:
             bias = np.zeros(self.programs.network.config.vocabulary, np.float32)
-            for token, by in o.logit_bias:
+            for token, by in o.biases:
                 bias[token] = by
             self.programs.bias(row.slot, bias)
             self._biased = self._biased - {row.slot} | ({row.slot} if o.logit_bias else set())

@@ -168,7 +168,7 @@ class Engine:
             raise errors.bad(where, "a str or a list of tokens", prompt, kind=errors.ArgumentTypeError)
         if options.stop and self.tokenizer is None:
             raise errors.bad("SamplingOptions(stop)", "no strings, since there is no tokenizer", options.stop)
-        if options.logit_bias and (worst := max(options.logit_bias)[0]) >= self.config.vocabulary:
+        if options.logit_bias and (worst := max(options.biases)[0]) >= self.config.vocabulary:
             raise errors.bad("SamplingOptions(logit_bias)", f"tokens in [0, {self.config.vocabulary - 1}]", worst)
         if not 1 <= len(prompt) < self.max_length:
             raise errors.bad(where, f"1 to {self.max_length - 1} tokens", described=f"{len(prompt)} tokens")

@@ -121,6 +121,11 @@ class SamplingOptions:
         return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0
 
     @property
+    def biases(self) -> tuple[tuple[int, float], ...]:
+        """What is added to logits, as pairs."""
+        return _biases(self.logit_bias)
+
+    @property
     def drawn(self) -> bool:
         """Whether more is asked for than the most likely token of the model's own logits."""
         return self.temperature > 0 or self.penalized or bool(self.logit_bias)
@@ -139,7 +144,11 @@ def _biases(given: Any) -> tuple[tuple[int, float], ...]:
     for token, by in pairs:
         if isinstance(token, bool) or not isinstance(token, (int, np.integer)) or token < 0:
             raise errors.bad(_at("logit_bias"), "tokens, non-negative integers", token)
-        if isinstance(by, bool) or not isinstance(by, (int, float, np.number)) or not abs(by) <= LARGEST_BIAS:
+        if (
+            isinstance(by, bool)
+            or not isinstance(by, (int, float, np.integer, np.floating))
+            or not -LARGEST_BIAS <= by <= LARGEST_BIAS
+        ):
             raise errors.bad(_at("logit_bias"), f"numbers in [-{LARGEST_BIAS}, {LARGEST_BIAS}]", by)
     return tuple(sorted({int(token): float(by) for token, by in pairs}.items()))
 

@@ -239,8 +239,9 @@ class Programs:
         """Counts if there are any, tokens, logarithms of probabilities, and those of the most likely tokens."""
         made: list[Tensor] = []
         if draws:
-            counts, settings, *bias = draws
-            chosen, logprob, counts = drawn_token(logits, counts, settings, rows[:, SEED:UNTIL], allowed, *bias)
+            counts, settings, *more = draws
+            bias = more[0] if more else None
+            chosen, logprob, counts = drawn_token(logits, counts, settings, rows[:, SEED:UNTIL], allowed, bias)
             made = [counts]
         else:
             chosen, logprob = likeliest_token(logits, allowed)
