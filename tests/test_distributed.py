@@ -5,6 +5,7 @@ are its answers. Where it raises an error or returns None there (collectives, cr
 for sequences, a pipeline's step), what is expected follows from the definition for one process.
 """
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -763,6 +764,27 @@ def test_joining_what_was_spawned():
         return sys.modules["bireme.distributed.spawn"].MultiprocessContext([Process(exitcode)], [None]).join(0.01)
 
     assert (join(0), join(None)) == (True, False)
+
+
+def test_one_that_fails_while_it_is_looked_at_is_told():
+    class Process:
+        """It has ended when its exit code is asked for the second time."""
+
+        def __init__(self):
+            self.codes, self.pid, (self.sentinel, _) = [None, None, 1], None, os.pipe()
+
+        @property
+        def exitcode(self):
+            return self.codes.pop(0) if len(self.codes) > 1 else 1
+
+        def join(self, timeout=None):
+            pass
+
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    queue.put("ValueError: from inside")
+    context = sys.modules["bireme.distributed.spawn"].MultiprocessContext([Process()], [queue])
+    with pytest.raises(RuntimeError, match="from inside"):
+        context.join()
 
 
 def test_a_program_for_paddle_is_launched(script):

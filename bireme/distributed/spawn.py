@@ -91,10 +91,11 @@ class MultiprocessContext:
             left = POLL if until is None else max(min(until - time.monotonic(), POLL), 0)
             multiprocessing.connection.wait([process.sentinel for process in running], left)
             self._end_stopped()
-            failed = [i for i, process in enumerate(self.processes) if process.exitcode]
+            codes = [process.exitcode for process in self.processes]  # asked once: one may end at any time
+            failed = [i for i, code in enumerate(codes) if code]
             if failed:
                 raise self._failure(failed)
-            running = [process for process in running if process.exitcode is None]
+            running = [process for process, code in zip(self.processes, codes) if code is None]
             if running and left == 0:
                 return False
         return True
