@@ -399,6 +399,10 @@ def lone_calls():
     mesh, rank = ProcessMesh([0, 1], ["x"]), dist.get_rank()
     w = dist.shard_tensor(np.arange(6, dtype="float32").reshape(2, 3), mesh, [Shard(0)], stop_gradient=False)
     whole = dist.shard_tensor(np.ones(3, "float32"), mesh, [Replicate()])
+    tens = dist.shard_tensor(np.full((2, 3), 10, "float32"), mesh, [Shard(0)])
+    if rank == 0:  # the next call of all looks like these
+        np.testing.assert_allclose([w.sum().item(), (tens * 7).sum().item()], [15, 420])
+    np.testing.assert_allclose([tens.sum().item(), (tens * 3).sum().item()], [60, 180])
     sgd = bireme.optimizer.SGD(0.01, parameters=[w])
     curve, norms, sums = [], [], []
     for step in range(4):

@@ -255,6 +255,8 @@ def run(seg: Segment, wanted: Value | None, need: Need, engine: Engine) -> Segme
 
 
 def _differ(told: str) -> Exception:
+    if len({one.rpartition(" in rank ")[0] for one in told.split("; ")}) == 1:
+        told += ", on other tensors or numbers: a line that divides one has to run equally often in all of them"
     return errors.bad(
         "mesh",
         "the same calls in all of its processes",
@@ -477,8 +479,12 @@ def _offer(seg: Segment, held: set[int], read: Collection[int] = (), need: Need 
     unheld = [i for i, r in enumerate(seg.leaves[: state.leaves]) if ~i not in read and r() is None]
     dead = np.zeros(state.leaves, bool)
     dead[lookup.only_here(unheld, seg.arrays, held)] = True
-    given = [mesh_program.placed(a, device) for a in seg.arrays[: state.leaves]]
-    digest = zlib.crc32(repr((given, sorted(mesh_run.updates(seg).items()))).encode(), _digest(state, device))
+    arrays, numbers = seg.arrays[: state.leaves], seg.numbers[: state.numbers]
+    given = [mesh_program.placed(a, device) for a in arrays]
+    # calls that look alike are others on other tensors, or with other numbers
+    names = [name if (name := device.channel.names.get(a)).__class__ is tuple else None for a in arrays]
+    told = repr((given, sorted(mesh_run.updates(seg).items()), names, numbers))
+    digest = zlib.crc32(told.encode(), _digest(state, device))
     text = f"{state.depth} calls to {state.bound.op.name} at {errors.location(state.pos)}"
     return Offer(RUN, state.depth, digest, int(need), text, live, dead)
 
