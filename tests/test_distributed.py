@@ -7,6 +7,7 @@ for sequences, a pipeline's step), what is expected follows from the definition 
 
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ import bireme
 from bireme import distributed as dist
 from bireme import nn
 from bireme.core.base import errors
+from bireme.core.processes import connection
 from bireme.distributed import engines, fleet
 from bireme.distributed.communication.group import groups
 from bireme.distributed.fleet import meta_parallel
@@ -764,6 +766,15 @@ def test_joining_what_was_spawned():
         return sys.modules["bireme.distributed.spawn"].MultiprocessContext([Process(exitcode)], [None]).join(0.01)
 
     assert (join(0), join(None)) == (True, False)
+
+
+def test_a_port_that_is_taken_is_told():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(RuntimeError, match=rf"expected an address that is free, got {address}, where another"):
+            connection.serve(address, 2)
 
 
 def test_one_that_fails_while_it_is_looked_at_is_told():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -31,9 +32,23 @@ GRACE = 5.0  # seconds to find out who was lost, and for gloo to report it
 
 def serve(address: str, nodes: int) -> Any:
     """Start the coordination service of a job at an address, for this many nodes; it ends with the object."""
+    _check_free(address)
     # recoverable: the end of one process must not abort the others before they can say what they waited for
     with _without_warnings():
         return _jax.get_distributed_runtime_service(address, nodes, heartbeat_timeout=HEARTBEAT, recoverable=True)
+
+
+def _check_free(address: str) -> None:
+    """Raise an error where somebody listens at an address: gRPC says no more than that it has failed, or crashes."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, int(port)))
+        except OSError as e:
+            if e.errno == errno.EADDRINUSE:
+                described = f"{address}, where another program listens"
+                raise errors.bad("master", "an address that is free", described=described, kind=RuntimeError) from None
 
 
 @contextlib.contextmanager
