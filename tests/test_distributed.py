@@ -34,11 +34,13 @@ def fresh_world():
     groups.by_id.clear()
     groups.next = 10
     topology._HYBRID_PARALLEL_GROUP = None
+    vars(fleet.fleet).clear()
     fleet.fleet.__init__()
     yield
     groups.by_id.clear()
     groups.by_id.update(before[0])
     groups.next, topology._HYBRID_PARALLEL_GROUP = before[1:3]
+    vars(fleet.fleet).clear()
     vars(fleet.fleet).update(before[3])
 
 
