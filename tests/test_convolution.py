@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bireme.core.numpy_exec import convolution
-from bireme.ops.nn import conv_cudnn, conv_lowering
+from bireme.ops.nn import conv_cudnn, conv_kernels, conv_lowering
 
 # extents, channels, outputs, window, stride, padding, dilation, groups
 FORMS = {
@@ -43,6 +43,28 @@ def test_operator_alone(form):
 @pytest.mark.parametrize("window", [(3, 3), (5, 4), (5, 5)])
 def test_one_channel_a_group_and_the_channels_last(window):
     _compare((9, 8), 6, 6, window, (2, 1), (1, 1), (1, 2), 6, conv_lowering, last=True)
+
+
+@pytest.mark.parametrize(
+    ("dims", "channels", "window", "stride", "padding", "dilation"),
+    [
+        ((14, 14), 96, (7, 7), (1, 1), (3, 3), (1, 1)),
+        ((9, 23), 40, (5, 5), (2, 1), (1, 2), (1, 2)),
+        ((12, 7), 3, (5, 6), (1, 2), (0, 0), (2, 1)),
+    ],
+)
+def test_kernel_of_a_large_window(dims, channels, window, stride, padding, dilation):
+    """The sums of an NVIDIA GPU, interpreted; what it would be given is written down for that device."""
+    rng = np.random.default_rng(0)
+    rest = (stride, tuple((p, p) for p in padding), dilation)
+    x = rng.standard_normal((2, *dims, channels)).astype(np.float32)
+    w = np.zeros((channels, 1, *window), np.float32)
+    g = rng.standard_normal(convolution.forward(x, w, *rest, channels, True).shape).astype(np.float32)
+    got = conv_kernels.weight_sums(x, g, window, *rest, interpret=True)
+    want = convolution.weight_grad(x, g, window, *rest, channels, True)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
+    by_cuda = jax.jit(lambda x, g: conv_cudnn.weight_grad(x, g, window, *rest, channels, True))
+    assert "depthwise_weight_sums" in by_cuda.trace(x, g).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def test_without_wide_vectors(monkeypatch):

@@ -105,6 +105,11 @@ class Bound:
         return f"{self.op.name}[{shown}]" if shown else self.op.name
 
     @property
+    def root(self) -> Bound:
+        """The call that it is a gradient of, at whatever order; a call that is none is its own."""
+        return self
+
+    @property
     def uses_blas(self) -> bool:
         """Whether its NumPy form multiplies matrices."""
         return self.op.flops_rule is not None
@@ -331,6 +336,10 @@ class GradBound:
 
     def __repr__(self) -> str:
         return f"{self.base}.grad{list(self.needs)}"
+
+    @property
+    def root(self) -> Bound:
+        return self.base.root
 
     @property
     def device_only(self) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bireme.core.graph.bound import GradBound
 from bireme.core.graph.graph import Graph, Sig
 
 
@@ -42,10 +41,8 @@ def found(nodes: Sequence[Any]) -> set[int]:
 
 
 def _of_convolution(node: Any) -> list[int]:
-    base = node.bound
-    while base.__class__ is GradBound:
-        base = base.base
-    if not base.uses_blas or "NCHW" not in base.attrs:
+    root = node.bound.root
+    if not root.uses_blas or "NCHW" not in root.attrs:
         return []
     return [i for i, sig in _values(node) if sig.ndim == 4 and sig.dtype.itemsize == 2]
 

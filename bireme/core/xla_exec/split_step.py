@@ -94,9 +94,7 @@ def _is_pass(node: Node) -> bool:
     """Whether a call does no more than to go over its operands; the gradient of one that selects looks there for what it
     has found, to the last bit.
     """
-    bound = node.bound
-    while bound.__class__ is GradBound:
-        bound = bound.base
+    bound = node.bound.root
     return not (bound.uses_blas or bound.is_nest or bound.device_only or bound.selects)
 
 

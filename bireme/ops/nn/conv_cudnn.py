@@ -1,11 +1,11 @@
 """Convolutions on NVIDIA GPUs: the three functions of `conv_lowering` by XLA's own operator, which becomes a call of
-cuDNN; one channel a group by sums of shifted images, added up in float32.
+cuDNN; one channel a group by sums of shifted images, added up in float32, the gradient of a large window by a kernel.
 """
 
 import math
 
 from bireme.ops._shared.precision import widen
-from bireme.ops.nn import conv_lowering
+from bireme.ops.nn import conv_kernels, conv_lowering
 from bireme.ops.nn.conv_lowering import by_operator
 
 SUMS = 49  # elements of a window at most: the time to compile grows with them
@@ -31,7 +31,10 @@ def input_grad(g, w, dims, *rest):
 
 def weight_grad(x, g, window, *rest):
     """The gradient of a kernel over `window`."""
-    axis = -1 if rest[4] else 1
-    if _are_sums(x.shape[axis] // rest[3], g.shape[axis], rest[3], window):
+    *at, groups, last = rest
+    axis = -1 if last else 1
+    if _are_sums(x.shape[axis] // groups, g.shape[axis], groups, window):
+        if conv_kernels.takes(x, g, window):
+            return conv_kernels.weight_sums(conv_lowering.move(x, last), conv_lowering.move(g, last), window, *at)
         return conv_lowering.weight_grad(widen(x), widen(g), window, *rest, convolve=conv_lowering.by_shifts)
     return conv_lowering.weight_grad(x, g, window, *rest, convolve=by_operator)
