@@ -71,13 +71,14 @@ def _weight_sums(x_ref, g_ref, out_ref, *, columns, stride, pads, dilation, some
         return triton.load(ref.at[tuple(place)], mask=mask, other=0.0).astype(jnp.float32)
 
     def add(step, totals):
+        step = jnp.asarray(step, np.int32)  # jax counts in the widest type that it has
         down = lax.div(step, np.int32(across))
         row, column = first + down, (step - down * across) * tile[0] + jnp.arange(tile[0], dtype=np.int32)
         g = read(g_ref, row, column)
         y, x = row * stride[0] + i * dilation[0] - pads[0][0], column * stride[1] - pads[1][0]
         return tuple(t + g * read(x_ref, y, x + j * dilation[1]) for j, t in enumerate(totals))
 
-    totals = lax.fori_loop(np.int32(0), np.int32(some * across), add, (jnp.zeros(tile, jnp.float32),) * columns)
+    totals = lax.fori_loop(0, some * across, add, (jnp.zeros(tile, jnp.float32),) * columns)
     for j, total in enumerate(totals):
         place = [jnp.full_like(channel, t) for t in (part, i, np.int32(j))]
         triton.store(out_ref.at[(*place, channel)], jnp.sum(total, axis=0), mask=in_channels)
