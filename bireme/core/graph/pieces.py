@@ -75,6 +75,20 @@ def _shares(node: Node) -> list[Any]:
     return found
 
 
+def _behind_what_they_read(calls: list[Any]) -> list[Any]:
+    """Shares directly behind those that they read, as a cast of parameters behind their update: one piece has both."""
+    maker = {i: at for at, call in enumerate(calls) for i in call.made}
+
+    def place(at: int) -> tuple[int, int]:
+        if calls[at].__class__ is Share:
+            behind = max([maker[r] for r in calls[at].args if r.__class__ is int and r >= 0], default=at)
+            if calls[behind].__class__ is Share:
+                return behind, at
+        return at, at
+
+    return [calls[at] for at in sorted(range(len(calls)), key=place)]
+
+
 class Piece:
     """A run of calls with the values it reads and gives.
 
@@ -130,7 +144,7 @@ def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most:
 
     What does not repeat is cut so that no piece takes `most` microseconds to compile, where the least has to be kept.
     """
-    nodes = [call for node in graph.needed(live)[0] for call in _shares(node)]
+    nodes = _behind_what_they_read([call for node in graph.needed(live)[0] for call in _shares(node)])
     borders = _runs([(n.bound, n.sigs) for n in nodes], [getattr(n, "weight", 1) for n in nodes])
     if most < math.inf:
         borders = _short_enough(borders, nodes, most)

@@ -18,13 +18,22 @@ from bireme.core.numpy_exec.numpy_namespace import numerics
 class traced_once:
     """A rule that an operator applies to many operands, as updates of parameters are: traced once for each shape, not
     for each operand, which is most of what a compile costs in Python. What it takes by keyword alone is no array.
+
+    The functions of `jnp` that it calls are not traced on their own, which would take twice the time. It has no loop:
+    such a one would be unrolled.
     """
 
     __slots__ = ("rule", "_call")
 
     def __init__(self, rule: Callable):
         settings = [name for name, p in inspect.signature(rule).parameters.items() if p.kind is p.KEYWORD_ONLY]
-        self.rule, self._call = rule, jax.jit(rule, inline=True, static_argnames=settings)
+
+        @functools.wraps(rule)
+        def at_once(*args: Any, **settings: Any) -> Any:
+            with jax.disable_jit():
+                return rule(*args, **settings)
+
+        self.rule, self._call = rule, jax.jit(at_once, inline=True, static_argnames=settings)
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         return self._call(*args, **settings)

@@ -9,7 +9,9 @@ attributes, starts are inputs, so `x[i]` in a loop is one program. An index with
 from __future__ import annotations
 
 import builtins
+import functools
 import math
+import operator
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,15 +39,40 @@ def take_slice(x, starts, spec):
     """`spec` has, per axis of x, (size, step, drop): `size` elements from a start, `step` apart, and whether the axis
     goes.
     """
-    reach = tuple((n - 1) * builtins.abs(step) + 1 if n else 0 for n, step, _ in spec)
-    at = tuple(s if step > 0 else s - (r - 1) for s, r, (_, step, _) in zip(starts, reach, spec))
-    out = lax.dynamic_slice(x, at, reach)
-    for axis, (_, step, _) in enumerate(spec):
-        if step < 0:
-            out = jnp.flip(out, axis)
+    out = _turned(_read_window(x, starts, spec), spec)
     if any(builtins.abs(step) != 1 for _, step, _ in spec):
         out = out[tuple(slice(None, None, builtins.abs(step)) for _, step, _ in spec)]
     return out.reshape(kept(spec))
+
+
+def _window(starts, spec, shape):
+    """Where the part of an array begins that a slice goes over, and its sizes; an axis that is taken whole begins at 0, so
+    that nothing is computed for it.
+    """
+    reach = tuple([(n - 1) * builtins.abs(step) + 1 if n else 0 for n, step, _ in spec])
+    at = [s if step > 0 else s - (r - 1) for s, r, (_, step, _) in zip(starts, reach, spec)]
+    return tuple([np.zeros((), s.dtype) if r == n else s for s, r, n in zip(at, reach, shape)]), reach
+
+
+def _read_window(x, starts, spec):
+    return lax.dynamic_slice(x, *_window(starts, spec, x.shape), allow_negative_indices=False)
+
+
+def _write_window(x, part, starts, spec):
+    return lax.dynamic_update_slice(x, part, _window(starts, spec, x.shape)[0], allow_negative_indices=False)
+
+
+def _turned(x, spec):
+    """With the axes turned round along which a slice goes backwards."""
+    back = [axis for axis, (_, step, _) in enumerate(spec) if step < 0]
+    return jnp.flip(x, back) if back else x
+
+
+def _spread(part, spec):
+    """A slice's elements where they belong in its window, and zeros between them."""
+    part = _turned(part.reshape([n for n, _, _ in spec]), spec)
+    gaps = [builtins.abs(step) - 1 for _, step, _ in spec]
+    return lax.pad(part, np.zeros((), part.dtype), [(0, 0, gap) for gap in gaps]) if any(gaps) else part
 
 
 def kept(spec):
@@ -78,7 +105,8 @@ slice_view.infer(lambda x, spec: sig_of(kept(spec), x.dtype))
 
 @slice_view.grad(numpy=lambda g, starts, spec, sigs: _into_numpy(g, starts, spec, sigs))
 def _(g, starts, spec, sigs):
-    return (put_slice(jnp.zeros(sigs[0].shape, sigs[0].dtype.np), g, starts, spec), *[None] * len(starts))
+    zeros = jnp.zeros(sigs[0].shape, sigs[0].dtype.np)
+    return (_write_window(zeros, _spread(g.astype(zeros.dtype), spec), starts, spec), *[None] * len(starts))
 
 
 def _into_numpy(g, starts, spec, sigs):
@@ -110,14 +138,14 @@ def _(sig, strides, first, bound, numbers):
 
 def put_slice(x, part, starts, spec):
     """`x` with the slice replaced by `part`, or by as much of it as it takes."""
-    part = jnp.broadcast_to(part, kept(spec)).reshape(tuple(n for n, _, _ in spec))
-    if all(step == 1 for _, step, _ in spec):
-        return lax.dynamic_update_slice(x, part.astype(x.dtype), tuple(starts))
-    where = []
-    for axis, (n, step, _) in enumerate(spec):
-        index = starts[axis] + jnp.arange(n, dtype=starts[axis].dtype) * step
-        where.append(index.reshape((-1,) + (1,) * (len(spec) - axis - 1)))
-    return x.at[tuple(where)].set(part.astype(x.dtype), mode="promise_in_bounds", unique_indices=True)
+    part = _spread(jnp.broadcast_to(part, kept(spec)).astype(x.dtype), spec)
+    between = [(axis, builtins.abs(step)) for axis, (n, step, _) in enumerate(spec) if builtins.abs(step) > 1 < n]
+    if between and part.size:  # what lies there stays
+        taken = [
+            lax.rem(lax.broadcasted_iota(np.int32, part.shape, axis), np.int32(step)) == 0 for axis, step in between
+        ]
+        part = jnp.where(functools.reduce(operator.and_, taken), part, _read_window(x, starts, spec))
+    return _write_window(x, part, starts, spec)
 
 
 def put_slice_numpy(x, part, starts, spec):
