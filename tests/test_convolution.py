@@ -6,7 +6,8 @@ import pytest
 
 from bireme.core.numpy_exec import convolution
 from bireme.core.xla_exec import xla
-from bireme.ops.nn import conv_cudnn, conv_kernels, conv_lowering
+from bireme.ops._shared import conv_kernels
+from bireme.ops.nn import conv_cudnn, conv_lowering
 
 # extents, channels, outputs, window, stride, padding, dilation, groups
 FORMS = {

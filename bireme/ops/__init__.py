@@ -7,7 +7,8 @@ from typing import Any
 from bireme.core.declare.public import INTERNAL, PUBLIC
 
 for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
-    importlib.import_module(_module.name)
+    if not _module.name.endswith("_kernels"):  # these declare no operator, and take their compiler's time to import
+        importlib.import_module(_module.name)
 
 
 def __getattr__(name: str) -> Any:

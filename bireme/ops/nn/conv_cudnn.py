@@ -9,7 +9,7 @@ from bireme.ops._shared.precision import widen
 from bireme.ops.nn import conv_lowering
 from bireme.ops.nn.conv_lowering import by_operator
 
-conv_kernels = Later("bireme.ops.nn.conv_kernels")  # Pallas takes 0.3 s to import
+conv_kernels = Later("bireme.ops._shared.conv_kernels")  # Pallas takes 0.3 s to import
 
 SUMS = 49  # elements of a window at most: the time to compile grows with them
 
