@@ -37,6 +37,7 @@ HEAD = np.dtype([("kind", "i4"), ("depth", "i4"), ("digest", "u4"), ("place", "i
                  ("text", "S200")])  # fmt: skip
 _NONE = np.zeros(0, bool)
 FEW = 64  # calls on what is whole that a process which reads their result computes without asking
+MOST_TOLD = 3  # operands of a call that are told of
 
 
 class Need(IntEnum):
@@ -485,7 +486,9 @@ def _offer(seg: Segment, held: set[int], read: Collection[int] = (), need: Need 
     names = [name if (name := device.channel.names.get(a)).__class__ is tuple else None for a in arrays]
     told = repr((given, sorted(mesh_run.updates(seg).items()), names, numbers))
     digest = zlib.crc32(told.encode(), _digest(state, device))
-    text = f"{state.depth} calls to {state.bound.op.name} at {errors.location(state.pos)}"
+    operands = " of " + ", ".join([repr(sig) for sig in state.sigs[:MOST_TOLD]]) if state.sigs else ""
+    count = "1 call" if state.depth == 1 else f"{state.depth} calls"
+    text = f"{count} to {state.bound.op.name}{operands} at {errors.location(state.pos)}"
     return Offer(RUN, state.depth, digest, int(need), text, live, dead)
 
 

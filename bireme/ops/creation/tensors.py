@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -467,6 +468,19 @@ def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
     return int(np.ceil((wide(last) - wide(first)) / wide(by)))
 
 
+def _numbers(given: tuple) -> tuple[list, bool]:
+    """Start, end and step of `arange` as Python's numbers, and whether one of them was no integer."""
+    values, floats = [], False
+    for name, x in zip(("start", "end", "step"), given):
+        if isinstance(x, np.ndarray) and x.size == 1:
+            x = x.reshape(-1)[0]
+        if not isinstance(x, (Tensor, int, float, np.generic)):
+            raise errors.bad(f"arange({name})", "a number", x, kind=errors.ArgumentTypeError)
+        floats |= (x.dtype if isinstance(x, Tensor) else dtypes.of_number(x)).kind == "f"
+        values.append(x.item() if isinstance(x, (Tensor, np.generic)) else x)
+    return values, floats
+
+
 @composite()
 def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, step: Attr[float | Tensor] = 1,
            dtype: DTypeArg = None, *, out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
@@ -496,26 +510,15 @@ def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, st
     """
     if end is None:
         start, end = 0, start
-    values = []
-    kinds = []
-    for name, x in (("start", start), ("end", end), ("step", step)):
-        if isinstance(x, Tensor):
-            kinds.append(x.dtype)
-            x = x.item()
-            values.append(x)
-            continue
-        if isinstance(x, np.ndarray) and x.size == 1:
-            x = x.reshape(-1)[0]
-        if isinstance(x, (int, float, np.generic)):
-            kinds.append(dtypes.of_number(x))
-        else:
-            raise errors.bad(f"arange({name})", "a number", x, kind=errors.ArgumentTypeError)
-        values.append(x.item() if isinstance(x, np.generic) else x)
+    values: Sequence[Any] = (start, end, step)
     kind = dtype
-    if kind is None:
-        kind = dtypes.get_default() if builtins.any(k.kind == "f" for k in kinds) else dtypes.int64
-    if not builtins.all(map(math.isfinite, values)):
-        raise errors.bad("arange()", "finite numbers", values)
+    if not start.__class__ is end.__class__ is step.__class__ is int:
+        values, floats = _numbers(values)
+        if kind is None and floats:
+            kind = dtypes.get_default()
+        if not builtins.all(map(math.isfinite, values)):
+            raise errors.bad("arange()", "finite numbers", values)
+    kind = kind or dtypes.int64
     if kind.kind == "i":  # counted in the dtype of the result: arange(3.5, dtype="int64") is [0, 1, 2]
         values = [int(v) for v in values]
     first, last, by = values
