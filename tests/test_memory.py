@@ -193,8 +193,10 @@ def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monk
     assert any("of them are forgotten" in row["why"] for row in bireme.debug.explain())
 
 
-def test_shapes_that_never_come_back_take_no_more_memory(monkeypatch):
-    monkeypatch.setattr(lookup, "MAX_NEW", 20)
+@pytest.mark.parametrize(("limits", "kept"), [({"MAX_NEW": 20}, 21), ({"NEVER_BACK": 20, "FEW_NEW": 6}, 7)])
+def test_shapes_that_never_come_back_take_no_more_memory(monkeypatch, limits, kept):
+    for name, limit in limits.items():
+        monkeypatch.setattr(lookup, name, limit)
     lookup.clear()
     segment._drop_tree()
     w = bireme.to_tensor(np.full((4, 4), 0.1, "float32"), stop_gradient=False)
@@ -221,7 +223,7 @@ def test_shapes_that_never_come_back_take_no_more_memory(monkeypatch):
     assert sizes[1][1] >= sizes[1][2]  # nothing in the tree is uncounted
     counts = [e.met + e.hits for e in lookup._graphs.values()]
     assert max(counts) == 120
-    assert counts.count(1) <= 21
+    assert counts.count(1) <= kept
 
 
 def test_the_tree_of_segments_is_bounded(monkeypatch):

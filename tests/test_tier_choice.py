@@ -9,6 +9,7 @@ STEP = Size(
 )  # a training step
 LINE = Size(work=20.0, numpy_work=0.0, calls=3, simple_calls=3, results=3, arrays=2, leaves=1)  # a line that logs
 SORTS = STEP._replace(numpy_work=6e5)  # most of it is what NumPy does best
+UPDATE = STEP._replace(update_work=6e5)  # of parameters whose gradients were computed before
 DRAWS = STEP._replace(leaves=0)  # the first weights of a model
 LOOP = Size(
     work=5e3, numpy_work=0.0, calls=400, simple_calls=400, results=400, arrays=20, leaves=10
@@ -40,6 +41,7 @@ TABLE = [
     ("a step of which other results are held", STEP, met(9, compiled=True, programs=1), CPU, Tier.COMPILE),
     ("a line that logs, however often", LINE, met(10_000), CPU, Tier.INTERPRET),
     ("sorting", SORTS, met(10_000), CPU, Tier.INTERPRET),
+    ("an update by itself", UPDATE, met(10_000), CPU, Tier.INTERPRET),
     ("weights that are drawn", DRAWS, met(2), CPU, Tier.INTERPRET),
     ("a loop, while its compile would take longer", LOOP, met(LOOP_RUNS), CPU, Tier.INTERPRET),
     ("a loop that goes on", LOOP, met(LOOP_RUNS + 1), CPU, Tier.COMPILE),

@@ -274,8 +274,15 @@ class Graph:
     @property
     def work_by_numpy(self) -> float:
         """The part of the work that NumPy does much faster than a compiled program."""
-        found = [n for n in self.nodes if n.bound.by_numpy]
-        return sum([n.work - n.parent.work for n in found if n.parent is not None])
+        return self._work_of([n for n in self.nodes if n.bound.by_numpy])
+
+    @property
+    def work_of_updates(self) -> float:
+        """The part of the work in calls that treat many tensors alike, as updates of parameters do."""
+        return self._work_of([n for n in self.nodes if n.bound.op.each is not None])
+
+    def _work_of(self, nodes: list[Node]) -> float:
+        return sum([n.work - n.parent.work for n in nodes if n.parent is not None])
 
     def needed(self, live: tuple[int, ...]) -> tuple[list[Node], list[tuple[int, ...]]]:
         """The calls that results in `live` depend on, and what nobody reads after each: that is not computed, this not

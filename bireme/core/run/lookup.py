@@ -34,6 +34,9 @@ from bireme.core.xla_exec import pieces, split_step, xla
 
 MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
+# Of a family whose last graphs were all new, so many, fewer are kept: they would not come back either, and each time that
+# Python looks for garbage it looks at every call.
+NEVER_BACK, FEW_NEW = 512, 64
 MAX_WAITING, MAX_FRESH = 48, 8  # interpreted programs that are kept: of graphs that came back, and of those met last
 
 
@@ -152,12 +155,14 @@ class Family:
     times.
     """
 
-    __slots__ = ("clock", "entries", "graphs", "warned")
+    __slots__ = ("clock", "entries", "graphs", "new", "came_back", "warned")
 
     def __init__(self) -> None:
         # those with a compiled program, least recently used first
         self.entries: OrderedDict[int, Entry] = OrderedDict()
         self.clock, self.graphs, self.warned = 0, 0, False
+        self.new: OrderedDict[int, Entry] = OrderedDict()  # those that may not have come back yet, the oldest first
+        self.came_back = 0  # how many graphs there were when one of them last did
 
 
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
@@ -206,6 +211,7 @@ def _entry_of(seg: Any, n_live: int) -> Entry:
             explain.met(entry, seg)
             _calls[0] += len(graph.nodes)
             _new[id(entry)] = entry
+            family.new[id(entry)] = entry
             _make_room(entry)
         else:
             _graphs.move_to_end(graph.key)
@@ -223,10 +229,12 @@ def _make_room(new: Entry) -> None:
 
     What was compiled stays while there is anything else: it would silently be compiled again.
     """
+    family = new.family
     while len(_new) > MAX_NEW:
-        oldest = _new.popitem(last=False)[1]
-        if oldest.met + oldest.hits < 2 and not oldest.compiled:
-            _take_out(oldest)
+        _drop_if_new(_new.popitem(last=False)[1])
+    most = FEW_NEW if family.graphs - family.came_back > NEVER_BACK else MAX_NEW
+    for _ in range(min(len(family.new) - most, 2)):  # two for each that is new: no step takes long for it
+        _drop_if_new(family.new.popitem(last=False)[1])
     chances = len(_graphs)
     while (len(_graphs) > MAX_GRAPHS or _calls[0] > MAX_CALLS) and len(_graphs) > 1:
         key, old = next(iter(_graphs.items()))
@@ -239,9 +247,15 @@ def _make_room(new: Entry) -> None:
         _take_out(old)
 
 
+def _drop_if_new(old: Entry) -> None:
+    if old.met + old.hits < 2 and not old.compiled and _graphs.get(old.graph.key) is old:
+        _take_out(old)
+
+
 def _take_out(old: Entry) -> None:
     del _graphs[old.graph.key]
     _new.pop(id(old), None)
+    old.family.new.pop(id(old), None)
     _calls[0] -= len(old.graph.nodes)
     old.family.entries.pop(id(old), None)
     segment.prune(old.graph.nodes[-1])
@@ -466,6 +480,8 @@ def _choose(entry: Entry, key: Wanted, meanwhile: Callable[[], object]) -> Execu
     """
     graph, device = entry.graph, entry.graph.device
     entry.met += 1
+    if entry.met == 2:
+        entry.family.came_back = entry.family.graphs
     wanted = executor.forced()
     live, dead, (exact_only, interpret), from_host = key
     if wanted is not None:

@@ -78,6 +78,7 @@ class Size(NamedTuple):
     arrays: int  # that go in and come out
     leaves: int
     device_only: bool = False  # some call has to run on its device, see `Bound.device_only`
+    update_work: float = 0.0  # the part that updates parameters
 
     @property
     def compile_work(self) -> float:
@@ -90,10 +91,14 @@ class Size(NamedTuple):
 
     @property
     def cheap(self) -> bool:
-        """Whether it is always interpreted on CPU: little work, or what NumPy does best."""
+        """Whether it is always interpreted on CPU: little work, what NumPy does best, or mostly an update of parameters, which
+        takes both as long: where the gradients are interpreted, arrays would be handed over twice in every step.
+        """
         if not self.leaves:  # made of nothing, as the first weights of a model: NumPy draws them as fast
             return True
-        return self.work < CHEAP_WORK + CHEAP_WORK_PER_ARRAY * self.arrays or self.numpy_work > self.work / 2
+        if self.work < CHEAP_WORK + CHEAP_WORK_PER_ARRAY * self.arrays:
+            return True
+        return max(self.numpy_work, self.update_work) > self.work / 2
 
     @property
     def tiny_calls(self) -> bool:
@@ -127,7 +132,8 @@ def size_of(graph: Graph, live: int) -> Size:
     leaves = len(graph.leaf_sigs)
     only = not graph.device.is_cpu and any(n.bound.device_only for n in graph.nodes)
     results = len(graph.value_sigs)
-    return Size(graph.work, graph.work_by_numpy, len(graph.nodes), simple, results, live + leaves, leaves, only)
+    arrays, by_numpy, updates = live + leaves, graph.work_by_numpy, graph.work_of_updates
+    return Size(graph.work, by_numpy, len(graph.nodes), simple, results, arrays, leaves, only, updates)
 
 
 class Beside(NamedTuple):
