@@ -14,10 +14,11 @@ from bireme.core.base import errors
 from bireme.llm import configuration
 from bireme.llm.configuration import Configuration
 from bireme.llm.network import Network
+from bireme.llm.packed import kind_of
 from bireme.llm.quantized import KINDS
 from bireme.llm.template import ChatTemplate
 from bireme.llm.tokenizer import Tokenizer
-from bireme.llm.weights import WHERE, Weights, fill, json_of, plan, text_of
+from bireme.llm.weights import WHERE, Weights, check, fill, json_of, plan, text_of
 from bireme.nn.parameter import LazyGuard
 
 MOST_TOKENIZER = 256 * 2**20  # bytes
@@ -56,7 +57,8 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
         folder: The folder.
         dtype: Data type of the weights: ``'float32'``, ``'bfloat16'`` or ``'float16'``. Default: None, float32 on a CPU,
             that of the files elsewhere.
-        quantize: ``'int8'`` or ``'int4'`` keeps the matrices of the blocks as integers. Default: None.
+        quantize: ``'int8'`` or ``'int4'`` keeps the matrices of the blocks as integers. Default: None, as they are in the files:
+            numbers, or what ``quantize`` has written.
 
     Returns:
         The model.
@@ -86,19 +88,16 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
     if given is None:
         raise errors.bad(WHERE, "config.json in the folder", described=f"none in {where!r}")
     config = configuration.read(given, json_of(where, "generation_config.json"))
-    weights = Weights(where)
-    _check_all_there(config, weights)  # before anything large is made
+    held = kind_of(given)
+    if quantize is not None and held not in (None, quantize):
+        raise errors.bad("load(quantize)", f"None or {held!r}, as the folder has {held} already", quantize)
+    weights = Weights(where, held)
+    check(config, weights)
     with LazyGuard():
         network = Network(config)
     fill(network, weights, _dtype(dtype, config, weights), quantize)
     network.eval()
     return LanguageModel(config, network, *_text(where))
-
-
-def _check_all_there(config: Configuration, weights: Weights) -> None:
-    for _, parts in plan(config, weights):
-        for name, shape, _ in parts:
-            weights.get(name, shape)
 
 
 def _dtype(dtype: Any, config: Configuration, weights: Weights) -> np.dtype:
