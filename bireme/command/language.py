@@ -12,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import no_grad
-from bireme.llm import Engine, LanguageModel, SamplingOptions, Tokenizer, load, quantize
+from bireme.llm import Engine, LanguageModel, SamplingOptions, Tokenizer, configuration, load, quantize
 from bireme.llm.model import MOST_TOKENIZER
 from bireme.llm.weights import json_of, text_of
 from bireme.nn import functional
@@ -89,11 +89,13 @@ def _rows(path: str, folder: str) -> list[np.ndarray]:
         if os.path.getsize(path) > MOST_TEXT:
             raise errors.bad("--data", f"a text of at most {MOST_TEXT} bytes", os.path.getsize(path))
         found = _text(Path(path).read_bytes(), path, folder)
-    most = json_of(folder, "config.json").get("vocab_size")
-    wrong = [int(row.max()) for row in found if row.min() < 0 or (isinstance(most, int) and row.max() >= most)]
-    if wrong:
-        raise errors.bad("--data", f"tokens below the {most} of the model", wrong[0])
-    return found
+    config = configuration.read(json_of(folder, "config.json"))
+    for row in found:
+        if row.min() < 0 or row.max() >= config.vocabulary:
+            wrong = int(row.min() if row.min() < 0 else row.max())
+            raise errors.bad("--data", f"tokens from 0 to {config.vocabulary - 1}", wrong)
+    most = min(LENGTH, config.positions) + 1
+    return [part for row in found for i in range(0, len(row), most) if len(part := row[i : i + most]) > 1]
 
 
 def _text(data: bytes, path: str, folder: str) -> list[np.ndarray]:
@@ -108,27 +110,28 @@ def _text(data: bytes, path: str, folder: str) -> list[np.ndarray]:
     tokens = np.array(Tokenizer(described).encode(text), np.int64)
     if len(tokens) < 2:
         raise errors.bad("--data", "a text of at least two tokens", len(tokens))
-    return [row for i in range(0, len(tokens), LENGTH) if len(row := tokens[i : i + LENGTH]) > 1]
+    return [tokens]
 
 
 @no_grad()
 def _judged(model: LanguageModel, rows: list[np.ndarray]) -> tuple[float, np.ndarray, float]:
     """Perplexity, most likely tokens, and tokens a second of one request."""
     losses, best = 0.0, []
-    most = model.config.positions
     for row in rows:
-        part = row[: most + 1]
-        logits = model.network(to_tensor(part[None, :-1])).astype("float32")[0]
-        losses += float(functional.cross_entropy(logits, to_tensor(part[1:]), reduction="sum").item())
+        logits = model.network(to_tensor(row[None, :-1])).astype("float32")[0]
+        losses += float(functional.cross_entropy(logits, to_tensor(row[1:]), reduction="sum").item())
         best.append(logits.argmax(-1).numpy())
-    prompt = [int(t) for t in rows[0][:PROMPT]]
-    length = min(len(prompt) + TIMED, most)
+    found = np.concatenate(best)
+    return float(np.exp(losses / len(found))), found, rate(model, [int(t) for t in rows[0][:PROMPT]])
+
+
+def rate(model: LanguageModel, prompt: list[int]) -> float:
+    """Tokens a second of one request, after its first one."""
+    length = min(len(prompt) + TIMED, model.config.positions)
     options = SamplingOptions(max_tokens=length - len(prompt), ignore_eos=True)
+    if options.max_tokens < 2:
+        return float("nan")
     with Engine(model, max_batch=1, max_length=length) as engine:
         engine.generate([prompt], options)  # compiles
-        times: list[float] = []
-        for _ in engine.submit(prompt, options).tokens():
-            times.append(time.perf_counter())
-    spent = times[-1] - times[0]
-    found = np.concatenate(best)
-    return float(np.exp(losses / len(found))), found, (len(times) - 1) / spent if spent else float("nan")
+        times = [time.perf_counter() for _ in engine.submit(prompt, options).tokens()]
+    return (len(times) - 1) / (times[-1] - times[0])

@@ -79,25 +79,45 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
         ...     bireme.llm.load(folder).network(bireme.to_tensor([[1, 2, 3]])).shape
         [1, 3, 8]
     """
-    where = os.fspath(folder)
-    if not os.path.isdir(where):
-        raise errors.bad(WHERE, "a folder", described=f"{where!r}, which is none")
     if quantize is not None and quantize not in KINDS:
         raise errors.bad("load(quantize)", f"None or one of {', '.join(map(repr, KINDS))}", quantize)
-    given = json_of(where, "config.json")
-    if given is None:
-        raise errors.bad(WHERE, "config.json in the folder", described=f"none in {where!r}")
-    config = configuration.read(given, json_of(where, "generation_config.json"))
-    held = kind_of(given)
-    if quantize is not None and held not in (None, quantize):
-        raise errors.bad("load(quantize)", f"None or {held!r}, as the folder has {held} already", quantize)
-    weights = Weights(where, held)
-    check(config, weights)
+    where = os.fspath(folder)
+    config, weights = _found(where)
+    if quantize is not None and weights.kind not in (None, quantize):
+        expected = f"None or {weights.kind!r}, as the folder has {weights.kind} already"
+        raise errors.bad("load(quantize)", expected, quantize)
     with LazyGuard():
         network = Network(config)
     fill(network, weights, _dtype(dtype, config, weights), quantize)
     network.eval()
     return LanguageModel(config, network, *_text(where))
+
+
+def _found(folder: str) -> tuple[Configuration, Weights]:
+    """The configuration and the weights of a folder, whose names and shapes are right."""
+    if not os.path.isdir(folder):
+        raise errors.bad(WHERE, "a folder", described=f"{folder!r}, which is none")
+    given = json_of(folder, "config.json")
+    if given is None:
+        raise errors.bad(WHERE, "config.json in the folder", described=f"none in {folder!r}")
+    config = configuration.read(given, json_of(folder, "generation_config.json"))
+    weights = Weights(folder, kind_of(given))
+    check(config, weights)
+    return config, weights
+
+
+def sketch(folder: str | os.PathLike) -> dict[str, Any]:
+    """What a folder's model is like, without loading it: its sizes, dtypes, and what belongs to it."""
+    where = os.fspath(folder)
+    config, weights = _found(where)
+    names = ("architecture", "vocabulary", "width", "layers", "heads", "shared_heads", "positions", "parameters")
+    told = {name: getattr(config, name) for name in names}
+    tokenizer, template = _text(where)
+    told["bytes"] = sum(entry.stat().st_size for entry in os.scandir(where) if entry.name.endswith(".safetensors"))
+    told["weights"] = str(weights.dtype(next(iter(plan(config, weights)))[1][0][0]))
+    if weights.kind is not None:
+        told["weights"] += f", matrices {weights.kind}"
+    return told | {"tokenizer": tokenizer is not None, "chat_template": template is not None}
 
 
 def _dtype(dtype: Any, config: Configuration, weights: Weights) -> np.dtype:
