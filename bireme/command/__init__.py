@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 
 from bireme.version import full_version
@@ -58,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if module is None:
         return 2
     try:
-        return int(module.run(chosen))
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: sys.stderr.write(f"bireme {chosen.verb}: {message}\n")
+            return int(module.run(chosen))
     except (OSError, ValueError, ImportError, RuntimeError, MemoryError) as e:
         sys.stderr.write(f"bireme {chosen.verb}: {told(e)}\n")
         return 1

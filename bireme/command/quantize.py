@@ -24,6 +24,8 @@ OBSERVERS: dict[str, Callable[[], Any]] = {
     "mse-symmetric": observers.MSEObserver,
 }
 
+FEW = 16  # samples, in which ranges of what will come are hardly seen
+
 EXAMPLES = """  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
   bireme quantize models/mnist --to weight-int4 --group 64 -o models/mnist4
   bireme quantize models/llama --to weight-int4 --data text.txt -o models/llama4   # a language model's folder
@@ -66,8 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
     comparison.checked(arguments)
     model, _ = transformed(model_of(arguments.model), USUAL)
     data, labels = comparison.samples(arguments, model) if arguments.data else ([], None)
+    if arguments.to == "int8" and len(data[0]) < FEW:
+        sys.stderr.write(
+            f"bireme quantize: scales are found in {len(data[0])} samples, and what is told below is how well these are met; "
+            "some hundred that are like what will come are better\n"
+        )
     batches = comparison.batches_of(data, arguments.batch)
-    choice = Choice(bits=4 if arguments.to == "weight-int4" else 8, group=arguments.group)
+    choice = Choice(bits=4 if arguments.to == "weight-int4" else 8, group=arguments.group, tables=True)
     net, layers = quantized_model(model, arguments.to, batches, OBSERVERS[arguments.observer](), choice)
     comparison.store(net, model, arguments.out, "quantize")
     told = comparison.report(arguments, data, labels)
