@@ -183,7 +183,7 @@ def test_tables_and_recurrent_matrices_are_integers_too(kind, given, layers, tmp
     np.savez(tmp_path / "data.npz", ids=ids)
     for to in ("weight-int8", "int8"):
         told = quantize(capsys, tmp_path, "--to", to, "--data", str(tmp_path / "data.npz"))
-        assert told["layers"] == layers and told["bytes"]["after"] < 0.5 * told["bytes"]["before"]
+        assert told["layers"] == layers and told["bytes"]["after"] < 0.55 * told["bytes"]["before"]
         made = bireme.jit.load(str(tmp_path / "small"))
         assert np.abs(made(bireme.to_tensor(ids)).numpy() - y).max() < 0.03 * np.abs(y).max()
         held = model_of(tmp_path / "small").program.tensors.values()
