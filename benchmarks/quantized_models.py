@@ -160,7 +160,7 @@ def peer(path, calibration, folder):
 
     (name, (dtype, shape)), *_ = sketches(model_of(path))[0].items()
     spec = bireme.static.InputSpec([None if n < 0 else n for n in shape], dtype.name, name)
-    start = f"{folder}/{Path(path).name.partition('.')[0]}"
+    start = f"{folder}/{Path(path).name.partition('.')[0]}-float"
     bireme.onnx.export(bireme.jit.load(path.removesuffix(".pdmodel")), f"{start}.onnx", [spec])
     quant_pre_process(f"{start}.onnx", f"{start}-plain.onnx", skip_symbolic_shape=True)
 
