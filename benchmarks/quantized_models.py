@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import measure, quantization
+from benchmarks.peers import PAUSE
 
 SIZE, ENDINGS = 224, (".jpg", ".jpeg", ".png", ".webp")
 FORMS = ("float32", "int8", "weight-int8", "weight-int4")
@@ -203,6 +205,19 @@ def runs(path):
     return found
 
 
+def times(every, x, rounds):
+    """Median milliseconds of each, in turns, each after a pause and a run that is not timed: threads of runtimes go on for a while."""
+    found = {key: [] for key in every}
+    for _ in range(rounds):
+        for key, run in every.items():
+            time.sleep(PAUSE)
+            run(x)
+            start = time.perf_counter()
+            run(x)
+            found[key].append(1e3 * (time.perf_counter() - start))
+    return {key: float(np.median(some)) for key, some in found.items()}
+
+
 def judged(title, made, options, folder, rows, floors):
     from bireme.command.comparison import size_of
     from bireme.inference.saved import program_of
@@ -225,7 +240,7 @@ def judged(title, made, options, folder, rows, floors):
         print(f"{title}: {' by '.join(key)}, {right[key]:.2f} % {sure[key]}", flush=True)
     if certain is not None:
         print(f"{title}: {certain.sum()} of {len(x)} samples have their two best classes a tenth apart")
-    ms = quantization.times({key: lambda run=run: run(x[:n]) for key, run in every.items()}, options.rounds)
+    ms = times(every, x[:n], options.rounds)
     best = right[FORMS[0], "bireme"]
     for (form, name), share in right.items():
         where = program_of(paths[form])
