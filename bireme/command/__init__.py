@@ -60,13 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: sys.stderr.write(f"bireme {chosen.verb}: {message}\n")
+            warnings.showwarning = _warned
             return int(module.run(chosen))
     except (OSError, ValueError, ImportError, RuntimeError, MemoryError) as e:
         sys.stderr.write(f"bireme {chosen.verb}: {told(e)}\n")
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _warned(message: Warning | str, *_: object) -> None:
+    """A warning as one who typed a command wants it."""
+    sys.stderr.write(f"bireme: {message}\n")
 
 
 def told(error: Exception) -> str:

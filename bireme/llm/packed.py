@@ -84,7 +84,7 @@ def words(rows: np.ndarray, kind: str) -> np.ndarray:
     """int8 [outputs, inputs] as int32 [outputs, words]: the first of a word in its lowest bits, without signs."""
     bits, each = KINDS[kind], WORD // KINDS[kind]
     short = -rows.shape[1] % each
-    plain = np.pad((rows.astype(np.int16) + (1 << bits - 1)).astype(np.uint8), [(0, 0), (0, short)])
+    plain: np.ndarray = np.pad((rows.astype(np.int16) + (1 << bits - 1)).astype(np.uint8), [(0, 0), (0, short)])
     if bits == 4:
         plain = plain[:, ::2] | plain[:, 1::2] << 4
     return np.ascontiguousarray(plain).view("<u4").astype("<i4")

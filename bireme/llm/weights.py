@@ -248,7 +248,7 @@ def fill(network: Any, weights: Weights, dtype: Any, quantize: str | None) -> No
                 continue
             made = integers(array, quantize)
         assert kind is not None
-        layers[owner] = QuantizedLinear(*made, None, kind)
+        layers[owner] = QuantizedLinear(made[0], made[1], None, kind)
         setattr(layers[above], last, layers[owner])
 
 

@@ -139,8 +139,8 @@ class Lifted(Layer):
         """Make one call, the layer of which may stand in its place."""
         place = self._places.get(i) or self._tables.get(i)
         if place is None:
-            held = self._stored.get(i, {})
-            running.make([step], env, lambda t: self._sub_layers[held[id(t)]]() if id(t) in held else t)
+            held, layers = self._stored.get(i, {}), dict[str, Any](self._sub_layers)
+            running.make([step], env, lambda t: layers[held[id(t)]]() if id(t) in held else t)
             return
         name, x, made = place
         layer: Any = self._sub_layers[name]
