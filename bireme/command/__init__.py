@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from bireme.version import full_version
 
@@ -69,7 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _warned(message: Warning | str, *_: object) -> None:
+def _warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """A warning as one who typed a command wants it."""
     sys.stderr.write(f"bireme: {message}\n")
 
