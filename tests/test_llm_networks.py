@@ -117,10 +117,6 @@ def refusal(folder, **settings):
             "load(folder): expected factor to be a non-negative number",
         ),
         ({"hidden_act": "mish"}, "load(folder): expected hidden_act to be one of silu, gelu"),
-        (
-            {"quantization_config": {"bits": 4}},
-            "load(folder): expected weights in floating point, got a quantization_config",
-        ),
         ({"num_key_value_heads": 3}, "Configuration(shared_heads): expected a factor of the 4 heads, got 3"),
         ({"tie_word_embeddings": "yes"}, "load(folder): expected tie_word_embeddings to be true or false"),
         (

@@ -147,8 +147,81 @@ def test_what_is_wrong_is_told(saved, capsys):
         (["none", "--to", "weight-int8"], "there is no model"),
         (["net", "--to", "weight-int4", "--group", "0"], "--group: expected a positive number, got 0"),
         (["done", "--to", "weight-int8"], "the model has integers already"),
-        (["talker", "--to", "weight-int4"], "is a language model, whose weights become integers when it is loaded"),
+        (
+            ["talker", "--to", "weight-int4"],
+            "expected a model_type among gpt2, llama, mistral, qwen2 in config.json, got None",
+        ),
     ]
     for given, told in cases:
         assert main(["quantize", str(folder / given[0]), "-o", str(folder / "small"), *given[1:]]) == 1
         assert told in capsys.readouterr().err
+
+
+class Words(nn.Layer):
+    """A large table, a recurrent network and a product."""
+
+    def __init__(self, kind, **given):
+        super().__init__()
+        self.table, self.states = nn.Embedding(300, 16, padding_idx=7), kind(16, 24, **given)
+        self.head = nn.Linear(48 if given else 24, 5)
+
+    def forward(self, ids):
+        return self.head(self.states(self.table(ids))[0][:, -1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "layers"), [(nn.LSTM, {"direction": "bidirect"}, 6), (nn.GRU, {}, 4), (nn.SimpleRNN, {}, 4)]
+)
+def test_tables_and_recurrent_matrices_are_integers_too(kind, given, layers, tmp_path, capsys):
+    bireme.seed(0)
+    net = Words(kind, **given)
+    net.eval()
+    bireme.jit.save(net, str(tmp_path / "net"), [InputSpec([None, None], "int64", "ids")])
+    ids = np.random.default_rng(0).integers(0, 300, (20, 6))
+    ids[:, 2] = 7  # whose row is zeros
+    y = net(bireme.to_tensor(ids)).numpy()
+    np.savez(tmp_path / "data.npz", ids=ids)
+    for to in ("weight-int8", "int8"):
+        told = quantize(capsys, tmp_path, "--to", to, "--data", str(tmp_path / "data.npz"))
+        assert told["layers"] == layers and told["bytes"]["after"] < 0.55 * told["bytes"]["before"]
+        made = bireme.jit.load(str(tmp_path / "small"))
+        assert np.abs(made(bireme.to_tensor(ids)).numpy() - y).max() < 0.03 * np.abs(y).max()
+        held = model_of(tmp_path / "small").program.tensors.values()
+        assert [t.dtype.name for t in held if list(t.shape) == [300, 16]] == ["int8"]
+    again = ["quantize", str(tmp_path / "small"), "--to", "weight-int8", "-o", str(tmp_path / "twice")]
+    assert main(again) == 1 and "the model has integers already" in capsys.readouterr().err
+
+
+def test_few_samples_are_told_of(saved, capsys):
+    folder, x, _ = saved
+    np.savez(folder / "one.npz", x=x[:1])
+    assert (
+        main(
+            [
+                "quantize",
+                str(folder / "net"),
+                "-o",
+                str(folder / "one"),
+                "--to",
+                "int8",
+                "--data",
+                str(folder / "one.npz"),
+            ]
+        )
+        == 0
+    )
+    assert "scales are found in 1 samples" in capsys.readouterr().err
+    np.savez(folder / "objects.npz", x=np.array([object()]))
+    given = [
+        "quantize",
+        str(folder / "net"),
+        "-o",
+        str(folder / "one"),
+        "--to",
+        "int8",
+        "--data",
+        str(folder / "objects.npz"),
+    ]
+    assert (
+        main(given) == 1 and "--data (x): expected an array of numbers, got one of objects" in capsys.readouterr().err
+    )

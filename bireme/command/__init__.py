@@ -11,7 +11,9 @@ import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from bireme.version import full_version
 
@@ -58,12 +60,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if module is None:
         return 2
     try:
-        return int(module.run(chosen))
+        with warnings.catch_warnings():
+            warnings.showwarning = _warned
+            return int(module.run(chosen))
     except (OSError, ValueError, ImportError, RuntimeError, MemoryError) as e:
         sys.stderr.write(f"bireme {chosen.verb}: {told(e)}\n")
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as one who typed a command wants it."""
+    sys.stderr.write(f"bireme: {message}\n")
 
 
 def told(error: Exception) -> str:

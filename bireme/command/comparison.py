@@ -72,7 +72,7 @@ def samples(arguments: argparse.Namespace, model: Model) -> tuple[list[np.ndarra
     inputs = sketches(model)[0]
     if zipfile.is_zipfile(arguments.data):
         with np.load(arguments.data, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+            arrays = {name: _numbers(file, name) for name in file.files}
     else:
         with open(arguments.data, "rb") as file:
             if file.read(6) != b"\x93NUMPY":
@@ -94,6 +94,13 @@ def samples(arguments: argparse.Namespace, model: Model) -> tuple[list[np.ndarra
             raise errors.bad(f"--data ({arguments.labels})", f"a class for each of {len(found[0])} rows", described=got)
         labels = labels.reshape(-1)
     return found, labels
+
+
+def _numbers(file: Any, name: str) -> np.ndarray:
+    try:
+        return file[name]
+    except ValueError:  # of objects, which would be pickles
+        raise errors.bad(f"--data ({name})", "an array of numbers", described="one of objects") from None
 
 
 def _checked(name: str, array: np.ndarray, dtype: np.dtype, shape: list[int]) -> np.ndarray:

@@ -10,18 +10,22 @@ from typing import Any
 
 from bireme.command import size
 from bireme.core.program.program_model import Model
-from bireme.inference.saved import model_of, sketches
+from bireme.inference.saved import is_language_model, model_of, sketches
+from bireme.llm.model import sketch
 
 EXAMPLES = """  bireme info models/net
   bireme info model/inference.pdmodel --program
   bireme info net.onnx --json
+  bireme info models/llama
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument(
-        "model", metavar="MODEL", help="saved model of jit.save, of Paddle's or of ONNX, or a folder with one"
+        "model",
+        metavar="MODEL",
+        help="saved model of jit.save, of Paddle's or of ONNX, a folder with one, or a language model's folder",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--program", action="store_true", help="print the calls of the program too")
@@ -29,6 +33,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Load the model and print what it is."""
+    if is_language_model(arguments.model):
+        return _of_language(arguments)
     model = model_of(arguments.model)
     told = described(model)
     if arguments.json:
@@ -44,6 +50,24 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stdout.write("".join(f"{name:{width}}{value}\n" for name, value in rows))
     if arguments.program:
         sys.stdout.write(f"\n{model.program}\n")
+    return 0
+
+
+def _of_language(arguments: argparse.Namespace) -> int:
+    told = sketch(arguments.model)
+    if arguments.json:
+        sys.stdout.write(json.dumps(told) + "\n")
+        return 0
+    rows = [(name.replace("_", " "), str(told[name])) for name in ("architecture", "vocabulary", "width", "layers")]
+    rows += [
+        ("heads", f"{told['heads']}, {told['shared_heads']} of keys and values"),
+        ("positions", str(told["positions"])),
+    ]
+    rows += [("numbers", f"{told['parameters']:,} in matrices, about"), ("files", size(told["bytes"]))]
+    rows += [("weights", told["weights"]), ("tokenizer", "yes" if told["tokenizer"] else "none: it takes tokens")]
+    rows += [("chat template", "yes" if told["chat_template"] else "none")]
+    width = max(len(name) for name, _ in rows) + 2
+    sys.stdout.write("".join(f"{name:{width}}{value}\n" for name, value in rows))
     return 0
 
 

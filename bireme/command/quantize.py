@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bireme.command import comparison
+from bireme.command import comparison, language
 from bireme.core.base import errors
 from bireme.inference.saved import is_language_model, model_of
 from bireme.jit.transforms import USUAL, transformed
@@ -24,16 +24,21 @@ OBSERVERS: dict[str, Callable[[], Any]] = {
     "mse-symmetric": observers.MSEObserver,
 }
 
+FEW = 16  # samples, in which ranges of what will come are hardly seen
+
 EXAMPLES = """  bireme quantize models/mnist --to int8 --data samples.npz -o models/mnist8
   bireme quantize models/mnist --to weight-int4 --group 64 -o models/mnist4
-
-language models keep weights as integers when they are loaded: bireme generate FOLDER --quantize int8
+  bireme quantize models/llama --to weight-int4 --data text.txt -o models/llama4   # a language model's folder
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
-    comparison.add(parser, ".npz with an array for each input, its rows being samples: int8 finds scales in them")
+    comparison.add(
+        parser,
+        ".npz with an array for each input, its rows being samples: int8 finds scales in them; "
+        "for a language model a text, or one array of tokens",
+    )
     parser.add_argument(
         "--to", choices=["int8", "weight-int8", "weight-int4"], required=True,
         help="int8: weights and inputs of products; weight-int8, weight-int4: weights alone",
@@ -52,29 +57,36 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Quantize, save, and tell what changed."""
+    if is_language_model(arguments.model):
+        return _of_language(arguments)
     if arguments.to == "int8" and arguments.data is None:
         raise errors.failure(
             "int8 needs samples", hint="--data FILE.npz, with an array for each input", kind=ValueError
         )
     if arguments.group is not None and arguments.group < 1:
         raise errors.bad("--group", "a positive number", arguments.group)
-    if is_language_model(arguments.model):
-        kind = "int4" if arguments.to == "weight-int4" else "int8"
-        raise errors.failure(
-            f"{arguments.model} is a language model, whose weights become integers when it is loaded",
-            hint=f"bireme generate {arguments.model} --quantize {kind}, or bireme serve with the same option",
-            kind=ValueError,
-        )
     comparison.checked(arguments)
     model, _ = transformed(model_of(arguments.model), USUAL)
     data, labels = comparison.samples(arguments, model) if arguments.data else ([], None)
+    if arguments.to == "int8" and len(data[0]) < FEW:
+        sys.stderr.write(
+            f"bireme quantize: scales are found in {len(data[0])} samples, and what is told below is how well these are met; "
+            "some hundred that are like what will come are better\n"
+        )
     batches = comparison.batches_of(data, arguments.batch)
-    choice = Choice(bits=4 if arguments.to == "weight-int4" else 8, group=arguments.group)
+    choice = Choice(bits=4 if arguments.to == "weight-int4" else 8, group=arguments.group, tables=True)
     net, layers = quantized_model(model, arguments.to, batches, OBSERVERS[arguments.observer](), choice)
     comparison.store(net, model, arguments.out, "quantize")
     told = comparison.report(arguments, data, labels)
     told["layers"] = layers
     sys.stdout.write(json.dumps(told) + "\n" if arguments.json else _shown(told))
+    return 0
+
+
+def _of_language(arguments: argparse.Namespace) -> int:
+    kind = language.checked(arguments.model, arguments.out, arguments.to, arguments.group)
+    told = language.run(arguments.model, arguments.out, kind, arguments.data)
+    sys.stdout.write(json.dumps(told) + "\n" if arguments.json else language.lines(told))
     return 0
 
 

@@ -128,6 +128,8 @@ class OnnxRuntime(Executor):
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = model.threads, 1
         options.log_severity_level = 3
+        # what a weight of integers is multiplied by stays in float32; it would be rounded to int8 otherwise
+        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         chosen = [(provider, {"device_id": index})] if index else [provider]
         # it has kernels for convolutions of integers, and computes those in QDQ form whose results are not rounded from floats
         session = runtime.InferenceSession(model.onnx(integer_products=place == "cpu"), options, providers=chosen)

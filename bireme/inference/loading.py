@@ -15,7 +15,7 @@ from bireme.core.program.variable import Symbol
 from bireme.files import paddle_models, program_files
 from bireme.inference.kinds import PrecisionType
 from bireme.jit.saving import for_evaluation, models_of
-from bireme.jit.transforms import transformed
+from bireme.jit.transforms import FOR_OTHERS, transformed
 from bireme.jit.transforms.mixed_precision import mixed_precision
 from bireme.ops import cast
 from bireme.static.input import InputSpec
@@ -79,7 +79,9 @@ def _from_onnx(path: str) -> Model:
 def prepared(config: Any) -> tuple[Model, list[str]]:
     """The model of a Config after its passes, and what they changed."""
     model = load(config)
-    names = config.pass_builder().all_passes() if config.ir_optim() and not config._delegated() else []
+    names = config.pass_builder().all_passes() if config.ir_optim() else []
+    if config._delegated():  # runtimes have passes of their own, and are given what these leave
+        names = [name for name in FOR_OTHERS if name in names]
     if config.use_gpu() or config._device is not None:
         names = [name for name in names if name != "channels_last"]  # the compilers of accelerators choose layouts
     # how rows of an output are divided into sequences is an output too, after all others

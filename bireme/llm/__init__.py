@@ -7,6 +7,7 @@ from bireme.llm.model import LanguageModel, load
 from bireme.llm.network import Network
 from bireme.llm.options import SamplingOptions
 from bireme.llm.requests import Event, Request, Result
+from bireme.llm.saving import quantize
 from bireme.llm.template import ChatTemplate
 from bireme.llm.tokenizer import Tokenizer
 
@@ -23,4 +24,5 @@ __all__ = [
     "SamplingOptions",
     "Tokenizer",
     "load",
+    "quantize",
 ]

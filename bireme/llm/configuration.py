@@ -129,13 +129,6 @@ def read(given: Any, generation: Any = None) -> Configuration:
     kind = given.get("model_type")
     if kind not in ARCHITECTURES:
         raise errors.bad(WHERE, f"a model_type among {', '.join(ARCHITECTURES)} in config.json", kind)
-    if given.get("quantization_config") is not None:
-        raise errors.bad(
-            WHERE,
-            "weights in floating point",
-            described="a quantization_config in config.json",
-            hint="load the original weights with quantize='int8' or 'int4'",
-        )
     common = {
         "architecture": kind,
         "vocabulary": _size(given, "vocab_size"),

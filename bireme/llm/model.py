@@ -14,10 +14,11 @@ from bireme.core.base import errors
 from bireme.llm import configuration
 from bireme.llm.configuration import Configuration
 from bireme.llm.network import Network
+from bireme.llm.packed import kind_of
 from bireme.llm.quantized import KINDS
 from bireme.llm.template import ChatTemplate
 from bireme.llm.tokenizer import Tokenizer
-from bireme.llm.weights import WHERE, Weights, fill, json_of, plan, text_of
+from bireme.llm.weights import WHERE, Weights, check, fill, json_of, plan, text_of
 from bireme.nn.parameter import LazyGuard
 
 MOST_TOKENIZER = 256 * 2**20  # bytes
@@ -56,7 +57,8 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
         folder: The folder.
         dtype: Data type of the weights: ``'float32'``, ``'bfloat16'`` or ``'float16'``. Default: None, float32 on a CPU,
             that of the files elsewhere.
-        quantize: ``'int8'`` or ``'int4'`` keeps the matrices of the blocks as integers. Default: None.
+        quantize: ``'int8'`` or ``'int4'`` keeps the matrices of the blocks as integers. Default: None, as they are in the files:
+            numbers, or what ``quantize`` has written.
 
     Returns:
         The model.
@@ -77,17 +79,13 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
         ...     bireme.llm.load(folder).network(bireme.to_tensor([[1, 2, 3]])).shape
         [1, 3, 8]
     """
-    where = os.fspath(folder)
-    if not os.path.isdir(where):
-        raise errors.bad(WHERE, "a folder", described=f"{where!r}, which is none")
     if quantize is not None and quantize not in KINDS:
         raise errors.bad("load(quantize)", f"None or one of {', '.join(map(repr, KINDS))}", quantize)
-    given = json_of(where, "config.json")
-    if given is None:
-        raise errors.bad(WHERE, "config.json in the folder", described=f"none in {where!r}")
-    config = configuration.read(given, json_of(where, "generation_config.json"))
-    weights = Weights(where)
-    _check_all_there(config, weights)  # before anything large is made
+    where = os.fspath(folder)
+    config, weights = _found(where)
+    if quantize is not None and weights.kind not in (None, quantize):
+        expected = f"None or {weights.kind!r}, as the folder has {weights.kind} already"
+        raise errors.bad("load(quantize)", expected, quantize)
     with LazyGuard():
         network = Network(config)
     fill(network, weights, _dtype(dtype, config, weights), quantize)
@@ -95,10 +93,31 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
     return LanguageModel(config, network, *_text(where))
 
 
-def _check_all_there(config: Configuration, weights: Weights) -> None:
-    for _, parts in plan(config, weights):
-        for name, shape, _ in parts:
-            weights.get(name, shape)
+def _found(folder: str) -> tuple[Configuration, Weights]:
+    """The configuration and the weights of a folder, whose names and shapes are right."""
+    if not os.path.isdir(folder):
+        raise errors.bad(WHERE, "a folder", described=f"{folder!r}, which is none")
+    given = json_of(folder, "config.json")
+    if given is None:
+        raise errors.bad(WHERE, "config.json in the folder", described=f"none in {folder!r}")
+    config = configuration.read(given, json_of(folder, "generation_config.json"))
+    weights = Weights(folder, kind_of(given))
+    check(config, weights)
+    return config, weights
+
+
+def sketch(folder: str | os.PathLike) -> dict[str, Any]:
+    """What a folder's model is like, without loading it: its sizes, dtypes, and what belongs to it."""
+    where = os.fspath(folder)
+    config, weights = _found(where)
+    names = ("architecture", "vocabulary", "width", "layers", "heads", "shared_heads", "positions", "parameters")
+    told = {name: getattr(config, name) for name in names}
+    tokenizer, template = _text(where)
+    told["bytes"] = sum(entry.stat().st_size for entry in os.scandir(where) if entry.name.endswith(".safetensors"))
+    told["weights"] = str(weights.dtype(next(iter(plan(config, weights)))[1][0][0]))
+    if weights.kind is not None:
+        told["weights"] += f", matrices {weights.kind}"
+    return told | {"tokenizer": tokenizer is not None, "chat_template": template is not None}
 
 
 def _dtype(dtype: Any, config: Configuration, weights: Weights) -> np.dtype:

@@ -12,8 +12,9 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.tensor.parameter import Parameter
 from bireme.files import load as load_file
+from bireme.llm import packed
 from bireme.llm.configuration import Configuration
-from bireme.llm.quantized import QuantizedLinear
+from bireme.llm.quantized import KINDS, QuantizedLinear, integers, of_rows
 from bireme.nn.common import Linear
 from bireme.ops import to_tensor
 
@@ -51,10 +52,15 @@ def text_of(folder: str, name: str, most: int) -> str | None:
 
 
 class Weights:
-    """Arrays of a folder by name; files are opened when something in them is asked for, and read when it is used."""
+    """Arrays of a folder by name; files are opened when something in them is asked for, and read when it is used.
 
-    def __init__(self, folder: str):
-        self._folder = folder
+    Args:
+        folder: The folder.
+        kind: What the integers are that may stand for weights, one of `quantized.KINDS`; None: there are none.
+    """
+
+    def __init__(self, folder: str, kind: str | None = None):
+        self._folder, self.kind = folder, kind
         self._open: dict[str, dict[str, np.ndarray]] = {}
         index = json_of(folder, INDEX)
         if index is None:
@@ -105,6 +111,26 @@ class Weights:
         if found.dtype.kind not in "fV" or found.dtype.itemsize not in (2, 4, 8):
             raise errors.bad(WHERE, f"{name} in floating point of 16 to 64 bits", described=str(found.dtype))
         return found
+
+    def is_packed(self, name: str) -> bool:
+        """Whether a weight stands in the files as integers."""
+        return self.kind is not None and name + packed.PACKED in self
+
+    def integers(self, name: str, outputs: int, inputs: int) -> tuple[np.ndarray, np.ndarray]:
+        """Words of integers of a weight, `packed.rows` being their way back, and scales [outputs, groups]."""
+        assert self.kind is not None
+        found, scale = self._array(name + packed.PACKED), self._array(name + packed.SCALE)
+        wide = -(-inputs * KINDS[self.kind] // packed.WORD)
+        if found.dtype != np.int32 or found.shape != (outputs, wide):
+            got = f"{found.dtype} of shape {list(found.shape)}"
+            expected = f"int32 of shape {[outputs, wide]} in {name}{packed.PACKED}"
+            raise errors.bad(WHERE, expected, described=got, kind=errors.ShapeError)
+        groups = scale.shape[1] if scale.ndim == 2 else 0
+        if scale.shape != (outputs, groups) or not groups or inputs % groups or scale.dtype.kind not in "fV":
+            got = f"{scale.dtype} of shape {list(scale.shape)}"
+            expected = f"floating point of shape [{outputs}, a factor of {inputs}] in {name}{packed.SCALE}"
+            raise errors.bad(WHERE, expected, described=got, kind=errors.ShapeError)
+        return found, scale
 
 
 def _index(index: Any) -> dict[str, str]:
@@ -184,18 +210,68 @@ def _llama(config: Configuration) -> Iterator[tuple[str, Parts]]:
         yield "head.weight", [("lm_head.weight", (config.vocabulary, width), True)]
 
 
-def fill(network: Any, weights: Weights, dtype: Any, quantize: str | None) -> None:
-    """Give a network the weights of a folder, in a dtype; matrices of linear maps as integers, if asked for."""
-    layers = dict(network.named_sublayers())
-    for name, parts in plan(network.config, weights):
-        arrays = [weights.get(each, shape) for each, shape, _ in parts]
-        made = [np.asarray(a).T if turn else a for a, (_, _, turn) in zip(arrays, parts, strict=True)]
-        array = np.concatenate([a.astype(dtype, copy=False) for a in made], axis=-1)
-        owner, _, part = name.rpartition(".")
-        layer = layers[owner]
-        if quantize is not None and part == "weight" and isinstance(layer, Linear) and owner != "head":
-            above, _, last = owner.rpartition(".")
-            layers[owner] = QuantizedLinear(to_tensor(array), None, quantize)
-            setattr(layers[above], last, layers[owner])
+def check(config: Configuration, weights: Weights) -> None:
+    """Look at names and shapes of all weights, before anything large is made."""
+    for name, parts in plan(config, weights):
+        if _are_packed(name, parts, weights):
+            for each, shape, turn in parts:
+                weights.integers(each, *(shape if turn else shape[::-1]))
         else:
-            setattr(layer, part, Parameter(to_tensor(array), trainable=quantize is None))
+            for each, shape, _ in parts:
+                weights.get(each, shape)
+
+
+def _are_packed(name: str, parts: Parts, weights: Weights) -> bool:
+    found = [weights.is_packed(each) for each, _, _ in parts]
+    matrix = name.startswith("blocks.") and len(parts[0][1]) == 2
+    if any(found) and not (matrix and all(found)):
+        some = ", ".join(each for (each, _, _), there in zip(parts, found, strict=True) if there)
+        raise errors.bad(WHERE, "all matrices of a block as integers, and no others", described=f"{some} as such")
+    return all(found)
+
+
+def fill(network: Any, weights: Weights, dtype: Any, quantize: str | None) -> None:
+    """Give a network the weights of a folder, in a dtype; matrices of linear maps as integers, if asked for or if they are."""
+    layers = dict(network.named_sublayers())
+    kind = weights.kind or quantize
+    for name, parts in plan(network.config, weights):
+        owner, _, part = name.rpartition(".")
+        above, _, last = owner.rpartition(".")
+        whole = part == "weight" and isinstance(layers[owner], Linear) and owner != "head"
+        made: tuple[Any, Any]
+        if whole and _are_packed(name, parts, weights):
+            made = _joined(parts, weights, dtype)
+        else:
+            array = to_tensor(joined(parts, weights, dtype))
+            if quantize is None or not whole:
+                setattr(layers[owner], part, Parameter(array, trainable=kind is None))
+                continue
+            made = integers(array, quantize)
+        assert kind is not None
+        layers[owner] = QuantizedLinear(made[0], made[1], None, kind)
+        setattr(layers[above], last, layers[owner])
+
+
+def joined(parts: Parts, weights: Weights, dtype: Any) -> np.ndarray:
+    """A parameter of numbers, side by side."""
+    made = [np.asarray(weights.get(each, shape)) for each, shape, _ in parts]
+    made = [a.T if turn else a for a, (_, _, turn) in zip(made, parts, strict=True)]
+    return np.concatenate([a.astype(dtype, copy=False) for a in made], axis=-1)
+
+
+def _joined(parts: Parts, weights: Weights, dtype: Any) -> tuple[Any, Any]:
+    """A parameter of integers, one under another."""
+    kind, found = weights.kind, []
+    assert kind is not None
+    for each, shape, turn in parts:
+        outputs, inputs = shape if turn else shape[::-1]
+        words, scale = weights.integers(each, outputs, inputs)
+        found.append((packed.rows(words, inputs, kind), np.asarray(scale, np.float32)))
+    if len({scale.shape[1] for _, scale in found}) > 1:
+        raise errors.bad(
+            WHERE, f"as many groups in each of {', '.join(each for each, _, _ in parts)}", described="others"
+        )
+    rows, scales = (np.concatenate(each) for each in zip(*found, strict=True))
+    if len(rows) % 2 and kind == "int4":
+        raise errors.bad(WHERE, f"an even number of outputs of {parts[0][0]} with 4 bits", len(rows))
+    return of_rows(rows, scales, kind, dtype)

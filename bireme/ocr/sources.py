@@ -71,12 +71,16 @@ def _check(size: tuple[int, int], name: str, most: int) -> None:
 
 def _of_file(data: bytes, name: str, most: int) -> Iterator[np.ndarray]:
     images = pillow("Image")
+    if not data:
+        raise errors.failure(f"{name} is empty", kind=ValueError)
     try:
         image = images.open(io.BytesIO(data))
     except images.DecompressionBombError as e:
         raise errors.failure(f"{name} has too many pixels: {e}", kind=ValueError) from None
-    except (images.UnidentifiedImageError, OSError, ValueError, SyntaxError) as e:
-        raise errors.failure(f"{name} is no image that Pillow knows, and no PDF: {e}", kind=ValueError) from None
+    except images.UnidentifiedImageError:  # says no more than where the bytes lie in memory
+        raise errors.failure(f"{name} is no image that Pillow knows, and no PDF", kind=ValueError) from None
+    except (OSError, ValueError, SyntaxError) as e:
+        raise errors.failure(f"{name} is a damaged image: {e}", kind=ValueError) from None
     with image:
         yield from _of_pillow(image, name, most)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.program import running
-from bireme.core.program.program import Operation, mapped
+from bireme.core.program.program import Operation, leaves, mapped
 from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.grad_mode import no_grad
@@ -20,7 +19,8 @@ from bireme.jit.transforms.editing import arguments
 from bireme.nn.common import Linear
 from bireme.nn.conv import Conv2D
 from bireme.nn.layer import Layer
-from bireme.ops import to_tensor
+from bireme.nn.quant.format import LinearDequanter, LinearQuanter, lasting
+from bireme.ops import embedding, to_tensor
 from bireme.quantization.config import QuantConfig
 from bireme.quantization.equalization import equalize, join_biases
 from bireme.quantization.observers import (
@@ -30,6 +30,8 @@ from bireme.quantization.observers import (
 )
 from bireme.quantization.quantize import PTQ
 
+RECURRENT = ("recurrence", "sequence", "lstm", "gru")
+LARGE = 4096  # numbers of a table from which on integers are worth their calls
 INTEGERS = ("matmul_integer", "conv2d_integer", "unpack_int4", "dequantize_linear")  # calls of quantized models
 _SLIGHT = 0.01  # part of an output's magnitude
 _CONV = ("stride", "padding", "dilation", "groups", "data_format")
@@ -49,6 +51,9 @@ class Choice:
     conv: bool = True
     depthwise: bool = False
     matrix: bool = True
+    tables: bool = (
+        False  # those of embeddings, and matrices of recurrent networks: stored in 8 bits, numbers when they are used
+    )
     skipped: frozenset[str] = frozenset()  # names of variables: products that read or make one stay as they are
 
     def takes(self, layer: Layer, x: Symbol, made: Symbol) -> bool:
@@ -68,6 +73,34 @@ class Choice:
         return made
 
 
+class Table(Layer):
+    """The table of an embedding as int8, with a scale for each row: rows become numbers after they were looked up."""
+
+    def __init__(self, weight: Tensor, padding: int | None):
+        super().__init__()
+        rows = weight.numpy()
+        scale = np.maximum(np.abs(rows).max(1, keepdims=True) / np.float32(127), np.float32(1e-30))
+        self._padding = padding
+        self.register_buffer("weight", lasting(to_tensor(np.round(rows / scale).astype(np.int8))))
+        self.register_buffer("scale", lasting(to_tensor(scale)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return embedding(x, self.weight, self._padding).astype("float32") * embedding(x, self.scale)
+
+
+class Stored(Layer):
+    """A matrix as int8, with a scale for each row, that becomes numbers when it is used."""
+
+    def __init__(self, weight: Tensor):
+        super().__init__()
+        most = np.abs(weight.numpy()).max(1)
+        self.register_buffer("weight", lasting(to_tensor(LinearQuanter(most, quant_axis=0)(weight).numpy())))
+        self._numbers = LinearDequanter(most, quant_axis=0)
+
+    def forward(self) -> Tensor:
+        return self._numbers(self.weight)
+
+
 class Lifted(Layer):
     """A saved model. Its calls are made one by one; those of products with weights are calls of layers, which `PTQ` finds.
 
@@ -80,14 +113,40 @@ class Lifted(Layer):
         super().__init__()
         self._model = model
         self._places: dict[int, tuple[str, Symbol, Symbol]] = {}  # step -> name of a layer, what it reads and makes
+        self._tables: dict[int, tuple[str, Symbol, Symbol]] = {}
+        self._stored: dict[int, dict[int, str]] = {}  # step -> id of a matrix -> name of what it is stored in
         for i, step in enumerate(model.plan().steps):
-            found = layer_of(step.operation)
+            found, kind = layer_of(step.operation), step.operation.type
             if found is not None and (choice is None or choice.takes(found[0], found[1], step.operation.results)):
-                layer, x = found
-                name = f"{step.operation.type}_{len(self._places)}"
-                self.add_sublayer(name, layer)
-                self._places[i] = name, x, step.operation.results
+                self._places[i] = self._added(found[0], kind), found[1], step.operation.results
+            elif choice is not None and choice.tables:
+                table = _table(step.operation)
+                if table is not None:
+                    self._tables[i] = self._added(table[0], kind), table[1], step.operation.results
+                elif kind in RECURRENT:
+                    read = [
+                        x for x in leaves((step.operation.args, step.operation.kwargs)) if _weight(x, 2) is not None
+                    ]
+                    self._stored[i] = {id(x): self._added(Stored(x.detach()), kind) for x in read}
         self.eval()
+
+    def _added(self, layer: Layer, kind: str) -> str:
+        name = f"{kind}_{len(self._sub_layers)}"
+        self.add_sublayer(name, layer)
+        return name
+
+    def _make(self, i: int, step: running.Step, env: dict[Symbol, Any]) -> None:
+        """Make one call, the layer of which may stand in its place."""
+        place = self._places.get(i) or self._tables.get(i)
+        if place is None:
+            held, layers = self._stored.get(i, {}), dict[str, Any](self._sub_layers)
+            running.make([step], env, lambda t: layers[held[id(t)]]() if id(t) in held else t)
+            return
+        name, x, made = place
+        layer: Any = self._sub_layers[name]
+        env[made] = layer(env[x])
+        for symbol in step.dead:
+            env.pop(symbol, None)
 
     def forward(self, *inputs: Tensor) -> Any:
         """Run the model.
@@ -100,15 +159,7 @@ class Lifted(Layer):
         """
         env: dict[Symbol, Any] = dict(zip(self._model.inputs, inputs, strict=True))
         for i, step in enumerate(self._model.plan().steps):
-            place = self._places.get(i)
-            if place is None:
-                running.make([step], env, _itself)
-                continue
-            name, x, made = place
-            layer: Any = self._sub_layers[name]
-            env[made] = layer(env[x])
-            for symbol in step.dead:
-                env.pop(symbol, None)
+            self._make(i, step, env)
 
         def result(x: Any) -> Any:
             if isinstance(x, Dim):
@@ -138,7 +189,7 @@ def quantized_model(
     if activation is not None:
         equalize(model, batches)
     net, ptq = Lifted(model, choice), PTQ(choice.config(activation))
-    count = len(net.sublayers())
+    count = len(net._sub_layers)
     if not count:
         whole = any(step.operation.type in INTEGERS for step in model.plan().steps)
         why = "the model has integers already" if whole else "the model has no product with a stored weight"
@@ -150,7 +201,7 @@ def quantized_model(
     made = ptq.convert(watched, inplace=True)
     assert isinstance(made, Lifted)
     if batches:
-        _move_means_back(Lifted(model, choice), made, batches)
+        _move_means_back(Lifted(model, replace(choice, tables=False)), made, batches)
     return made, count
 
 
@@ -165,11 +216,12 @@ def _move_means_back(plain: Lifted, made: Lifted, batches: list[list[Any]]) -> N
     for i, step in enumerate(made._model.plan().steps):
         place = made._places.get(i)
         if place is None:
-            for env in itertools.chain.from_iterable(pairs):
-                running.make([step], env, _itself)
+            for before, after in pairs:
+                plain._make(i, step, before)
+                made._make(i, step, after)
             continue
         name, x, out = place
-        layers: list[Any] = [plain._sub_layers[name], made._sub_layers[name]]
+        layers: list[Any] = [plain._sub_layers[plain._places[i][0]], made._sub_layers[name]]
         axis = 1 if getattr(layers[0], "_data_format", None) == "NCHW" else -1
         sums: Any = 0.0
         count, power = 0, 0.0
@@ -199,8 +251,17 @@ def _is_depthwise(layer: Layer) -> bool:
     return weight is not None and weight.shape[1] == 1
 
 
-def _itself(t: Any) -> Any:
-    return t
+def _table(operation: Operation) -> tuple[Layer, Symbol] | None:
+    """What stands in the place of a call of an embedding with a large table, and the indices that it reads."""
+    given = arguments(operation) if operation.type == "embedding" else None
+    if given is None or given.get("max_norm") is not None or not isinstance(operation.results, Symbol):
+        return None
+    x, weight = given.get("x"), _weight(given.get("weight"), 2)
+    return (
+        (Table(weight, given.get("padding_idx")), x)
+        if isinstance(x, Symbol) and weight is not None and weight.size >= LARGE
+        else None
+    )
 
 
 def layer_of(operation: Operation) -> tuple[Layer, Symbol] | None:

@@ -18,6 +18,7 @@ from bireme.jit.transforms.freezing import freeze
 from bireme.jit.transforms.mixed_precision import mixed_precision
 from bireme.jit.transforms.packing import pack_weights
 from bireme.jit.transforms.recomputation import recomputation
+from bireme.jit.transforms.scales import fold_scales
 
 __all__ = ["transform"]
 
@@ -26,6 +27,7 @@ TRANSFORMS: dict[str, Callable[..., list[str]]] = {
     "constant_folding": constant_folding,
     "common_subexpressions": common_subexpressions,
     "fold_batch_norm": fold_batch_norm,
+    "fold_scales": fold_scales,
     "freeze": freeze,
     "channels_last": channels_last,
     "pack_weights": pack_weights,
@@ -33,9 +35,10 @@ TRANSFORMS: dict[str, Callable[..., list[str]]] = {
     "recomputation": recomputation,
 }
 FOR_INFERENCE = (
-    *("freeze", "dead_code", "constant_folding", "common_subexpressions", "fold_batch_norm", "channels_last"),
-    *("constant_folding", "dead_code", "pack_weights"),
+    *("freeze", "dead_code", "constant_folding", "common_subexpressions", "fold_batch_norm", "fold_scales"),
+    *("channels_last", "constant_folding", "dead_code", "pack_weights"),
 )
+FOR_OTHERS = ("dead_code", "fold_batch_norm", "fold_scales", "dead_code")  # constants of integers stay such
 USUAL = ("dead_code", "constant_folding", "common_subexpressions", "fold_batch_norm")
 
 
@@ -47,7 +50,8 @@ def transform(
     Args:
         layer: Layer or function, or what ``jit.load`` returned. It stays as it is.
         transforms: Names of transforms, in order: ``"dead_code"``, ``"constant_folding"``, ``"common_subexpressions"``,
-            ``"fold_batch_norm"`` (into the convolution or linear layer before it), ``"mixed_precision"`` (bfloat16, as
+            ``"fold_batch_norm"`` (into the convolution or linear layer before it), ``"fold_scales"`` (constants that the images around
+            a convolution are multiplied by, or that are added to them, into its weights), ``"mixed_precision"`` (bfloat16, as
             under ``amp.auto_cast``), ``"recomputation"`` (of each layer, in the backward pass), ``"freeze"`` (parameters
             become constants), ``"channels_last"`` (of images, between convolutions: compiled programs on a CPU are faster
             then), ``"pack_weights"`` (constant kernels as such programs read them). Default: the first four, which leave
