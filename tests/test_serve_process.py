@@ -178,36 +178,50 @@ def test_heads_of_requests_have_a_limit(server):
     assert get(server, "/v2/health/live")[0] == 200
 
 
-def test_connections_that_send_nothing_are_closed():
-    """One that has a request, or had one meanwhile, stays."""
+def test_connections_that_send_or_read_nothing_are_closed():
+    """One that has a request, or had one meanwhile, or reads, stays."""
 
     class Connection:
-        def __init__(self, cycle):
-            self.cycle, self.transport, self.closed = cycle, self, asyncio.Event()
+        def __init__(self, cycle, unsent=0):
+            self.cycle, self.transport, self.unsent, self.ended = cycle, self, unsent, None
+            self.closed = asyncio.Event()
 
         def close(self):
+            self.ended = "closed"
             self.closed.set()
+
+        def abort(self):
+            self.ended = "aborted"
+            self.closed.set()
+
+        def get_write_buffer_size(self):
+            return self.unsent
+
+        def get_extra_info(self, name):
+            return None
 
     def request(complete):
         return types.SimpleNamespace(response_complete=complete)
 
     silent, done, busy, asking = made = [Connection(x) for x in (None, request(True), request(False), request(True))]
+    stuck, stuck_at_the_end, reading = more = [Connection(request(x), 1000) for x in (False, True, True)]
 
     async def go():
-        watching = asyncio.ensure_future(hang_up(set(made), 0.04))
+        watching = asyncio.ensure_future(hang_up({*made, *more}, 0.04))
 
         async def ask():
             while True:
                 asking.cycle = request(True)
+                reading.unsent -= 1
                 await asyncio.sleep(0)
 
         asks = asyncio.ensure_future(ask())
-        await asyncio.gather(silent.closed.wait(), done.closed.wait())
+        await asyncio.gather(*[one.closed.wait() for one in (silent, done, stuck, stuck_at_the_end)])
         watching.cancel()
         asks.cancel()
 
     asyncio.run(asyncio.wait_for(go(), 60))
-    assert not busy.closed.is_set() and not asking.closed.is_set()
+    assert [one.ended for one in (*made, *more)] == ["closed", "closed", None, None, "aborted", "aborted", None]
 
 
 def test_a_port_that_is_taken(server, named, capsys):
