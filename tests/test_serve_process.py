@@ -21,7 +21,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.command import main
-from bireme.serve.process import hang_up
+from bireme.serve.process import _protocol, hang_up
 from bireme.static import InputSpec
 from tests import language_models, served_language
 from tools import fuzz_server
@@ -222,6 +222,37 @@ def test_connections_that_send_or_read_nothing_are_closed():
 
     asyncio.run(asyncio.wait_for(go(), 60))
     assert [one.ended for one in (*made, *more)] == ["closed", "closed", None, None, "aborted", "aborted", None]
+
+
+def test_requests_that_were_on_their_way_when_it_ends_are_answered():
+    """On a connection that has none when it is told to end, the next one is the last."""
+    uvicorn = pytest.importorskip("uvicorn")
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def go():
+        config = uvicorn.Config(app, http=_protocol(), lifespan="off", access_log=False)
+        config.load()
+        state = uvicorn.server.ServerState()
+        made = await asyncio.get_running_loop().create_server(
+            lambda: config.http_protocol_class(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        )
+        reader, writer = await asyncio.open_connection(*made.sockets[0].getsockname())
+        found = []
+        for last in (False, True):
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            found.append(await (reader.read() if last else reader.readuntil(b"ok")))
+            if not last:
+                (connection,) = state.connections
+                connection.shutdown()
+        writer.close()
+        made.close()
+        return found
+
+    first, second = asyncio.run(asyncio.wait_for(go(), 60))
+    assert b"connection: close" not in first and b"connection: close" in second and second.endswith(b"ok")
 
 
 def test_a_port_that_is_taken(server, named, capsys):

@@ -21,6 +21,7 @@ from bireme.core.base.extras import extra
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LONGEST_HEAD = 2**16  # bytes of a request's path and headers
+ON_THE_WAY = 0.5  # seconds in which requests that were sent before the server was told to end come in
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,24 @@ async def serve(
 
 
 def _protocol() -> Any:
-    """uvicorn's protocol with a limit of a request's head: what it reads of one it keeps, however long it is."""
+    """uvicorn's protocol with a limit of a request's head: what it reads of one it keeps, however long it is. And with an end that
+    waits for requests on connections that have none at the moment: closed at once, half of the clients under load, whose next
+    requests are sent and not read yet, would lose them.
+    """
     package: Any = extra("uvicorn.protocols.http.httptools_impl", "serve", "to serve models")
 
     class Protocol(package.HttpToolsProtocol):
         def __init__(self, *given: Any, **named: Any):
             super().__init__(*given, **named)
             self._begun, self._size, self._parts = False, 0, 0  # of a head
+            self._ends = False
+
+        def shutdown(self) -> None:
+            self._ends = True
+            if self.cycle is None or self.cycle.response_complete:
+                self.loop.call_later(ON_THE_WAY, super().shutdown)
+            else:
+                super().shutdown()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -150,6 +162,8 @@ def _protocol() -> Any:
         def on_headers_complete(self) -> None:
             self._begun = False
             super().on_headers_complete()
+            if self._ends:
+                self.cycle.keep_alive = False  # the last one
 
         def data_received(self, data: bytes) -> None:
             begun = self._begun
@@ -184,7 +198,8 @@ async def hang_up(connections: set[Any], seconds: float) -> None:
             if request is not None and not request.response_complete and not unsent:
                 continue  # it is being answered
             since, last = before.get(connection, (now, (request, unsent)))
-            seen[connection] = (since if last == (request, unsent) else now, (request, unsent))
+            same = last[0] is request and last[1] == unsent
+            seen[connection] = (since if same else now, (request, unsent))
             if now - seen[connection][0] < seconds:
                 continue
             if unsent:
