@@ -203,7 +203,7 @@ def test_connections_that_send_or_read_nothing_are_closed():
     def request(complete):
         return types.SimpleNamespace(response_complete=complete)
 
-    silent, done, busy, asking = made = [Connection(x) for x in (None, request(True), request(False), request(True))]
+    silent, done, _, asking = made = [Connection(x) for x in (None, request(True), request(False), request(True))]
     stuck, stuck_at_the_end, reading = more = [Connection(request(x), 1000) for x in (False, True, True)]
 
     async def go():
