@@ -52,10 +52,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Quantize, save, and tell what changed."""
-    if arguments.to == "int8" and arguments.data is None:
-        raise errors.failure(
-            "int8 needs samples", hint="--data FILE.npz, with an array for each input", kind=ValueError
-        )
     if arguments.group is not None and arguments.group < 1:
         raise errors.bad("--group", "a positive number", arguments.group)
     if is_language_model(arguments.model):
@@ -64,6 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.model} is a language model, whose weights become integers when it is loaded",
             hint=f"bireme generate {arguments.model} --quantize {kind}, or bireme serve with the same option",
             kind=ValueError,
+        )
+    if arguments.to == "int8" and arguments.data is None:
+        raise errors.failure(
+            "int8 needs samples", hint="--data FILE.npz, with an array for each input", kind=ValueError
         )
     comparison.checked(arguments)
     model, _ = transformed(model_of(arguments.model), USUAL)

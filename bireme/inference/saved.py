@@ -28,6 +28,9 @@ def program_of(path: str | os.PathLike) -> str:
         if (given / LEGACY).exists():
             return os.fspath(given)
         found = [p for p in sorted(given.iterdir()) if p.suffix in PROGRAMS]
+        if len(found) != 1 and is_language_model(given):
+            message = f"folder {given} holds a language model"
+            raise errors.failure(message, hint="bireme generate and bireme serve read it", kind=ValueError)
         if len(found) != 1:
             which = ", ".join(p.name for p in found) or "none"
             below = sorted(p.name for p in given.iterdir() if p.is_dir())
