@@ -26,7 +26,7 @@ class Refused(Exception):
 def sentence(error: BaseException) -> str:
     """What went wrong in the words of who raised it, without the server's line."""
     lines = [line.strip() for line in str(error).splitlines() if not line.startswith("  at ")]
-    return " ".join(lines) or type(error).__name__
+    return " ".join([f"({line})" if line.startswith("hint: ") else line for line in lines]) or type(error).__name__
 
 
 class Held:
