@@ -93,8 +93,9 @@ def openai_client(address):
     response = client.responses.create(**asked)
     assert response.output_text == text and response.status == "incomplete" and response.usage.output_tokens == 5
     with client.responses.stream(**asked) as stream:
-        said = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
-        assert said == text == stream.get_final_response().output_text
+        came = list(stream)
+    assert "".join(e.delta for e in came if e.type == "response.output_text.delta") == text
+    assert came[-1].type == "response.incomplete" and came[-1].response.output_text == text
     assert client.chat.completions.create(**given, logit_bias={"5": 0}).choices[0].message.content == text
     two = client.completions.create(model="tiny", prompt=["w1", "w2"], max_tokens=3, n=2, seed=3, temperature=1.0)
     assert len(two.choices) == 4 and two.object == "text_completion"
@@ -149,6 +150,10 @@ def _tools(openai, client):
     plain = {k: given[k] for k in ("model", "messages", "seed")}
     text = client.chat.completions.create(**plain, response_format=wanted, max_completion_tokens=120)
     assert json.loads(text.choices[0].message.content)["city"] in ("Oslo", "Bern")
+    told = {"format": {"type": "json_schema", "name": "x", "schema": about["parameters"], "strict": True}}
+    with client.responses.stream(model="caller", input="?", text=told, max_output_tokens=120) as stream:
+        ended = stream.get_final_response()  # the client has one of those that are complete alone
+    assert ended.status == "completed" and json.loads(ended.output_text)["city"] in ("Oslo", "Bern")
     try:
         client.chat.completions.create(**{**given, "tool_choice": {"type": "function", "function": {"name": "x"}}})
     except openai.BadRequestError as e:

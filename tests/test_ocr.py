@@ -432,6 +432,8 @@ def posted(app, body, kind="image/png", headers=()):
     sent, parts = [], [body[i : i + 1000] for i in range(0, len(body), 1000)] or [b""]
 
     async def receive():
+        if not parts:
+            await asyncio.Event().wait()  # the client stays
         part = parts.pop(0)
         return {"type": "http.request", "body": part, "more_body": bool(parts)}
 

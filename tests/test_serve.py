@@ -8,6 +8,7 @@ import json
 import shutil
 import struct
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,6 +130,61 @@ def test_json(repository):
     )
 
 
+def test_numbers_that_json_has_no_form_for(repository):
+    """They are strings, in both directions, so that an answer can be read by every client and sent to another model."""
+    sent = body(np.zeros((2, 4))).replace(b"0.0, 0.0, 0.0, 0.0", b'"NaN", "Infinity", "-Infinity", 1', 1)
+    ((status, _, answer),) = ask(repository, ("POST", INFER, sent))
+    doubled, summed = json.loads(answer, parse_constant=pytest.fail)["outputs"]
+    assert doubled["data"] == ["NaN", "Infinity", "-Infinity", 2.0, 0.0, 0.0, 0.0, 0.0] and summed["data"] == [
+        "NaN",
+        0.0,
+    ]
+    again = protocol.request(body(np.zeros((2, 4))).replace(b"0.0", b'"-Infinity"')).inputs["x"]
+    assert status == 200 and (again == -np.inf).all()
+
+
+def test_bodies_that_are_not_waited_for(repository):
+    """One that is said to be too large, or is compressed, is refused before it is there."""
+    large = ("POST", INFER, b"{", [("content-length", str(2**40))])
+    longer = ("POST", INFER, b"{", [("content-length", "9" * 400)])
+    packed = ("POST", INFER, b"\x1f\x8b", [("content-encoding", "gzip")])
+    (one, two, three) = ask(repository, large, longer, packed)
+    assert one[0] == two[0] == 413 and three[0] == 415 and "content-encoding gzip" in json.loads(three[2])["error"]
+
+
+def test_large_answers_are_held_until_they_are_sent(models):
+    """In pieces, so that what nobody reads stays here, where it is counted."""
+    x = np.ones((2**15, 4), "float32")
+    one = {"name": "x", "shape": list(x.shape), "datatype": "FP32", "parameters": {"binary_data_size": x.nbytes}}
+    head = json.dumps({"inputs": [one], "parameters": {"binary_data_output": True}}).encode()
+    request = ("POST", INFER, head + x.tobytes(), [(protocol.LENGTH, str(len(head)))])
+
+    def asked(memory):
+        repository, pieces = Repository({"net": models / "net"}, Limits(memory=memory)), []
+        app = application(repository)
+
+        async def watched(scope, receive, send):
+            def told(message):
+                pieces.append((len(message.get("body", b"")), repository.held.bytes))
+                return send(message)
+
+            await app(scope, receive, told)
+
+        async def go():
+            found = await call(watched, *request)
+            await repository.close()
+            return found
+
+        found = asyncio.run(go())
+        assert repository.held.bytes == 0
+        return *found, pieces
+
+    status, headers, answer, pieces = asked(2**20)
+    assert status == 200 and len(answer) == int(headers["content-length"]) == pieces[0][1]
+    assert [size for size, _ in pieces[1:3]] == [2**18, 2**18] and len({held for _, held in pieces}) == 1
+    assert asked(len(answer) - 1)[0] == 503
+
+
 def test_raw_tensors(repository):
     x = np.arange(8, dtype="float32").reshape(2, 4)
     (name,) = [o["name"] for o in json.loads(ask(repository, ("GET", "/v2/models/net"))[0][2])["outputs"]][:1]
@@ -156,7 +212,7 @@ def test_raw_tensors(repository):
         ({"datatype": "FP99"}, "datatype 'FP99' is not one of"),
         ({"datatype": "INT32", "data": [1, 2, 3, 4]}, "x: expected FP32 of shape [-1, 4], got INT32 of shape [1, 4]"),
         ({"datatype": "INT8", "data": [1, 2, 3, 400]}, "out of the range of INT8"),
-        ({"datatype": "INT8"}, "data are no numbers of datatype INT8"),
+        ({"datatype": "INT8"}, "expected integers as data of datatype INT8"),
         ({"shape": [1, 5]}, "4 numbers are no tensor of shape [1, 5]"),
         ({"shape": [4]}, "got FP32 of shape [4]"),
         ({"shape": [-1, 4]}, "non-negative integers"),
@@ -164,13 +220,14 @@ def test_raw_tensors(repository):
         ({"shape": [2**39] * 8}, "are no tensor of shape"),
         ({"shape": [1] * 40}, "at most 32 sizes"),
         ({"data": [[1, 2], [3]]}, "not a regular list of numbers"),
-        ({"data": ["1", "2", "3", "4"]}, "data are no numbers"),
-        ({"data": [None] * 4}, "data are no numbers"),
+        ({"data": ["1", "2", "3", "4"]}, "expected numbers as data"),
+        ({"data": [None] * 4}, "expected numbers as data"),
+        ({"data": ["nan", 1, 2, 3]}, "expected numbers as data"),
         ({"data": "abcd"}, "expected data, a list"),
         ({"data": [10**400, 1, 2, 3]}, "out of the range of FP32"),
-        ({"data": ["a" * 1000, *[""] * 1000]}, "data are no numbers"),
+        ({"data": ["a" * 1000, *[""] * 1000]}, "expected numbers as data"),
         ({"data": [1, [2, 3, 4]]}, "not a regular list of numbers"),
-        ({"data": [True, 2.0, 3.0, 4.0]}, "data are no numbers"),
+        ({"data": [True, 2.0, 3.0, 4.0]}, "expected numbers as data"),
         ({"name": "x" * 600}, "at most 512 characters"),
         ({"parameters": {"binary_data_size": 16}}, "is not within the 0 bytes that follow"),
         ({"parameters": {"binary_data_size": -1}}, "is not within"),
@@ -373,7 +430,11 @@ def test_limits(models):
     texts = Repository({"net": models / "net"}, Limits(json=50, memory=1000))
     long, heavy = ask(texts, ("POST", INFER, body(np.zeros((1, 4)))), ("POST", INFER, b" " * 1001))
     assert long[0] == 413 and "at most 50 bytes of JSON" in json.loads(long[2])["error"]
-    assert heavy[0] == 503 and "1000 are held at most" in json.loads(heavy[2])["error"] and texts.held.bytes == 0
+    assert (
+        heavy[0] == 503
+        and "are held already, and 1000 at most" in json.loads(heavy[2])["error"]
+        and texts.held.bytes == 0
+    )
     assert large[0] == 413 and json.loads(large[2])["error"] == "a request has at most 300 bytes"
     assert many[0] == 413 and "8 numbers, and at most 7" in json.loads(many[2])["error"]
 
@@ -513,7 +574,8 @@ def test_a_model_of_fixed_sizes_is_not_batched(repository):
 
 def test_names(models):
     assert _named("a=b/c.json") == ("a", "b/c.json") and _named("b/c.json")[0] == "c"
-    assert _named("models/ocr/inference.pdmodel")[0] == "ocr"
+    assert _named("models/ocr/inference.pdmodel")[0] == "ocr" and _named("models/ocr/inference")[0] == "ocr"
+    assert _named("models/llama-3.2")[0] == "llama-3.2" and _named(".")[0] == Path.cwd().name
     with pytest.raises(ValueError, match="names of letters, digits"):
         Repository({"../x": models / "fixed"})
 
@@ -523,6 +585,10 @@ def test_the_token(models):
     sent = [("GET", "/v2"), ("GET", "/v2", b"", [("Authorization", "Bearer no")]), ("GET", "/v2/health/live")]
     right = ("GET", "/v2", b"", [("Authorization", "Bearer yes")])
     assert [x[0] for x in ask(repository, *sent, right, token="yes")] == [401, 401, 200, 200]
+    # without one, pages that a browser of this machine shows are not answered
+    other = [("GET", path, b"", [("Sec-Fetch-Site", "cross-site")]) for path in ("/v2", "/v2/health/live")]
+    own = ("GET", "/v2", b"", [("Sec-Fetch-Site", "same-origin")])
+    assert [x[0] for x in ask(repository, *other, own)] == [403, 200, 200]
 
 
 def test_metrics(models):

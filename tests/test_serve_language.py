@@ -10,7 +10,7 @@ import pytest
 
 import bireme
 from bireme import llm
-from bireme.inference.saved import is_language_model
+from bireme.inference.saved import is_language_model, program_of
 from bireme.serve import LanguageModels, Repository, application, openai_form
 from bireme.serve.language import events
 from tests.language_models import byte_tokenizer
@@ -390,6 +390,10 @@ def test_metrics_of_the_engine(models):
 def test_a_folder(tmp_path):
     write_folder(tmp_path / "tiny")
     assert is_language_model(tmp_path / "tiny") and not is_language_model(tmp_path)
+    with pytest.raises(ValueError, match="holds a language model"):
+        program_of(tmp_path / "tiny")
+    with pytest.raises(ValueError, match="it has folders tiny: name one of them"):
+        program_of(tmp_path)
     found = LanguageModels({"tiny": tmp_path / "tiny"}, max_batch=2, max_length=32)
     assert found.ready and found.get("tiny").model.chat_template is not None
     found.close()

@@ -21,7 +21,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.command import main
-from bireme.serve.process import hang_up
+from bireme.serve.process import _protocol, hang_up
 from bireme.static import InputSpec
 from tests import language_models, served_language
 from tools import fuzz_server
@@ -178,36 +178,81 @@ def test_heads_of_requests_have_a_limit(server):
     assert get(server, "/v2/health/live")[0] == 200
 
 
-def test_connections_that_send_nothing_are_closed():
-    """One that has a request, or had one meanwhile, stays."""
+def test_connections_that_send_or_read_nothing_are_closed():
+    """One that has a request, or had one meanwhile, or reads, stays."""
 
     class Connection:
-        def __init__(self, cycle):
-            self.cycle, self.transport, self.closed = cycle, self, asyncio.Event()
+        def __init__(self, cycle, unsent=0):
+            self.cycle, self.transport, self.unsent, self.ended = cycle, self, unsent, None
+            self.closed = asyncio.Event()
 
         def close(self):
+            self.ended = "closed"
             self.closed.set()
+
+        def abort(self):
+            self.ended = "aborted"
+            self.closed.set()
+
+        def get_write_buffer_size(self):
+            return self.unsent
+
+        def get_extra_info(self, name):
+            return None
 
     def request(complete):
         return types.SimpleNamespace(response_complete=complete)
 
-    silent, done, busy, asking = made = [Connection(x) for x in (None, request(True), request(False), request(True))]
+    silent, done, _, asking = made = [Connection(x) for x in (None, request(True), request(False), request(True))]
+    stuck, stuck_at_the_end, reading = more = [Connection(request(x), 1000) for x in (False, True, True)]
 
     async def go():
-        watching = asyncio.ensure_future(hang_up(set(made), 0.04))
+        watching = asyncio.ensure_future(hang_up({*made, *more}, 0.04))
 
         async def ask():
             while True:
                 asking.cycle = request(True)
+                reading.unsent -= 1
                 await asyncio.sleep(0)
 
         asks = asyncio.ensure_future(ask())
-        await asyncio.gather(silent.closed.wait(), done.closed.wait())
+        await asyncio.gather(*[one.closed.wait() for one in (silent, done, stuck, stuck_at_the_end)])
         watching.cancel()
         asks.cancel()
 
     asyncio.run(asyncio.wait_for(go(), 60))
-    assert not busy.closed.is_set() and not asking.closed.is_set()
+    assert [one.ended for one in (*made, *more)] == ["closed", "closed", None, None, "aborted", "aborted", None]
+
+
+def test_requests_that_were_on_their_way_when_it_ends_are_answered():
+    """On a connection that has none when it is told to end, the next one is the last."""
+    uvicorn = pytest.importorskip("uvicorn")
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def go():
+        config = uvicorn.Config(app, http=_protocol(), lifespan="off", access_log=False)
+        config.load()
+        state = uvicorn.server.ServerState()
+        made = await asyncio.get_running_loop().create_server(
+            lambda: config.http_protocol_class(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        )
+        reader, writer = await asyncio.open_connection(*made.sockets[0].getsockname())
+        found = []
+        for last in (False, True):
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            found.append(await (reader.read() if last else reader.readuntil(b"ok")))
+            if not last:
+                (connection,) = state.connections
+                connection.shutdown()
+        writer.close()
+        made.close()
+        return found
+
+    first, second = asyncio.run(asyncio.wait_for(go(), 60))
+    assert b"connection: close" not in first and b"connection: close" in second and second.endswith(b"ok")
 
 
 def test_a_port_that_is_taken(server, named, capsys):

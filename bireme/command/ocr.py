@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from bireme.command import port, told
 from bireme.core.base import errors
-from bireme.core.base.extras import extra
 from bireme.inference.executors import ENGINE
 from bireme.ocr import Page, Reader
 from bireme.ocr.options import SETTINGS
+from bireme.serve import process
 from bireme.serve.documents import reading_application
 
 EXAMPLES = """  bireme ocr letter.png
@@ -64,8 +65,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Read all sources; 1 if any could not be read, the others being read all the same. Or answer requests."""
     if bool(arguments.sources) == (arguments.serve is not None):
         raise errors.failure("expected files, or --serve and a port", kind=ValueError)
+    if arguments.serve is not None:
+        options = process.Options(port=arguments.serve, path="/ocr")
+        with process.bound(options.host, options.port) as listening:
+            asyncio.run(process.serve(reading_application(_reader(arguments)), listening, options))
+        return 0
+    return _read(arguments, _reader(arguments))
+
+
+def _reader(arguments: argparse.Namespace) -> Reader:
     given = {} if arguments.drop_score is None else {"drop_score": arguments.drop_score}
-    reader = Reader(
+    return Reader(
         arguments.models,
         det_model_dir=arguments.det_model_dir,
         cls_model_dir=arguments.cls_model_dir,
@@ -77,10 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
         use_angle_cls=not arguments.no_direction,
         **given,
     )
-    if arguments.serve is not None:
-        uvicorn = extra("uvicorn", "serve", "to serve a reader")
-        uvicorn.run(reading_application(reader), host="127.0.0.1", port=arguments.serve, log_level="warning")
-        return 0
+
+
+def _read(arguments: argparse.Namespace, reader: Reader) -> int:
     status = 0
     for i, source in enumerate(arguments.sources):
         _progress(i, len(arguments.sources), source)

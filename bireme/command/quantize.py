@@ -57,14 +57,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Quantize, save, and tell what changed."""
+    if arguments.group is not None and arguments.group < 1:
+        raise errors.bad("--group", "a positive number", arguments.group)
     if is_language_model(arguments.model):
         return _of_language(arguments)
     if arguments.to == "int8" and arguments.data is None:
         raise errors.failure(
             "int8 needs samples", hint="--data FILE.npz, with an array for each input", kind=ValueError
         )
-    if arguments.group is not None and arguments.group < 1:
-        raise errors.bad("--group", "a positive number", arguments.group)
     comparison.checked(arguments)
     model, _ = transformed(model_of(arguments.model), USUAL)
     data, labels = comparison.samples(arguments, model) if arguments.data else ([], None)

@@ -13,8 +13,9 @@ from pathlib import Path
 from bireme.command import port
 from bireme.core.base import errors
 from bireme.device import set_device
-from bireme.inference.saved import is_language_model
+from bireme.inference.saved import PROGRAMS, WEIGHTS, is_language_model
 from bireme.serve import LanguageModels, Limits, Repository, application, process
+from bireme.serve.grpc_service import add_service
 
 DEFAULT = Limits()
 OPTIONS = ("host", "port", "grpc_port", "certificate", "key", "connections", "stopping")
@@ -107,12 +108,12 @@ def run(arguments: argparse.Namespace) -> int:
     if token is None and not _is_loopback(arguments.host):
         message = f"{arguments.host} can be reached from other machines, so clients need a token"
         raise errors.failure(message, hint="--token, or BIREME_TOKEN in the environment", kind=ValueError)
-    if (arguments.certificate is None) != (arguments.key is None):
-        raise errors.failure("--certificate and --key belong together", kind=ValueError)
     limits = Limits(
         **{name: getattr(arguments, name) for name in ("batch", "delay", "queue", "timeout", "body", "memory")}
     )
-    options = process.Options(**{name: getattr(arguments, name) for name in OPTIONS})
+    calls = 2 * limits.queue * len(arguments.models)
+    given = {name: getattr(arguments, name) for name in OPTIONS}
+    options = process.Options(calls=calls, message=limits.body, **given)
     with process.bound(options.host, options.port) as listening:
         named: dict[str, str] = {}
         for name, path in map(_named, arguments.models):
@@ -135,7 +136,10 @@ def run(arguments: argparse.Namespace) -> int:
         if all(model["reason"] for model in (*repository.index(), *(language.index() if language else []))):
             raise errors.failure("there is no model to serve, as none could be loaded", kind=ValueError)
         logging.basicConfig(level=logging.WARNING if arguments.quiet else logging.INFO, format="%(message)s")
-        asyncio.run(process.serve(application(repository, token, language), repository, listening, token, options))
+        made = application(repository, token, language)
+        asyncio.run(
+            process.serve(made, listening, options, lambda server: add_service(server, repository, token, language))
+        )
     return 0
 
 
@@ -143,8 +147,12 @@ def _named(text: str) -> tuple[str, str]:
     name, between, path = text.partition("=")
     if between and "/" not in name and not Path(text).exists():
         return name, path
-    path, known = text, Path(text)
-    return (known.parent.name if known.stem == "inference" and known.parent.name else known.stem), path
+    known = Path(os.path.abspath(text))
+    if (
+        known.suffix in PROGRAMS + WEIGHTS and not known.is_dir()
+    ):  # of others a point is a part of the name, as in llama-3.2
+        known = known.with_suffix("")
+    return (known.parent.name if known.name == "inference" and known.parent.name else known.name), text
 
 
 def _is_loopback(host: str) -> bool:

@@ -28,9 +28,19 @@ def program_of(path: str | os.PathLike) -> str:
         if (given / LEGACY).exists():
             return os.fspath(given)
         found = [p for p in sorted(given.iterdir()) if p.suffix in PROGRAMS]
+        if len(found) != 1 and is_language_model(given):
+            message = f"folder {given} holds a language model"
+            raise errors.failure(message, hint="bireme generate and bireme serve read it", kind=ValueError)
         if len(found) != 1:
             which = ", ".join(p.name for p in found) or "none"
-            raise errors.bad(f"folder {given}", f"one program ({', '.join(PROGRAMS)} or {LEGACY})", described=which)
+            below = sorted(p.name for p in given.iterdir() if p.is_dir())
+            hint = (
+                f"it has folders {', '.join(below[:5])}{', ...' if below[5:] else ''}: name one of them"
+                if below
+                else ""
+            )
+            kinds = f"one program ({', '.join(PROGRAMS)} or {LEGACY})"
+            raise errors.bad(f"folder {given}", kinds, described=which, hint=hint)
         return os.fspath(found[0])
     if given.suffix in WEIGHTS:
         given = given.with_suffix("")
@@ -44,11 +54,20 @@ def program_of(path: str | os.PathLike) -> str:
     return os.fspath(given)
 
 
+def numbered(path: str | os.PathLike) -> list[Path]:
+    """The folders of a folder that have numbers for names, which are versions of a model, the smallest first."""
+    try:
+        found = [p for p in Path(path).iterdir() if p.name.isdecimal() and p.is_dir()]
+    except OSError:  # it is no folder, or cannot be looked at, which who reads it tells
+        return []
+    return sorted(found, key=lambda p: int(p.name))
+
+
 def is_language_model(path: str | os.PathLike) -> bool:
     """Whether a path is a folder of Hugging Face's layout."""
     folder = Path(path)
     weights = any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin", "tokenizer.json"))
-    return weights and (folder / "config.json").is_file()
+    return weights and os.path.isfile(folder / "config.json")  # False where it may not be looked at
 
 
 def model_of(path: str | os.PathLike) -> Model:

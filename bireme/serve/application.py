@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from bireme.core.base.extras import extra
 from bireme.serve import openai_form, protocol
+from bireme.serve.clients import LARGE, LargeAnswer, aside, authorize, body, while_connected
 from bireme.serve.language import LanguageModels
 from bireme.serve.logs import tell
 from bireme.serve.metrics import Metrics
 from bireme.serve.openai import OpenAI
-from bireme.serve.refusals import BROKEN, GONE, SLOW, TOO_LARGE, Refused
+from bireme.serve.refusals import BROKEN, NO_TOKEN, UNKNOWN, Refused
 from bireme.serve.repository import Repository
 from bireme.version import full_version
 
 EXTENSIONS = ["binary_tensor_data", "model_repository"]
-LARGE = 2**16  # bytes that are read or written in a thread
 OPEN = ("/v2/health/live", "/v2/health/ready")  # what needs no token
 Route = tuple[str, str, Callable[[Any], Awaitable[Any]]]  # path, methods, and what answers
-PATIENCE = 0.05  # seconds after which a client that waits is looked after
 
 
 def application(repository: Repository, token: str | None = None, language: LanguageModels | None = None) -> Any:
@@ -67,7 +66,7 @@ def application(repository: Repository, token: str | None = None, language: Lang
         ("/metrics", "GET", server.metrics),
     ]
     if language is not None:
-        routes += OpenAI(language, repository.limits.json, server.body, aside, while_connected).routes()
+        routes += OpenAI(language, repository.limits.json, server.body).routes()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -86,63 +85,11 @@ def application(repository: Repository, token: str | None = None, language: Lang
     )
 
 
-async def aside(size: int, function: Callable[..., Any], *arguments: Any) -> Any:
-    """A function's result; where there is much to read or write, from a thread, so that other clients do not wait."""
-    if size < LARGE:
-        return function(*arguments)
-    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
-
-
-async def while_connected(request: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    """The result of what is done for a client; if it goes away meanwhile, that is cancelled. Most work is done before
-    anybody looks after the client, and takes no task of its own.
-    """
-    own, watching = asyncio.current_task(), _Watching()
-    assert own is not None
-
-    def went(task: asyncio.Future[None]) -> None:
-        if not task.cancelled() and not watching.over:
-            watching.gone = True
-            own.cancel()
-
-    def look() -> None:
-        watching.task = asyncio.ensure_future(_gone(request))
-        watching.task.add_done_callback(went)
-
-    timer = asyncio.get_running_loop().call_later(PATIENCE, look)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if not watching.gone:
-            raise
-        own.uncancel()
-        raise Refused(GONE, "the client went away") from None
-    finally:
-        watching.over = True
-        timer.cancel()
-        if watching.task is not None:
-            watching.task.cancel()
-
-
-class _Watching:
-    """What is known of a client whose answer takes long."""
-
-    def __init__(self) -> None:
-        self.over = self.gone = False
-        self.task: asyncio.Future[None] | None = None
-
-
-async def _gone(request: Any) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 class _Server:
     def __init__(self, repository: Repository, token: str | None, language: LanguageModels | None):
         self._repository, self._token, self._language = repository, token, language
         self._counted = Metrics(repository, language)
         self._responses = extra("starlette.responses", "serve", "to serve models")
-        self._gone = extra("starlette.requests", "serve", "to serve models").ClientDisconnect
 
     def guarded(self, answer: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
         """An endpoint that asks for the token, counts and logs, and tells of what is refused."""
@@ -150,11 +97,12 @@ class _Server:
         async def endpoint(request: Any) -> Any:
             start = time.perf_counter()
             try:
-                self._authorize(request)
+                if request.scope["path"] not in OPEN:
+                    authorize(request, self._token)
                 response = await answer(request)
             except Refused as e:
                 response = self._refused(request, e)
-                if e.status == 401:
+                if e.status == NO_TOKEN:
                     response.headers["WWW-Authenticate"] = "Bearer"
             self._told(request, response.status_code, start)
             return response
@@ -182,13 +130,6 @@ class _Server:
         self._told(request, BROKEN, time.perf_counter())
         return self._refused(request, Refused(BROKEN, "the server failed; its log says why"))
 
-    def _authorize(self, request: Any) -> None:
-        if self._token is None or request.scope["path"] in OPEN:
-            return
-        given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
-            raise Refused(401, "expected the server's token as Authorization: Bearer TOKEN")
-
     def _json(self, told: Any, status: int = 200) -> Any:
         return self._responses.Response(json.dumps(told), status, media_type="application/json")
 
@@ -215,7 +156,14 @@ class _Server:
         return self._json({})
 
     def _served(self, request: Any) -> Any:
-        return self._repository.get(request.path_params["model"], request.path_params.get("version", ""))
+        name = request.path_params["model"]
+        try:
+            return self._repository.get(name, request.path_params.get("version", ""))
+        except Refused:
+            if self._language is None or name not in [spoken.name for spoken in self._language.all()]:
+                raise
+            told = f"{name} is a language model: ask /v1/chat/completions or /v1/completions"
+            raise Refused(UNKNOWN, told) from None
 
     async def metadata(self, request: Any) -> Any:
         served = self._served(request)
@@ -226,35 +174,21 @@ class _Server:
 
     async def infer(self, request: Any) -> Any:
         served, header = self._served(request), request.headers.get(protocol.LENGTH)
-        async with self.body(request) as body:
-            asked = await aside(len(body), protocol.request, body, header, self._repository.limits.json)
+        async with self.body(request) as sent:
+            asked = await aside(len(sent), protocol.request, sent, header, self._repository.limits.json)
             made = await while_connected(request, served.infer(asked.inputs, asked.outputs))
             large = sum(array.nbytes for array in made.values())
             told, size = await aside(large, protocol.answer, served.name, served.version, made, asked)
-        if size is None:
-            return self._responses.Response(told, media_type="application/json")
-        headers = {protocol.LENGTH: str(size)}
-        return self._responses.Response(told, media_type="application/octet-stream", headers=headers)
+        kind = "application/json" if size is None else "application/octet-stream"
+        headers = {"content-type": kind, **({} if size is None else {protocol.LENGTH: str(size)})}
+        if len(told) >= LARGE:
+            return LargeAnswer(told, headers, self._repository.held)
+        return self._responses.Response(told, headers=headers)
 
-    @contextlib.asynccontextmanager
-    async def body(self, request: Any) -> AsyncIterator[bytes]:
-        """The request's body, held while it is answered; given up as soon as it is too large or takes too long."""
-        most, held, parts, size = self._repository.limits.body, self._repository.held, [], 0
-        try:
-            async with asyncio.timeout(self._repository.limits.timeout):
-                async for part in request.stream():
-                    if size + len(part) > most:
-                        raise Refused(TOO_LARGE, f"a request has at most {most} bytes")
-                    held.take(len(part))
-                    size += len(part)
-                    parts.append(part)
-            yield parts[0] if len(parts) == 1 else b"".join(parts)
-        except TimeoutError:
-            raise Refused(SLOW, f"the request was not there within {self._repository.limits.timeout:g} s") from None
-        except self._gone:
-            raise Refused(GONE, "the client went away") from None
-        finally:
-            held.give(size)
+    def body(self, request: Any) -> AbstractAsyncContextManager[bytes]:
+        """A request's body, within this server's limits."""
+        limits = self._repository.limits
+        return body(request, limits.body, limits.timeout, self._repository.held)
 
     async def metrics(self, request: Any) -> Any:
         return self._responses.Response(*self._counted.shown())

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.serve.refusals import BAD, BROKEN, BUSY, LATE, TOO_LARGE, Refused
+from bireme.serve.refusals import BAD, BROKEN, BUSY, LATE, TOO_LARGE, Refused, sentence
 
 Arrays = dict[str, np.ndarray]
 
@@ -56,9 +56,10 @@ class Limits:
         for name in ("batch", "queue", "body", "elements", "json", "memory"):
             if getattr(self, name) < 1:
                 raise errors.bad(f"Limits({name})", "a positive number", getattr(self, name))
-        for name in ("delay", "timeout"):
-            if not getattr(self, name) >= 0:
-                raise errors.bad(f"Limits({name})", "a non-negative number", getattr(self, name))
+        if not self.timeout > 0:
+            raise errors.bad("Limits(timeout)", "a positive number", self.timeout)
+        if not self.delay >= 0:
+            raise errors.bad("Limits(delay)", "a non-negative number", self.delay)
 
 
 @dataclass
@@ -179,7 +180,7 @@ class Batcher:
             for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
                 await self._settle(half)
         elif not batch[0].result.done():
-            batch[0].result.set_exception(Refused(_status(error), _sentence(error)))
+            batch[0].result.set_exception(Refused(_status(error), sentence(error)))
 
     async def _gather(self, queue: _Queue) -> None:
         """Wait until as many rows are there as came last time, or the first request has waited long enough."""
@@ -250,14 +251,6 @@ def _status(error: BaseException) -> int:
     if isinstance(error, (ValueError, TypeError, LookupError, ArithmeticError)):
         return BAD
     return BUSY if isinstance(error, MemoryError) else BROKEN
-
-
-def _sentence(error: BaseException) -> str:
-    """What went wrong in a model's own words, without the server's line."""
-    return (
-        " ".join(line.strip() for line in str(error).splitlines() if not line.startswith("  at "))
-        or type(error).__name__
-    )
 
 
 def nothing(*_: Any) -> None:

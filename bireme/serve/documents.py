@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hmac
 import json
 from typing import Any
 
 from bireme.core.base.boundary import guard_functions
 from bireme.core.base.extras import extra
+from bireme.serve.clients import aside, authorize, body, while_connected
+from bireme.serve.refusals import BAD, BUSY, NO_TOKEN, Held, Refused
 
 MOST_BYTES = 64 * 2**20  # of a request
+MEMORY = 2**30  # bytes of all of them
+SECONDS = 30.0  # that a request may take to come
 QUEUE = 16  # requests that wait while one is read
-
-
-class _Refused(Exception):
-    def __init__(self, status: int, message: str):
-        super().__init__(message)
-        self.status = status
 
 
 def add_reader(
@@ -49,34 +46,30 @@ def add_reader(
     """
     responses = extra("starlette.responses", "serve", "to serve a reader")
     routing = extra("starlette.routing", "serve", "to serve a reader")
-    waiting, turn = [0], asyncio.Semaphore(1)  # a page uses all cores
+    waiting, turn, held = [0], asyncio.Semaphore(1), Held(MEMORY)  # a page uses all cores
 
-    async def answer(request: Any) -> dict[str, Any]:
-        given = request.headers.get("authorization", "")
-        if token is not None and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
-            raise _Refused(401, "expected the server's token as Authorization: Bearer TOKEN")
-        if waiting[0] > QUEUE:
-            raise _Refused(503, f"{QUEUE} requests wait already")
+    async def read(data: bytes) -> dict[str, Any]:
         waiting[0] += 1
         try:
-            parts, size = [], 0
-            async for part in request.stream():
-                size += len(part)
-                if size > most_bytes:
-                    raise _Refused(413, f"a request has at most {most_bytes} bytes")
-                parts.append(part)
-            data = _contents(b"".join(parts), request.headers.get("content-type", ""))
             async with turn:
                 return await asyncio.get_running_loop().run_in_executor(None, _read, reader, data)
         finally:
             waiting[0] -= 1
 
+    async def answer(request: Any) -> dict[str, Any]:
+        authorize(request, token)
+        async with body(request, most_bytes, SECONDS, held) as sent:
+            if waiting[0] > QUEUE:
+                raise Refused(BUSY, f"{QUEUE} requests wait already")
+            data = await aside(len(sent), _contents, sent, request.headers.get("content-type", ""))
+            return await while_connected(request, read(data))
+
     async def endpoint(request: Any) -> Any:
         try:
             told, status = await answer(request), 200
-        except _Refused as e:
+        except Refused as e:
             told, status = {"error": str(e)}, e.status
-        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        headers = {"WWW-Authenticate": "Bearer"} if status == NO_TOKEN else {}
         text = json.dumps(told, ensure_ascii=False)
         return responses.Response(text, status, media_type="application/json", headers=headers)
 
@@ -89,17 +82,17 @@ def reading_application(reader: Any, token: str | None = None) -> Any:
     return add_reader(extra("starlette.applications", "serve", "to serve a reader").Starlette(), reader, token)
 
 
-def _contents(body: bytes, kind: str) -> bytes:
+def _contents(sent: bytes, kind: str) -> bytes:
     """The file of a request."""
     if not kind.startswith("application/json"):
-        data = body
+        data = sent
     else:
         try:
-            data = base64.b64decode(json.loads(body)["file"], validate=True)
+            data = base64.b64decode(json.loads(sent)["file"], validate=True)
         except (ValueError, KeyError, TypeError, binascii.Error, RecursionError):
-            raise _Refused(400, 'expected JSON with a file in base64, {"file": "..."}') from None
+            raise Refused(BAD, 'expected JSON with a file in base64, {"file": "..."}') from None
     if not data:
-        raise _Refused(400, "expected an image or a PDF, got nothing")
+        raise Refused(BAD, "expected an image or a PDF, got nothing")
     return data
 
 
@@ -107,7 +100,7 @@ def _read(reader: Any, data: bytes) -> dict[str, Any]:
     try:
         return {"pages": [page.to_dict() for page in reader.read(data)]}
     except (ValueError, OSError) as e:
-        raise _Refused(400, str(e).splitlines()[0]) from None
+        raise Refused(BAD, str(e).splitlines()[0]) from None
 
 
 guard_functions(globals())

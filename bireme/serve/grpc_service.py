@@ -5,6 +5,7 @@ They are a dozen flat messages; generated code would bring the protobuf package,
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import itertools
 import struct
@@ -18,10 +19,12 @@ import numpy as np
 from bireme.core.base.errors import FileFormatError
 from bireme.core.base.extras import extra
 from bireme.files.paddle_models import wire
-from bireme.serve.application import EXTENSIONS, aside
+from bireme.serve.application import EXTENSIONS
+from bireme.serve.clients import aside
+from bireme.serve.language import LanguageModels
 from bireme.serve.logs import tell
 from bireme.serve.protocol import LONGEST_NAME, MOST_DIMENSIONS, NAMES, described, of_bytes
-from bireme.serve.refusals import BAD, BROKEN, BUSY, LATE, TOO_LARGE, UNKNOWN, Refused
+from bireme.serve.refusals import BAD, BROKEN, BUSY, GONE, LATE, NO_TOKEN, TOO_LARGE, UNKNOWN, Refused
 from bireme.serve.repository import Repository
 from bireme.version import full_version
 
@@ -33,7 +36,7 @@ _CODES = {
     BUSY: "UNAVAILABLE",
     LATE: "DEADLINE_EXCEEDED",
     BROKEN: "INTERNAL",
-    401: "UNAUTHENTICATED",
+    NO_TOKEN: "UNAUTHENTICATED",
 }
 MOST_FIELDS = 2**14  # of one message; a field may hold many numbers
 # fields of InferTensorContents: number -> (dtypes that it may hold, how it is packed)
@@ -202,14 +205,14 @@ def _tensor(name: str, datatype: str, shape: Iterable[int]) -> bytes:
 
 
 class _Service:
-    def __init__(self, repository: Repository):
-        self._repository = repository
+    def __init__(self, repository: Repository, language: LanguageModels | None = None):
+        self._repository, self._language = repository, language
 
     async def ServerLive(self, message: _Message) -> bytes:
         return _flag(1, True)
 
     async def ServerReady(self, message: _Message) -> bytes:
-        return _flag(1, self._repository.ready)
+        return _flag(1, self._repository.ready and (self._language is None or self._language.ready))
 
     async def ModelReady(self, message: _Message) -> bytes:
         return _flag(1, self._repository.get(message.text(1), message.text(2)).ready)
@@ -256,28 +259,35 @@ METHODS = {  # and the field of a request that has the model's name
 }  # fmt: skip
 
 
-def add_service(server: Any, repository: Repository, token: str | None = None) -> None:
-    """Add the service to a server of `grpc.aio`."""
+def add_service(
+    server: Any, repository: Repository, token: str | None = None, language: LanguageModels | None = None
+) -> None:
+    """Add the service to a server of `grpc.aio`; of language models it knows whether they are ready."""
     grpc = extra("grpc", "serve", "to serve models")
-    service, wanted = _Service(repository), f"Bearer {token}".encode()
+    service, wanted = _Service(repository, language), f"Bearer {token}".encode()
 
     def authorize(context: Any) -> None:
         given = [str(value).encode() for key, value in context.invocation_metadata() if key == "authorization"]
         if token is not None and not any(hmac.compare_digest(one, wanted) for one in given):
-            raise Refused(401, "expected the server's token as authorization: Bearer TOKEN")
+            raise Refused(NO_TOKEN, "expected the server's token as authorization: Bearer TOKEN")
 
     def handler(name: str, field: int) -> Any:
         method: Callable[[_Message], Awaitable[bytes]] = getattr(service, name)
 
         async def answer(data: bytes, context: Any) -> bytes:
-            start, model, status, told, held = time.perf_counter(), "", 200, "", 0
+            start, model, status, told, held = time.perf_counter(), "", BROKEN, "", 0
             try:
                 authorize(context)
                 repository.held.take(len(data))
                 held = len(data)
                 message = await aside(len(data), _Message, data)
                 model = message.text(field) if field else ""
-                return await method(message)
+                made = await method(message)
+                status = 200
+                return made
+            except asyncio.CancelledError:
+                status = GONE
+                raise
             except (Refused, FileFormatError, struct.error) as e:
                 status, told = e.status if isinstance(e, Refused) else BAD, str(e)
             finally:

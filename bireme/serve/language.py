@@ -17,7 +17,7 @@ from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.llm import Engine, Event, LanguageModel, Request, SamplingOptions, load
 from bireme.ops import to_tensor
-from bireme.serve.refusals import BAD, BROKEN, BUSY, UNKNOWN, Refused
+from bireme.serve.refusals import BAD, BROKEN, BUSY, UNKNOWN, Refused, sentence
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,127}")
 WARM = ((0.0, None), (1.0, None), (0.0, 1), (1.0, 1))
@@ -96,7 +96,10 @@ class LanguageModels:
         self._models = {name: Spoken(name) for name in models}
         for name, given in models.items():
             if not _NAME.fullmatch(name):
-                raise errors.bad("LanguageModels(models)", "names of letters, digits, _, ., /, : and -", name)
+                hint = "NAME=MODEL names one"
+                raise errors.bad(
+                    "LanguageModels(models)", "names of letters, digits, _, ., /, : and -", name, hint=hint
+                )
 
             def make(given: Any = given) -> tuple[LanguageModel, Engine]:
                 model = given if isinstance(given, LanguageModel) else load(given, quantize=quantize)
@@ -112,7 +115,7 @@ class LanguageModels:
             if error is None:
                 (spoken.model, spoken.engine), spoken.reason = work.result(), ""
             else:
-                spoken.reason = "it could not be loaded: " + (str(error).splitlines() or [type(error).__name__])[0]
+                spoken.reason = f"it could not be loaded: {sentence(error)}"
 
     def get(self, name: str) -> Spoken:
         """Return a model.

@@ -15,6 +15,7 @@ from typing import Any
 from bireme.core.base.extras import extra
 from bireme.llm import Engine, Event, Grammar, LanguageModel, Request
 from bireme.serve import openai_form as form
+from bireme.serve.clients import aside, while_connected
 from bireme.serve.language import LanguageModels, Spoken, events
 from bireme.serve.openai_form import Asked, Wrong
 from bireme.serve.openai_responses import Response, as_chat, in_its_words
@@ -138,19 +139,10 @@ def _event(told: Any) -> bytes:
 
 
 class OpenAI:
-    """The endpoints. `body` reads a request's body within limits, `aside` does much work in a thread, `connected` gives work
-    up whose client went away.
-    """
+    """The endpoints. `body` reads a request's body within the server's limits, of which `most` is that of JSON."""
 
-    def __init__(
-        self,
-        models: LanguageModels,
-        most: int,
-        body: Callable[[Any], AbstractAsyncContextManager[bytes]],
-        aside: Callable[..., Awaitable[Any]],
-        connected: Callable[[Any, Any], Awaitable[Any]],
-    ):
-        self._models, self._most, self._body, self._aside, self._connected = models, most, body, aside, connected
+    def __init__(self, models: LanguageModels, most: int, body: Callable[[Any], AbstractAsyncContextManager[bytes]]):
+        self._models, self._most, self._body = models, most, body
         self._responses = extra("starlette.responses", "serve", "to serve models")
 
     def routes(self) -> list[tuple[str, str, Callable[[Any], Awaitable[Any]]]]:
@@ -196,24 +188,24 @@ class OpenAI:
         if model.chat_template is None:
             raise Wrong("the model has no chat template: use /v1/completions", "model")
         given = [with_calls(one, f"messages[{i}]") for i, one in enumerate(form.messages(told.get("messages")))]
-        tools = await self._aside(size, Tools, told, model.chat_template, model.tokenizer)
+        tools = await aside(size, Tools, told, model.chat_template, model.tokenizer)
         try:  # in a thread however short it is: a template may take its seconds
             text = await asyncio.get_running_loop().run_in_executor(None, tools.render, given)
         except ValueError as e:
             raise Wrong(f"messages: {str(e).splitlines()[0][:300]}", "messages") from None
-        return await self._aside(len(text), form.encoded, text, "messages", model.tokenizer, False), tools
+        return await aside(len(text), form.encoded, text, "messages", model.tokenizer, False), tools
 
     async def text(self, request: Any) -> Any:
         async with self._body(request) as body:
             told, _, engine = await self._asked(request, body)
-            prompts = await self._aside(len(body), form.prompts, told.get("prompt"), "prompt", engine.tokenizer)
+            prompts = await aside(len(body), form.prompts, told.get("prompt"), "prompt", engine.tokenizer)
             ask, submitted = await self._submitted(told, False, engine, prompts, "prompt")
             begun = [_echoed(engine, p) if ask.echo else "" for p in prompts for _ in range(ask.choices)]
             answer = _Answer("text_completion", told["model"], ask, submitted, engine.tokenizer, begun)
             return await self._answered(request, answer, ask)
 
     async def _asked(self, request: Any, body: bytes) -> tuple[dict[str, Any], LanguageModel, Engine]:
-        told = await self._aside(len(body), parsed, body, self._most)
+        told = await aside(len(body), parsed, body, self._most)
         name = form.model_name(told)
         request.path_params["model"] = name  # for the log and the metrics
         return told, *self._models.get(name).loaded()
@@ -253,7 +245,7 @@ class OpenAI:
         if ask.stream:
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
             return self._responses.StreamingResponse(answer.stream(), media_type="text/event-stream", headers=headers)
-        return self._json(answer.whole(await self._connected(request, _all(answer.requests))))
+        return self._json(answer.whole(await while_connected(request, _all(answer.requests))))
 
     async def embeddings(self, request: Any) -> Any:
         async with self._body(request) as body:
@@ -265,7 +257,7 @@ class OpenAI:
             if form_of not in ("float", "base64"):
                 raise Wrong("encoding_format: expected float or base64", "encoding_format")
             spoken = self._models.get(told["model"])
-            texts = await self._aside(len(body), form.prompts, told.get("input"), "input", engine.tokenizer)
+            texts = await aside(len(body), form.prompts, told.get("input"), "input", engine.tokenizer)
             width, longest = engine.config.width, min(engine.config.positions, engine.max_length)
             if sum(map(len, texts)) > MOST_TOKENS or not all(1 <= len(t) <= longest for t in texts):
                 raise Wrong(f"input: expected texts of 1 to {longest} tokens, {MOST_TOKENS} in all", "input")
@@ -274,7 +266,7 @@ class OpenAI:
             if told.get("dimensions") not in (None, width):
                 raise Wrong(f"dimensions: the model has {width}", "dimensions")
             work = asyncio.get_running_loop().run_in_executor(None, spoken.embedded, texts)
-            made = await self._connected(request, _awaited(work))
+            made = await while_connected(request, _awaited(work))
             listed = [
                 {"object": "embedding", "index": i, "embedding": _encoded(one, form_of)} for i, one in enumerate(made)
             ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,8 @@ DATATYPES = {
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 MOST_DIMENSIONS = 32
 LONGEST_NAME = 512
+# numbers that JSON has no form for are strings, as protocol buffers write them in JSON
+NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 LENGTH = "inference-header-content-length"  # header with the size of the JSON before raw tensors
 
 
@@ -165,9 +168,13 @@ def _of_list(name: str, data: Any, dtype: np.dtype, shape: tuple[int, ...]) -> n
     if list in kinds:
         raise Refused(BAD, f"{name}: data is not a regular list of numbers")
     kind = NAMES[dtype]
+    if str in kinds and kind in ("FP16", "FP32", "FP64", "BF16"):
+        flat = [NOT_FINITE.get(x, x) if isinstance(x, str) else x for x in flat]
+        kinds = set(map(type, flat))
     allowed = {bool} if kind == "BOOL" else {int} if "INT" in kind else {int, float}
     if not kinds <= allowed:
-        raise Refused(BAD, f"{name}: data are no numbers of datatype {kind}")
+        wanted = "true and false" if kind == "BOOL" else "integers" if "INT" in kind else "numbers"
+        raise Refused(BAD, f"{name}: expected {wanted} as data of datatype {kind}")
     if len(flat) != _count(shape):
         raise Refused(BAD, f"{name}: {len(flat)} numbers are no tensor of shape {list(shape)}")
     if int in kinds and dtype.kind in "iu":
@@ -181,6 +188,16 @@ def _of_list(name: str, data: Any, dtype: np.dtype, shape: tuple[int, ...]) -> n
         raise Refused(BAD, f"{name}: a number is out of the range of {kind}") from None
 
 
+def _listed_numbers(array: np.ndarray) -> list[Any]:
+    wide = array.astype(np.float32) if array.dtype == ml_dtypes.bfloat16 else array
+    numbers = wide.reshape(-1).tolist()
+    if wide.dtype.kind != "f" or np.isfinite(wide).all():
+        return numbers
+    return [
+        x if math.isfinite(x) else "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity" for x in numbers
+    ]
+
+
 def answer(model: str, version: str, outputs: dict[str, np.ndarray], asked: Request) -> tuple[bytes, int | None]:
     """The body of an answer, and the size of its JSON if raw tensors follow that."""
     listed: list[dict[str, Any]] = []
@@ -192,9 +209,7 @@ def answer(model: str, version: str, outputs: dict[str, np.ndarray], asked: Requ
             raw.append(data)
             one["parameters"] = {"binary_data_size": len(data)}
         else:
-            one["data"] = (
-                array.reshape(-1).astype(np.float32 if array.dtype == ml_dtypes.bfloat16 else array.dtype).tolist()
-            )
+            one["data"] = _listed_numbers(array)
         listed.append(one)
     told = {"model_name": model, "model_version": version, **({"id": asked.id} if asked.id else {}), "outputs": listed}
     head = json.dumps(told).encode()

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bireme.core.base import errors
+from bireme.inference.saved import numbered
 from bireme.serve.batching import Arrays, Batcher, Limits, nothing, sizes
 from bireme.serve.protocol import NAMES
-from bireme.serve.refusals import BAD, BUSY, UNKNOWN, Held, Refused
+from bireme.serve.refusals import BAD, BUSY, UNKNOWN, Held, Refused, sentence
 from bireme.serve.running import Runner
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -131,7 +132,8 @@ class Repository:
         self._models: dict[str, dict[str, Served]] = {}
         for name, path in self._paths.items():
             if not _NAME.fullmatch(name):
-                raise errors.bad("Repository(models)", "names of letters, digits, _, . and -", name)
+                hint = "NAME=MODEL names one"
+                raise errors.bad("Repository(models)", "names of letters, digits, _, . and -", name, hint=hint)
             self._models[name] = {v: Served(name, v, p) for v, p in _versions(path).items()}
             if not lazy:
                 for served in self._models[name].values():
@@ -142,13 +144,13 @@ class Repository:
         before is returned, to be closed.
         """
         stamp = _stamp(served.path)
-        if served.ready and served.stamp == stamp:
+        if served.ready and stamp is not None and served.stamp == stamp:
             return None
         with ThreadPoolExecutor(1) as worker:
             work = worker.submit(self._runner, served.path)
             error = work.exception()  # whatever it is, the other models are served
         if error is not None:
-            told = "it could not be loaded: " + (str(error).splitlines() or [type(error).__name__])[0]
+            told = f"it could not be loaded: {sentence(error)}"
             if not served.ready:
                 served.reason = told
                 return None
@@ -270,19 +272,18 @@ async def _end(served: Served, reason: str) -> None:
 
 
 def _stamp(path: str) -> Any:
-    """Times and sizes of the files that a model may consist of."""
+    """Times and sizes of the files that a model may consist of; None where they cannot be looked at, which who loads it tells."""
     given = Path(path)
-    folder = given if given.is_dir() else given.parent
-    stem = "" if given.is_dir() else given.stem
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = [(p.name, p.stat()) for p in files if p.is_file() and p.name.startswith(stem)]
+    try:
+        folder = given if given.is_dir() else given.parent
+        stem = "" if given.is_dir() else given.stem
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        found = [(p.name, p.stat()) for p in files if p.is_file() and p.name.startswith(stem)]
+    except OSError:
+        return None
     return [(name, told.st_mtime_ns, told.st_size) for name, told in found]
 
 
 def _versions(path: str) -> dict[str, str]:
     """Paths by version, the smallest first: folders with numbers for names, or the path itself as version 1."""
-    folder = Path(path)
-    numbered = [p for p in folder.iterdir() if p.is_dir() and p.name.isdigit()] if folder.is_dir() else []
-    if not numbered:
-        return {"1": path}
-    return {p.name: os.fspath(p) for p in sorted(numbered, key=lambda p: int(p.name))}
+    return {p.name: os.fspath(p) for p in numbered(path)} or {"1": path}
