@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import signal
 import socket
 import ssl
 import struct
 import sys
-import termios
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,12 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.extras import extra
+
+try:
+    import fcntl
+    import termios
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # in place of a module
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LONGEST_HEAD = 2**16  # bytes of a request's path and headers
@@ -187,9 +191,8 @@ async def hang_up(connections: set[Any], seconds: float) -> None:
     time to time, or read nothing, would take all connections and all memory there can be.
     """
     loop = asyncio.get_running_loop()
-    seen: dict[
-        Any, tuple[float, Any]
-    ] = {}  # since when nothing changed, and what the request and what is unsent were then
+    # since when nothing changed, and what the request and what is unsent were then
+    seen: dict[Any, tuple[float, Any]] = {}
     while True:
         await asyncio.sleep(seconds / 4)
         now, before, seen = loop.time(), seen, {}
@@ -211,7 +214,7 @@ async def hang_up(connections: set[Any], seconds: float) -> None:
 def _unsent(transport: Any) -> int:
     """Bytes that a client has not taken: those that wait here, and those that the system holds."""
     waiting, connected = transport.get_write_buffer_size(), transport.get_extra_info("socket")
-    if connected is None or connected.fileno() < 0:
+    if connected is None or connected.fileno() < 0 or fcntl is None:
         return waiting
     return waiting + struct.unpack("i", fcntl.ioctl(connected.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
 

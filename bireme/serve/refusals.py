@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-BAD, NO_TOKEN, FORBIDDEN, UNKNOWN, SLOW, TOO_LARGE, UNREADABLE, GONE = (
-    400,
-    401,
-    403,
-    404,
-    408,
-    413,
-    415,
-    499,
-)  # its fault
-BROKEN, BUSY, LATE = 500, 503, 504  # the server's
+# the client's fault, and the server's
+BAD, NO_TOKEN, FORBIDDEN, UNKNOWN, SLOW, TOO_LARGE, UNREADABLE, GONE = 400, 401, 403, 404, 408, 413, 415, 499
+BROKEN, BUSY, LATE = 500, 503, 504
 
 
 class Refused(Exception):
