@@ -194,34 +194,14 @@ def test_tables_and_recurrent_matrices_are_integers_too(kind, given, layers, tmp
 
 def test_few_samples_are_told_of(saved, capsys):
     folder, x, _ = saved
-    np.savez(folder / "one.npz", x=x[:1])
-    assert (
-        main(
-            [
-                "quantize",
-                str(folder / "net"),
-                "-o",
-                str(folder / "one"),
-                "--to",
-                "int8",
-                "--data",
-                str(folder / "one.npz"),
-            ]
-        )
-        == 0
-    )
-    assert "scales are found in 1 samples" in capsys.readouterr().err
-    np.savez(folder / "objects.npz", x=np.array([object()]))
-    given = [
-        "quantize",
-        str(folder / "net"),
-        "-o",
-        str(folder / "one"),
-        "--to",
-        "int8",
-        "--data",
-        str(folder / "objects.npz"),
-    ]
-    assert (
-        main(given) == 1 and "--data (x): expected an array of numbers, got one of objects" in capsys.readouterr().err
-    )
+
+    def told_with(samples):
+        np.savez(folder / "given.npz", x=samples)
+        data, out = str(folder / "given.npz"), str(folder / "one")
+        code = main(["quantize", str(folder / "net"), "-o", out, "--to", "int8", "--data", data])
+        return code, capsys.readouterr().err
+
+    code, told = told_with(x[:1])
+    assert code == 0 and "scales are found in 1 samples" in told
+    code, told = told_with(np.array([object()]))
+    assert code == 1 and "--data (x): expected an array of numbers, got one of objects" in told

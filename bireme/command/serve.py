@@ -148,9 +148,8 @@ def _named(text: str) -> tuple[str, str]:
     if between and "/" not in name and not Path(text).exists():
         return name, path
     known = Path(os.path.abspath(text))
-    if (
-        known.suffix in PROGRAMS + WEIGHTS and not known.is_dir()
-    ):  # of others a point is a part of the name, as in llama-3.2
+    # of others a point is a part of the name, as in llama-3.2
+    if known.suffix in PROGRAMS + WEIGHTS and not known.is_dir():
         known = known.with_suffix("")
     return (known.parent.name if known.name == "inference" and known.parent.name else known.name), text
 

@@ -82,7 +82,7 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
     if quantize is not None and quantize not in KINDS:
         raise errors.bad("load(quantize)", f"None or one of {', '.join(map(repr, KINDS))}", quantize)
     where = os.fspath(folder)
-    config, weights = _found(where)
+    config, weights = found(where)
     if quantize is not None and weights.kind not in (None, quantize):
         expected = f"None or {weights.kind!r}, as the folder has {weights.kind} already"
         raise errors.bad("load(quantize)", expected, quantize)
@@ -93,13 +93,13 @@ def load(folder: str | os.PathLike, dtype: Any = None, quantize: str | None = No
     return LanguageModel(config, network, *_text(where))
 
 
-def _found(folder: str) -> tuple[Configuration, Weights]:
-    """The configuration and the weights of a folder, whose names and shapes are right."""
+def found(folder: str, where: str = WHERE) -> tuple[Configuration, Weights]:
+    """The configuration and the weights of a folder, whose names and shapes are right; `where` is told of one that is none."""
     if not os.path.isdir(folder):
-        raise errors.bad(WHERE, "a folder", described=f"{folder!r}, which is none")
+        raise errors.bad(where, "a folder", described=f"{folder!r}, which is none")
     given = json_of(folder, "config.json")
     if given is None:
-        raise errors.bad(WHERE, "config.json in the folder", described=f"none in {folder!r}")
+        raise errors.bad(where, "config.json in the folder", described=f"none in {folder!r}")
     config = configuration.read(given, json_of(folder, "generation_config.json"))
     weights = Weights(folder, kind_of(given))
     check(config, weights)
@@ -109,7 +109,7 @@ def _found(folder: str) -> tuple[Configuration, Weights]:
 def sketch(folder: str | os.PathLike) -> dict[str, Any]:
     """What a folder's model is like, without loading it: its sizes, dtypes, and what belongs to it."""
     where = os.fspath(folder)
-    config, weights = _found(where)
+    config, weights = found(where)
     names = ("architecture", "vocabulary", "width", "layers", "heads", "shared_heads", "positions", "parameters")
     told = {name: getattr(config, name) for name in names}
     tokenizer, template = _text(where)

@@ -14,8 +14,9 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.files import save
 from bireme.llm import configuration, packed
+from bireme.llm.model import found
 from bireme.llm.quantized import KINDS, integers, rows_of
-from bireme.llm.weights import ONE, Weights, check, json_of, plan
+from bireme.llm.weights import ONE, Weights, json_of, plan
 from bireme.ops import to_tensor
 
 WHERE = "quantize"
@@ -58,23 +59,18 @@ def quantize(folder: str | os.PathLike, out: str | os.PathLike, kind: str = "int
     source, target = os.fspath(folder), Path(out)
     if kind not in KINDS:
         raise errors.bad(f"{WHERE}(kind)", f"one of {', '.join(map(repr, KINDS))}", kind)
-    given = json_of(source, "config.json")
-    if given is None:
-        raise errors.bad(f"{WHERE}(folder)", "a folder with config.json", described=f"none in {source!r}")
-    config = configuration.read(given, json_of(source, "generation_config.json"))
-    if given.get("quantization_config") is not None:
+    config, weights = found(source, f"{WHERE}(folder)")
+    if weights.kind is not None:
         raise errors.failure(f"{source} has integers already, so nothing can be quantized", kind=ValueError)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise errors.bad(f"{WHERE}(out)", "a folder that is not there yet, or is empty", described=os.fspath(target))
-    weights = Weights(source)
-    check(config, weights)
     target.parent.mkdir(parents=True, exist_ok=True)
     # beside its place until it is whole: what ends on the way leaves no folder that looks like a model
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as made:
         arrays, groups, count = _arrays(config, weights, kind)
         save(arrays, os.path.join(made, ONE))
         _copy_others(Path(source), Path(made))
-        told = given | {"quantization_config": packed.settings(groups, kind)}
+        told = json_of(source, "config.json") | {"quantization_config": packed.settings(groups, kind)}
         Path(made, "config.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
         whole = Path(made, "whole")
         whole.mkdir()

@@ -51,9 +51,8 @@ class Choice:
     conv: bool = True
     depthwise: bool = False
     matrix: bool = True
-    tables: bool = (
-        False  # those of embeddings, and matrices of recurrent networks: stored in 8 bits, numbers when they are used
-    )
+    # those of embeddings, and matrices of recurrent networks: stored in 8 bits, numbers when they are used
+    tables: bool = False
     skipped: frozenset[str] = frozenset()  # names of variables: products that read or make one stay as they are
 
     def takes(self, layer: Layer, x: Symbol, made: Symbol) -> bool:

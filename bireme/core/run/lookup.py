@@ -248,7 +248,7 @@ def _make_room(new: Entry) -> None:
 
 
 def _drop_if_new(old: Entry) -> None:
-    if old.met + old.hits < 2 and not old.compiled and _graphs.get(old.graph.key) is old:
+    if old.met + old.hits < 2 and not old.compiled:
         _take_out(old)
 
 
