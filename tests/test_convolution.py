@@ -1,5 +1,8 @@
 """Convolutions by XLA, compiled, in each of their forms, against the windows and products of NumPy."""
 
+import functools
+import types
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +11,8 @@ from bireme.core.numpy_exec import convolution
 from bireme.core.xla_exec import xla
 from bireme.ops._shared import conv_kernels
 from bireme.ops.nn import conv_cudnn, conv_lowering
+
+KERNELS = ("window_sums", "weight_sums")
 
 # extents, channels, outputs, window, stride, padding, dilation, groups
 FORMS = {
@@ -39,7 +44,7 @@ def test_form(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_operator_alone(form):
     """What CUDA uses at all shapes."""
-    _compare(*FORMS[form], conv_cudnn, last=len(form) % 2)
+    _compare(*FORMS[form], conv_cudnn.ON_MESH, last=len(form) % 2)
 
 
 @pytest.mark.parametrize("window", [(3, 3), (5, 4), (5, 5)])
@@ -65,9 +70,27 @@ def test_kernel_of_a_large_window(dims, channels, window, stride, padding, dilat
     got = conv_kernels.weight_sums(x, g, window, *rest, interpret=True)
     want = convolution.weight_grad(x, g, window, *rest, channels, True)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
-    by_cuda = jax.jit(lambda x, g: conv_cudnn.weight_grad(x, g, window, *rest, channels, True))
+    assert "depthwise_weight_sums" in _lowered(
+        lambda x, g: conv_cudnn.ALONE.weight_grad(x, g, window, *rest, channels, True), x, g
+    )
+    w = rng.standard_normal(w.shape).astype(np.float32)
+    want = convolution.forward(x, w, *rest, channels, True)
+    got = conv_kernels.window_sums(x, w, *rest, interpret=True)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
+    assert "depthwise_window_sums" in _lowered(lambda x, w: conv_cudnn.ALONE.forward(x, w, *rest, channels, True), x, w)
+
+
+def _lowered(form, *given):
     with xla.x64():
-        assert "depthwise_weight_sums" in by_cuda.trace(x, g).lower(lowering_platforms=("cuda",)).as_text()
+        return jax.jit(form).trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+
+
+@pytest.mark.parametrize("padding", [(3, 3), (0, 0), (6, 1), (8, 9)])
+def test_kernel_of_the_gradient_of_an_image(padding, monkeypatch):
+    """A window that moves by one place: its gradient is a convolution too, whatever the padding."""
+    kernels = {name: functools.partial(getattr(conv_kernels, name), interpret=True) for name in KERNELS}
+    monkeypatch.setattr(conv_cudnn, "conv_kernels", types.SimpleNamespace(takes=conv_kernels.takes, **kernels))
+    _compare((11, 12), 40, 40, (7, 5), (1, 1), padding, (1, 2), 40, conv_cudnn.ALONE, last=False)
 
 
 def test_without_wide_vectors(monkeypatch):

@@ -9,6 +9,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Padding, Sizes, Tensor, op
+from bireme.core.graph.bound import on_mesh
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import convolution
 from bireme.core.numpy_exec.convolution import places
@@ -237,12 +238,23 @@ def _conv_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format,
     return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs)
 
 
-def _conv_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
-    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is)
+def _conv_cuda(by):
+    """The form of the operator and that of its gradient for NVIDIA GPUs."""
+
+    def conv(x, weight, bias, stride, padding, dilation, groups, data_format):
+        return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by, _as_is)
+
+    def grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+        return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by, _as_is)
+
+    return conv, grad
 
 
-def _on_cuda(x, weight, bias, stride, padding, dilation, groups, data_format):
-    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, conv_cudnn, _as_is)
+def _complete_cuda(made: Any, forms: Callable) -> None:
+    for platform, by in (("cuda", conv_cudnn.ALONE), (on_mesh("cuda"), conv_cudnn.ON_MESH)):
+        form, grad = forms(by)
+        made.grad(grad, on=platform)
+        made.on(platform)(form)
 
 
 def _complete_conv(made: Any, n: int) -> None:
@@ -252,8 +264,7 @@ def _complete_conv(made: Any, n: int) -> None:
     made.flops(_flops)
     made.effort(_effort)
     made.grad(_conv_grad_jax, numpy=_conv_grad_numpy)
-    made.grad(_conv_grad_cuda, on="cuda")
-    made.on("cuda")(_on_cuda)
+    _complete_cuda(made, _conv_cuda)
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
@@ -384,14 +395,16 @@ def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_f
     return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs)
 
 
-def _transposed_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
-    return _transposed_grad(
-        g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is
-    )
+def _transposed_cuda(by):
+    """The form of the operator and that of its gradient for NVIDIA GPUs."""
 
+    def transposed(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
+        return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by, _as_is)
 
-def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
-    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, conv_cudnn, _as_is)
+    def grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+        return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by, _as_is)
+
+    return transposed, grad
 
 
 def _complete_transposed(made: Any, n: int) -> None:
@@ -401,8 +414,7 @@ def _complete_transposed(made: Any, n: int) -> None:
     made.flops(_flops)
     made.effort(_transposed_effort)
     made.grad(_transposed_grad_jax, numpy=_transposed_grad_numpy)
-    made.grad(_transposed_grad_cuda, on="cuda")
-    made.on("cuda")(_transposed_on_cuda)
+    _complete_cuda(made, _transposed_cuda)
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)

@@ -44,12 +44,14 @@ def back(x, last: bool):
     return x if last else x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
-def _dims(x, last):
+def dims_of(x, last):
+    """The sizes of an image."""
     return x.shape[1:-1] if last else x.shape[2:]
 
 
-def _count(x, w, stride, pads, dilation, last):
-    return tuple([places(*axis) for axis in zip(_dims(x, last), w.shape[2:], stride, pads, dilation)])
+def counted(x, w, stride, pads, dilation, last):
+    """The sizes of what comes out of a convolution."""
+    return tuple([places(*axis) for axis in zip(dims_of(x, last), w.shape[2:], stride, pads, dilation)])
 
 
 def _padded(x, pads, first):
@@ -88,7 +90,7 @@ def _product(x, w, stride, pads, dilation, groups, last):
     The channels come first, so that only blocks of an image are transposed: the kernel would take longer than the
     product.
     """
-    out, batch = _count(x, w, stride, pads, dilation, last), x.shape[0]
+    out, batch = counted(x, w, stride, pads, dilation, last), x.shape[0]
     grown = _padded(jnp.moveaxis(x, -1 if last else 1, 0), pads, 2)
     rows = jnp.stack([grown[:, :, *at] for at in taps(w.shape[2:], stride, dilation, out)], 1)
     if groups == 1:
@@ -100,7 +102,7 @@ def _product(x, w, stride, pads, dilation, groups, last):
 
 def _product_last(x, w, stride, pads, dilation):
     """The windows side by side times the kernel, all with the channels last."""
-    out = _count(x, w, stride, pads, dilation, True)
+    out = counted(x, w, stride, pads, dilation, True)
     grown = _padded(x, pads, 1)
     seen = [grown[:, *at] for at in taps(w.shape[2:], stride, dilation, out)]
     rows = seen[0] if len(seen) == 1 else jnp.concatenate(seen, -1)
@@ -117,7 +119,7 @@ def _pointwise(x, w, stride, pads, dilation, groups, last):
 
 def _depthwise(x, w, stride, pads, dilation, groups, last, hold=None):
     """One channel a group: the sum of shifted images, each times its element of the kernel; in the given layout."""
-    out, first = _count(x, w, stride, pads, dilation, last), 1 if last else 2
+    out, first = counted(x, w, stride, pads, dilation, last), 1 if last else 2
     grown, front = _around(x, w.shape[2:], pads, first, hold), (slice(None),) * first
     per = w.shape[0] // groups
     kernel = jnp.moveaxis(w.reshape(groups, per, -1), -1, 0).reshape(-1, groups, per, *[1] * (0 if last else len(out)))
@@ -138,7 +140,7 @@ def _depthwise_last(x, w, stride, pads, dilation):
     steps otherwise. XLA would make one pass of all, and compute the image anew for each element of the window, or with
     a question in between that asks for the padding.
     """
-    out, size = _count(x, w, stride, pads, dilation, True), math.prod(w.shape[2:])
+    out, size = counted(x, w, stride, pads, dilation, True), math.prod(w.shape[2:])
     kernel = _held(w.transpose(*range(2, w.ndim), 1, 0).reshape(size, -1))
     if x.ndim == 4 and size > _SMALL and out[0] <= _LOW and any(pads[0]):
         return _depthwise_rows(x, kernel.reshape(*w.shape[2:], -1), stride, pads, dilation, out)
@@ -209,7 +211,7 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
         return jnp.concatenate([_on_cpu(a, b, stride, pads, dilation, 1, last, of) for a, b in parts], axis)
     if x.ndim == 5 and groups == 1:
         return _folded(x, w, stride, pads, dilation, last, of)
-    count = math.prod(_count(x, w, stride, pads, dilation, last))
+    count = math.prod(counted(x, w, stride, pads, dilation, last))
     few = (
         count <= _FEW
         or groups > 1
@@ -247,7 +249,7 @@ def _shaped(batch, channels, dims, last):
 def _reaching(x, w, stride, pads, dilation, last):
     """The kernel without elements that meet nothing but padding, and the padding for the rest."""
     kept, edges = [], []
-    for n, k, s, (a, b), d in zip(_dims(x, last), w.shape[2:], stride, pads, dilation):
+    for n, k, s, (a, b), d in zip(dims_of(x, last), w.shape[2:], stride, pads, dilation):
         reach = (places(n, k, s, (a, b), d) - 1) * s  # of each element, from its first position
         seen = [i for i in range(k) if -reach <= i * d - a < n] or [0]
         kept.append(slice(seen[0], seen[-1] + 1))
@@ -257,7 +259,7 @@ def _reaching(x, w, stride, pads, dilation, last):
 
 def forward(x, w, stride, pads, dilation, groups, last, convolve=_on_cpu):
     """The convolution of an image with a kernel."""
-    shape = _shaped(x.shape[0], w.shape[0], _count(x, w, stride, pads, dilation, last), last)
+    shape = _shaped(x.shape[0], w.shape[0], counted(x, w, stride, pads, dilation, last), last)
     if not (x.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, x.dtype)
     if convolve is _on_cpu:
@@ -295,7 +297,7 @@ def weight_grad(x, g, window, stride, pads, dilation, groups, last, convolve=_on
 def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last, hold):
     """The gradient, dilated by the stride, under the flipped kernel; the transpose would add a padded image a shift."""
     config = []
-    for n, m, k, s, (a, _), d in zip(dims, _dims(g, last), w.shape[2:], stride, pads, dilation):
+    for n, m, k, s, (a, _), d in zip(dims, dims_of(g, last), w.shape[2:], stride, pads, dilation):
         config.append(((k - 1) * d - a, n + a - (m - 1) * s - 1, s - 1))
     still = (0, 0, 0)
     spread = lax.pad(g, np.zeros((), g.dtype), [still, *config, still] if last else [still, still, *config])
@@ -308,7 +310,7 @@ def _depthwise_weight_sums(x, g, shape, stride, pads, dilation, last):
     first = 1 if last else 2
     grown, front = _around(x, shape[2:], pads, first, _held_on_device), (slice(None),) * first
     axes = tuple([i for i in range(x.ndim) if i != (x.ndim - 1 if last else 1)])
-    seen = [grown[*front, *at] for at in taps(shape[2:], stride, dilation, _dims(g, last))]
+    seen = [grown[*front, *at] for at in taps(shape[2:], stride, dilation, dims_of(g, last))]
     return jnp.stack([jnp.sum(part * g, axes) for part in seen], 1).reshape(shape)
 
 
@@ -317,7 +319,7 @@ def _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last):
     first = 1 if last else 2
     x = lax.optimization_barrier(_padded(x, pads, first))
     window, channels = shape[2:], shape[0]
-    sizes = [(m - 1) * s + 1 for m, s in zip(_dims(g, last), stride)]
+    sizes = [(m - 1) * s + 1 for m, s in zip(dims_of(g, last), stride)]
     full = (x.shape[0], *sizes, channels) if last else (x.shape[0], channels, *sizes)
     starts = np.stack(np.meshgrid(*[np.arange(k) * d for k, d in zip(window, dilation)], indexing="ij"), -1).reshape(
         -1, len(window)
