@@ -90,6 +90,25 @@ def test_steps_of_changing_lengths_are_padded_to_a_few(accelerator):
     assert train(LENGTHS) == got, "the same bits again"
 
 
+def test_a_table_of_which_the_padded_size_takes_all(accelerator):
+    """It begins nowhere there, and at smaller sizes wherever it is asked to."""
+
+    def gradient(start, t):
+        table = bireme.to_tensor(np.random.default_rng(0).random((32, 8), np.float32), stop_gradient=False)
+        x = bireme.to_tensor(np.random.default_rng(t).random((t, 8), np.float32))
+        for _ in range(4):
+            x = F.tanh(x + table[start : start + t])
+        x.sum().backward()
+        return table.grad.numpy()
+
+    asked = [(0, 20), (3, 21), (0, 32), (5, 25), (11, 17), (0, 30), (2, 29)]
+    got = [gradient(*each) for each in asked]
+    assert kinds() == ([(32,)], [])
+    with bireme.debug.use_executor("interpreter"):
+        for each, a in zip(asked, got, strict=True):
+            np.testing.assert_allclose(a, gradient(*each), rtol=1e-5, atol=1e-6, err_msg=str(each))
+
+
 def test_no_program_is_compiled_for_a_length_between(accelerator):
     train(LENGTHS)
     before = bireme.debug.stats()["compiles"]

@@ -24,6 +24,9 @@ LARGEST_PLUS = 8  # what is added to a multiple of a parameter, at most: else a 
 SMALLEST = 3  # a parameter in the sizes that are compared
 
 
+WINDOWS = {"dynamic_slice": 1, "dynamic_update_slice": 2}
+
+
 class Refused(Exception):
     """A call of which it cannot be shown that padding changes nothing."""
 
@@ -46,6 +49,10 @@ class Dim(NamedTuple):
 
 
 Dims = tuple[Dim | None, ...]
+
+
+def _is_constant(x: Any) -> bool:
+    return hasattr(x, "val")
 
 
 def _begins(dim: Dim | None) -> None:
@@ -95,6 +102,7 @@ class Padding:
     def run(self, padded: Any, other: Any, arrays: Sequence[Any], dims: Sequence[Dims]) -> tuple[list, list[Dims]]:
         """Evaluate a jaxpr, which is also given as it is at the other sizes."""
         env: dict[Any, tuple[Any, Dims]] = {}
+        same: dict[Any, Any] = {}  # what a variable at the other sizes is called at the padded ones
         first, second = padded.jaxpr, other.jaxpr
         if len(first.eqns) != len(second.eqns):
             raise Refused("other steps at other sizes")
@@ -102,19 +110,28 @@ class Padding:
             if np.shape(a) != np.shape(b) or not np.array_equal(np.asarray(a), np.asarray(b)):
                 raise Refused("a table that depends on a size")
             env[var] = a, (None,) * np.ndim(a)
+        same.update(zip(second.constvars, first.constvars))
         env.update(zip(first.invars, zip(arrays, dims)))
+        same.update(zip(second.invars, first.invars))
 
-        def read(a: Any, b: Any) -> tuple[Any, Dims]:
-            if hasattr(a, "val"):
+        def read(a: Any, b: Any, begins: bool = False) -> tuple[Any, Dims]:
+            if _is_constant(a) and _is_constant(b):
                 return self._literal(a, b), (None,) * np.ndim(a.val)
+            if begins and _is_constant(a):  # a window over all of an axis at the padded size, and a part of it at others
+                return env[same[b]]
+            if _is_constant(a) or same.get(b) is not a:
+                raise Refused("other values at other sizes")
             return env[a]
 
         for eqn, twin in zip(first.eqns, second.eqns):
             if eqn.primitive is not twin.primitive:
                 raise Refused("other steps at other sizes")
-            operands = [read(a, b) for a, b in zip(eqn.invars, twin.invars)]
+            begins = WINDOWS.get(eqn.primitive.name, len(eqn.invars))  # from which operand on they say where one begins
+            pairs = enumerate(zip(eqn.invars, twin.invars))
+            operands = [read(a, b, i >= begins) for i, (a, b) in pairs]
             made, found = self._step(eqn, twin, [x for x, _ in operands], [d for _, d in operands])
             env.update(zip(eqn.outvars, zip(made, found)))
+            same.update(zip(twin.outvars, eqn.outvars))
         results = [read(a, b) for a, b in zip(first.outvars, second.outvars)]
         return [x for x, _ in results], [d for _, d in results]
 
