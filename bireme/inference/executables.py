@@ -32,6 +32,7 @@ from bireme.core.run import beside as beside_runs
 from bireme.core.run.tiers import Beside
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, read, wrap
+from bireme.core.xla_exec import xla
 
 OFTEN = 8  # runs after which other shapes than the first are compiled
 MOST = 16  # programs of a model
@@ -175,10 +176,11 @@ class Executables:
         def make(**options: Any) -> Program:
             run = found.compiled(**options)
             if count == len(steps):
-                return lambda given: run(list(map(_array, given)))
+                return lambda given: run([_array(x, self.device) for x in given])
 
             def both(given: list) -> list:
-                made = {s: _tensor(a, self.device) for s, a in zip(names, run(list(map(_array, given))), strict=True)}
+                arrays = run([_array(x, self.device) for x in given])
+                made = {s: _tensor(a, self.device) for s, a in zip(names, arrays, strict=True)}
                 left: dict[Symbol, Any] = {**others, **made}
                 with suspended(), no_grad():
                     running.make(steps[count:], left, lambda t: t)
@@ -193,9 +195,17 @@ def _key(arrays: list) -> Any:
     return tuple([(tuple(a.shape), _name(a.dtype)) for a in arrays])
 
 
-def _array(x: Any) -> Any:
-    """What a program takes: an array of the host, or the one that a tensor is on."""
-    return flush.force(read(x)) if isinstance(x, Tensor) else x
+def _array(x: Any, device: Any) -> Any:
+    """What a program takes: an array of the host, or the one that a tensor has. A tensor of an accelerator whose numbers are
+    still on the host has them there from now on, as after any other use.
+    """
+    if not isinstance(x, Tensor):
+        return x
+    value = read(x)
+    array = flush.force(value)
+    if isinstance(array, np.ndarray) and not device.is_cpu and value.device == device:
+        array = value.array = xla.put(array, device)
+    return array
 
 
 def _tensor(array: Any, device: Any) -> Tensor:

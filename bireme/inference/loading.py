@@ -9,14 +9,17 @@ from typing import Any
 
 from bireme import onnx
 from bireme.core.base import errors
-from bireme.core.program.program import Operation
+from bireme.core.program.program import Operation, mapped
 from bireme.core.program.program_model import Model
 from bireme.core.program.variable import Symbol
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
 from bireme.files import paddle_models, program_files
 from bireme.inference.kinds import PrecisionType
 from bireme.jit.saving import for_evaluation, models_of
 from bireme.jit.transforms import FOR_OTHERS, transformed
 from bireme.jit.transforms.mixed_precision import mixed_precision
+from bireme.jit.transforms.packing import pack_weights
 from bireme.ops import cast
 from bireme.static.input import InputSpec
 
@@ -82,8 +85,10 @@ def prepared(config: Any) -> tuple[Model, list[str]]:
     names = config.pass_builder().all_passes() if config.ir_optim() else []
     if config._delegated():  # runtimes have passes of their own, and are given what these leave
         names = [name for name in FOR_OTHERS if name in names]
-    if config.use_gpu() or config._device is not None:
-        names = [name for name in names if name != "channels_last"]  # the compilers of accelerators choose layouts
+    accelerator = config.use_gpu() or config._device is not None
+    packed = "pack_weights" in names and accelerator
+    if accelerator:  # whose compilers choose layouts
+        names = [name for name in names if name not in ("channels_last", "pack_weights")]
     # how rows of an output are divided into sequences is an output too, after all others
     lengths = [s for x in model.outputs if isinstance(x, Symbol) for s in x.lengths]
     model = Model(
@@ -92,6 +97,9 @@ def prepared(config: Any) -> tuple[Model, list[str]]:
     made, report = transformed(model, names)
     if config._precision in HALF:
         report += in_half(made, HALF[config._precision], config._kept_full, config._low_io)
+    if packed:
+        report += [f"pack_weights: {line}" for line in pack_weights(made, accelerator=True)]
+        made.program.version += 1
     return made, report
 
 
@@ -105,6 +113,31 @@ def in_half(model: Model, dtype: str, kept: Iterable[str], low_outputs: bool) ->
             made.lengths = x.lengths
             operation.results = model.outputs[i] = model.program._add(made)
             model.program.operations.append(operation)
+    _weights_in_half(model, dtype, kept)
     model.results = list(model.outputs)
     model.program.version += 1
     return lines
+
+
+def _weights_in_half(model: Model, dtype: str, kept: Iterable[str]) -> None:
+    """Let parameters and constants that only operators in half precision read have it too: no run has to round them."""
+    full: set[int] = set()
+    for o in model.program.operations:
+        made = getattr(o.call, "op", None)
+        if made is None or made.options.get("amp") != "low" or o.type in kept:
+            full.update([id(x) for x in o.reads if isinstance(x, Tensor)])
+    changed: dict[int, Tensor] = {}
+
+    def narrowed(x: Any) -> Any:
+        if not isinstance(x, Tensor) or id(x) in full or not x.dtype.is_floating:
+            return x
+        if id(x) not in changed:
+            half = x.detach().astype(dtype)
+            named = isinstance(x, Parameter)
+            changed[id(x)] = Parameter(half, name=x.name, trainable=not x.stop_gradient) if named else half
+        return changed[id(x)]
+
+    for o in model.program.operations:
+        if not hasattr(o.call, "labelled"):
+            o.args, o.kwargs = mapped(narrowed, (o.args, o.kwargs))
+    model.program.tensors = {name: changed.get(id(t), t) for name, t in model.program.tensors.items()}

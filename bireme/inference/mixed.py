@@ -7,10 +7,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import guard_functions
-from bireme.core.program.program import mapped
 from bireme.core.program.program_model import Model
-from bireme.core.tensor.parameter import Parameter
-from bireme.core.tensor.tensor import Tensor
 from bireme.files import program_files
 from bireme.inference import loading
 from bireme.inference.kinds import PlaceType, PrecisionType
@@ -67,32 +64,9 @@ def convert_to_mixed_precision(
     model = loading.read(os.fspath(model_file), os.fspath(params_file) or None)
     made = Model(model.program.clone(), model.inputs, list(model.outputs), model.output_names)
     loading.in_half(made, dtype, black_list, not keep_io_types)
-    _weights_in_half(made, dtype, black_list)
     for path in (mixed_model_file, mixed_params_file):
         os.makedirs(os.path.dirname(os.fspath(path)) or ".", exist_ok=True)
     program_files.write((os.fspath(mixed_model_file), os.fspath(mixed_params_file)), {"forward": made})
-
-
-def _weights_in_half(model: Model, dtype: str, kept: set[str]) -> None:
-    """Let parameters that only operators in half precision read have it too."""
-    full: set[int] = set()
-    for o in model.program.operations:
-        made = getattr(o.call, "op", None)
-        if made is None or made.options.get("amp") != "low" or o.type in kept:
-            full.update([id(x) for x in o.reads if isinstance(x, Tensor)])
-    changed: dict[int, Tensor] = {}
-
-    def narrowed(x: Any) -> Any:
-        if not isinstance(x, Parameter) or id(x) in full or not x.dtype.is_floating:
-            return x
-        if id(x) not in changed:
-            changed[id(x)] = Parameter(x.detach().astype(dtype), name=x.name, trainable=not x.stop_gradient)
-        return changed[id(x)]
-
-    for o in model.program.operations:
-        if not hasattr(o.call, "labelled"):
-            o.args, o.kwargs = mapped(narrowed, (o.args, o.kwargs))
-    model.program.tensors = {name: changed.get(id(t), t) for name, t in model.program.tensors.items()}
 
 
 guard_functions(globals())

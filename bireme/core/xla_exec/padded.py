@@ -117,7 +117,9 @@ class Padding:
         def read(a: Any, b: Any, begins: bool = False) -> tuple[Any, Dims]:
             if _is_constant(a) and _is_constant(b):
                 return self._literal(a, b), (None,) * np.ndim(a.val)
-            if begins and _is_constant(a):  # a window over all of an axis at the padded size, and a part of it at others
+            if begins and _is_constant(
+                a
+            ):  # a window over all of an axis at the padded size, and a part of it at others
                 return env[same[b]]
             if _is_constant(a) or same.get(b) is not a:
                 raise Refused("other values at other sizes")

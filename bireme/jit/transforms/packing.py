@@ -13,26 +13,33 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.jit.transforms.editing import arguments, rebuilt, told
 from bireme.ops import transpose
 
-STORED, READ = (2, 3, 1, 0), (3, 2, 0, 1)  # [height, width, in, out], and from there to [out, in, height, width]
+# how a kernel [out, in, height, width] is stored, and how it comes back
+ON_CPU = (2, 3, 1, 0), (3, 2, 0, 1)  # [height, width, in, out]
+ON_ACCELERATOR = (
+    (0, 2, 3, 1),
+    (0, 3, 1, 2),
+)  # [out, height, width, in]: what cuDNN reads beside images with the channels last
 
 
-def pack_weights(model: Model) -> list[str]:
-    """Store kernels of convolutions with the channels last as [height, width, in, out]; a transpose of the constant, which
-    a compiled program leaves out, gives the kernel that the function takes.
+def pack_weights(model: Model, accelerator: bool = False) -> list[str]:
+    """Store kernels of convolutions as compiled programs read them, on a CPU those with the channels last; a transpose of the
+    constant, which such a program leaves out, gives the kernel that the function takes.
     """
     program = model.program
+    stored_as, read_as = ON_ACCELERATOR if accelerator else ON_CPU
     packed: dict[int, Symbol] = {}
     kept: list[Operation] = []
     lines = []
     for operation in program.operations:
         given = arguments(operation) if operation.type == "conv2d" else None
-        weight = given["weight"] if given is not None and given["data_format"] == "NHWC" else None
+        packs = given is not None and (accelerator or given["data_format"] == "NHWC")
+        weight = given["weight"] if given is not None and packs else None
         if not isinstance(weight, Tensor) or isinstance(weight, Parameter):
             kept.append(operation)
             continue
         if id(weight) not in packed:
-            stored = Tensor(np.ascontiguousarray(weight.numpy().transpose(STORED)), weight.dtype)
-            turned = Operation(transpose, "transpose", (stored, list(READ)), {})
+            stored = Tensor(np.ascontiguousarray(weight.numpy().transpose(stored_as)), weight.dtype)
+            turned = Operation(transpose, "transpose", (stored, list(read_as)), {})
             made = Symbol(program._unused_name("kernel"), (Sample(sig_of(tuple(weight.shape), weight.dtype)),) * 3)
             turned.results = packed[id(weight)] = program._add(made)
             kept.append(turned)

@@ -7,7 +7,6 @@ import math
 import jax.numpy as jnp
 
 from bireme.core.base.later import Later
-from bireme.ops._shared.precision import widen
 from bireme.ops.nn import conv_lowering
 from bireme.ops.nn.conv_lowering import by_operator
 
@@ -29,7 +28,7 @@ class Forms:
             return conv_lowering.forward(x, w, *rest, convolve=by_operator)
         if self._takes(x, w, *rest):
             return _by_kernel(x, w, *rest)
-        return conv_lowering.forward(widen(x), widen(w), *rest, convolve=conv_lowering.by_shifts)
+        return conv_lowering.forward(x, w, *rest, convolve=conv_lowering.by_shifts)
 
     def input_grad(self, g, w, dims, *rest):
         """The gradient of an image of sizes `dims`."""
@@ -41,7 +40,7 @@ class Forms:
             around = tuple([((k - 1) * d - a, n + a - m) for n, m, k, (a, _), d in sizes])
             if self._takes(g, w, stride, around, dilation, groups, last):
                 return _by_kernel(g, jnp.flip(w, range(2, w.ndim)), stride, around, dilation, groups, last)
-        return conv_lowering.input_grad(widen(g), widen(w), dims, *rest, convolve=conv_lowering.by_shifts)
+        return conv_lowering.input_grad(g, w, dims, *rest, convolve=conv_lowering.by_shifts)
 
     def weight_grad(self, x, g, window, *rest):
         """The gradient of a kernel over `window`."""
@@ -51,7 +50,7 @@ class Forms:
             return conv_lowering.weight_grad(x, g, window, *rest, convolve=by_operator)
         if self._kernels and conv_kernels.takes(x, g.size, window):
             return conv_kernels.weight_sums(conv_lowering.move(x, last), conv_lowering.move(g, last), window, *at)
-        return conv_lowering.weight_grad(widen(x), widen(g), window, *rest, convolve=conv_lowering.by_shifts)
+        return conv_lowering.weight_grad(x, g, window, *rest, convolve=conv_lowering.by_shifts)
 
     def _takes(self, x, w, stride, pads, dilation, groups, last):
         made = x.shape[0] * groups * math.prod(conv_lowering.counted(x, w, stride, pads, dilation, last))
