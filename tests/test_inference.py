@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
 
 import numpy as np
@@ -313,7 +314,7 @@ def test_optimize_measures_and_says_what_it_chose(saved, monkeypatch, own_execut
 
     inference.register_executor(Slow())
     ticks = iter([0.0, 3e-3, 0.0, 2e-3, 0.0, 3e-3, 0.0, 2e-3])
-    monkeypatch.setattr(executors.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(executors, "time", types.SimpleNamespace(perf_counter=lambda: next(ticks)))
     try:
         choice = inference.optimize(Config(saved), [images(1, 3, 8, 8)], rounds=2)
     finally:

@@ -105,15 +105,16 @@ class Xla:
         between: Callable[[], AbstractContextManager] = nullcontext,
         loop: lowering.Loop | None = None,
         joined: Joined = joined_leaves.NONE,
+        often: bool = False,
     ) -> Any:
         """A compiled program; `between` is entered while it is lowered. With a loop it runs the graph several times;
-        leaves that are joined are one more list of arguments.
+        leaves that are joined are one more list of arguments; `often`: it is called again and again with the same leaves.
         """
         part = "whole" if loop is None else str(loop)
         name = Names(device).graph(graph, live, donate, f"{part} {joined}".strip())
         fn = lowering.function(graph, live, device.platform)
         fn = joined.before(fn if loop is None else lowering.looped(fn, loop))
-        return _made(fn, graph, donate, len(live), device, name, joined.specs() or None, between, joined)
+        return _made(fn, graph, donate, len(live), device, name, joined.specs() or None, between, joined, often)
 
 
 def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
@@ -162,6 +163,7 @@ def _made(
     more: list | None = None,
     between: Callable[[], AbstractContextManager] = nullcontext,
     joined: Joined = joined_leaves.NONE,
+    often: bool = False,
 ) -> Any:
     """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then
     the others but for those that are joined.
@@ -179,7 +181,7 @@ def _made(
 
     args = (*_args(graph, donate, joined), *([] if more is None else [more]))
     apart = any(node.bound.rows_apart for node in graph.nodes)
-    return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart)
+    return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart, often)
 
 
 def _stops_others(graph: Graph) -> bool:
@@ -205,13 +207,14 @@ def _program(
     at_end: bool,
     between: Callable[[], AbstractContextManager],
     apart: bool = False,
+    often: bool = False,
 ) -> Any:
     """A function compiled for arguments of these shapes, or as it was kept on disk."""
     found = program_files.load(name, device, args, results)
     if found is not None:
         return found
     with between():
-        made = lower(trace(fn, args, donated, device), device, apart=apart)
+        made = lower(trace(fn, args, donated, device), device, apart=apart, often=often)
     return compiled(*made, device, args, results, name, at_end)
 
 
@@ -221,12 +224,14 @@ def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any
         return jax.jit(fn, donate_argnums=donated).trace(*args)
 
 
-def lower(traced: Any, device: Device, short: bool = False, apart: bool = False) -> tuple[Any, dict]:
+def lower(
+    traced: Any, device: Device, short: bool = False, apart: bool = False, often: bool = False
+) -> tuple[Any, dict]:
     """What was traced, lowered, and the options to compile it with; `short`: a small one; `apart`: its rows must not
-    depend on where they stand.
+    depend on where they stand; `often`: see `Xla.prepare`.
     """
     with x64(), jax.default_device(device.jax):
-        return traced.lower(), _options(device, short, traced.jaxpr, apart)
+        return traced.lower(), _options(device, short, traced.jaxpr, apart, often)
 
 
 def compiled(
@@ -264,32 +269,34 @@ def _vectors(graph: Graph) -> list:
     return [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
 
 
-def _options(device: Device, short: bool, jaxpr: Any, apart: bool) -> dict[str, Any]:
+def _options(device: Device, short: bool, jaxpr: Any, apart: bool, often: bool) -> dict[str, Any]:
     found = dict(OPTIONS.get(device.platform, {}))
     if (
         device.platform == "cpu" and not apart
     ):  # Eigen's products round the last rows of a batch otherwise than the first
         found |= matmul_backend.options(jaxpr)
     if device.platform == "cuda":
-        found |= kernel_choice.options(jaxpr) | (kernel_choice.SHORT_PROGRAM if short else {})
+        graphs = kernel_choice.SHORT_PROGRAM if short else kernel_choice.WITH_CONVOLUTIONS if often else {}
+        found |= kernel_choice.options(jaxpr) | graphs
     return found
 
 
-_unknown: set[str] = set()
+_unknown: set[tuple[str, Any]] = set()
 
 
 def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
     """Compile with the options that this version of the compiler has: they make it faster, none is needed."""
     while True:
-        tried = {name: value for name, value in options.items() if name not in _unknown}
+        tried = {name: value for name, value in options.items() if (name, value) not in _unknown}
         try:
             with host_memory.compiling():
                 return lowered.compile(compiler_options=tried)
         except jax.errors.JaxRuntimeError as e:
             found = _NO_SUCH_OPTION.search(str(e))
-            if found is None or found[found.lastindex or 0] not in tried:
+            name = found[found.lastindex or 0] if found is not None else None
+            if name not in tried:
                 raise
-            _unknown.add(found[found.lastindex or 0])  # for every later compile too
+            _unknown.add((name, tried[name]))  # for every later compile too
 
 
 def call(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
@@ -359,7 +366,7 @@ def repeated(
     """
     device = graph.device
     joined = Joined(graph, fixed)
-    program = XLA.prepare(graph, live, donate, device, between, loop, joined)
+    program = XLA.prepare(graph, live, donate, device, between, loop, joined, often=True)
     kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate) and i not in joined]
     together = [[put(a, device) for a in joined.join(fixed or {})]] if joined.groups else []
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
