@@ -3,8 +3,8 @@
     python benchmarks/run.py                 what `make bench` calls
     python benchmarks/run.py --only chain    some of them
 
-The environment is made once and again when the list of packages changes. gpt2, accelerator and first_minute need a
-GPU and are started by hand.
+The environment is made once and again when the list of packages changes. gpt2, accelerator, gpu_inference and first_minute need
+a GPU and are started by hand.
 """
 
 import argparse

@@ -25,7 +25,7 @@ SHORT_COMPILE = 2e6  # nobody minds this wait
 WAITED_COMPILE, WAITED_RUNS = 2e5, 2  # a compile that takes this, or as long as so many runs, is waited for
 # The interpreted runs have taken so many times as long as a compile before it is begun beside them, and go on for so
 # many times as long until its program takes over.
-PATIENCE, TAKE_OVER = 3, 2
+PATIENCE, TAKE_OVER = 2.5, 1.5
 BRIEF_COMPILE = SHORT_COMPILE / 10
 WHOLE_RUNS = 2  # the runs of pieces have taken so many times as long as the compile of the whole before that is begun
 FIRST_WHOLE = 4  # runs after which it is known what is read of each, see `loss_reads`
@@ -148,16 +148,16 @@ class Beside(NamedTuple):
 def beside(work: float, compile_work: float, met: int, rounds: int = 1) -> Beside | None:
     """When to compile what takes the compiler many times as long as a run; None where it may as well be waited for.
 
-    It is begun when the runs so far have taken three times as long as the compile will: with every core busy a job that
-    ends then has lost a third, and one that goes on, where a program is 1.8 times as fast (most are 1.1 to 1.6 times),
-    takes at most half as much again as one that had compiled at once. The compiler may take twice as long as estimated,
+    It is begun when the runs so far have taken two and a half times as long as the compile will: with every core busy a job
+    that ends then has lost two fifths, and one that goes on, where a program is 1.8 times as fast (most are 1.1 to 1.6 times),
+    takes at most half as much again as one that had compiled at once. The compiler may take half as long again as estimated,
     since it has the cores that the runs leave; and each run does one of the `rounds` of Python's work for it.
     """
     if _is_waited_for(compile_work, work):
         return None
     runs = math.ceil(compile_work / work)
-    begin = max(met, PATIENCE * runs)
-    return Beside(begin, begin + max(TAKE_OVER * runs, rounds))
+    begin = max(met, math.ceil(PATIENCE * runs))
+    return Beside(begin, begin + max(math.ceil(TAKE_OVER * runs), rounds))
 
 
 def _is_waited_for(compile_work: float, work: float) -> bool:
