@@ -9,7 +9,7 @@ import pytest
 import bireme
 import bireme.nn.functional as F
 from bireme.core.graph import executor
-from bireme.ops.random import generators, philox
+from bireme.ops.random import dropout, generators, philox
 
 TIERS = ("interpreter", "xla")
 KEY = (np.uint32(0xA4093822), np.uint32(0x299F31D0))
@@ -216,7 +216,7 @@ def test_the_gradient_of_dropout_has_the_same_mask_whether_it_was_kept_or_not(mo
     with executor.use("interpreter"):
         found = []
         for most in (1 << 26, 0):
-            monkeypatch.setattr(generators, "_masks", generators._Masks(most))
+            monkeypatch.setattr(dropout, "_masks", dropout._Masks(most))
             bireme.seed(3)
             x = bireme.to_tensor(np.array([1.0, -2.0, np.inf, np.nan] * 100, np.float32), stop_gradient=False)
             y = F.dropout(x, 0.5)
@@ -231,7 +231,7 @@ def test_the_gradient_of_dropout_has_the_same_mask_whether_it_was_kept_or_not(mo
 
 
 def test_masks_are_bounded():
-    masks = generators._Masks(100)
+    masks = dropout._Masks(100)
     for i in range(5):
         masks.keep((i,), np.ones(40, bool))
     assert [masks.take((i,)) is not None for i in range(5)] == [False, False, False, True, True]

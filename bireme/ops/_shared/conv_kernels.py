@@ -21,6 +21,7 @@ from jax.experimental.pallas import triton
 from bireme.core.numpy_exec.convolution import places
 
 LEAST = 25  # elements of a window: the sums of a smaller one are few
+WIDEST = 9  # columns of a window, each of which has its own sums in registers
 CHANNELS = 64  # for one block of threads
 TILE = 1024  # numbers of an image that are read together
 EACH = 8  # of them by one thread: sixteen bytes of a half
@@ -33,8 +34,9 @@ def takes(x: Any, made: int, window: tuple[int, ...]) -> bool:
     """Whether these kernels take such a window over images `x`, channels last or not, where `made` numbers come out: places are
     counted in 32 bits, and sums are of float32.
     """
-    large = math.prod(window) >= LEAST and 0 < x.size < 1 << 31 and 0 < made < 1 << 31
-    return large and x.ndim == 4 and x.dtype.itemsize <= 4 and x.shape[0] <= MOST_IMAGES
+    if x.ndim != 4 or math.prod(window) < LEAST or window[1] > WIDEST:
+        return False
+    return 0 < x.size < 1 << 31 and 0 < made < 1 << 31 and x.dtype.itemsize <= 4 and x.shape[0] <= MOST_IMAGES
 
 
 def window_sums(x, w, stride, pads, dilation, interpret: bool = False):

@@ -17,7 +17,7 @@ from bireme.ops.linalg.matmul import matmul
 from bireme.ops.math.elementwise import sigmoid
 from bireme.ops.math.trigonometry import tanh
 from bireme.ops.nn.activation import gelu, relu, silu_of, softmax_of
-from bireme.ops.random.generators import dropout
+from bireme.ops.random.dropout import dropout
 from bireme.ops.reduction.reductions import mean, sum
 
 

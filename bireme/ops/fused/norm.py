@@ -15,7 +15,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.precision import widen
 from bireme.ops.fused.matmul import quantised
 from bireme.ops.nn.normalization import layer_norm_of
-from bireme.ops.random.generators import dropout
+from bireme.ops.random.dropout import dropout
 
 
 def _scaled(x, axes, epsilon):

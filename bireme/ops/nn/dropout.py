@@ -10,7 +10,8 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
-from bireme.ops.random.generators import chance, dropout
+from bireme.ops.random.dropout import dropout
+from bireme.ops.random.generators import chance
 
 LEAST = -1.7580993408473766  # where SELU ends: minus the product of its two constants
 
