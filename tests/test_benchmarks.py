@@ -62,6 +62,7 @@ SCRIPTS = {
     ),
     "gpt2": (f"--tiny {ONCE} --peers bireme jax.jit", r"bireme.* [\d.]+ .*\n(.*\n)*jax.jit.* [\d.]+ "),
     "accelerator": (f"--tiny {ONCE} --peers bireme --only gpt2", r"bireme dynamic, O2 +[\d.]+ "),
+    "gpu_inference": ("--tiny --peers bireme --only bert-1 --runs 2 --warm 1", r"bireme predictor +[\d.]+ "),
     "first_minute": ("--tiny --peers bireme --only llama --filled", r"llama +bireme, second process +[\d.]+ "),
 }
 TRANSFORMS = "--what transforms --only hflip Normalize --seconds 0 --rounds 1 --peers bireme"
@@ -98,7 +99,7 @@ TOLD_BY_TORCH = {
     "unet": (1.4063, 1.6596),
     "llama": (6.2874, 6.2545),
 }
-BY_HAND = {"gpt2", "accelerator", "first_minute"}  # they need a GPU
+BY_HAND = {"gpt2", "accelerator", "gpu_inference", "first_minute"}  # they need a GPU
 
 
 def test_every_benchmark_is_tried():

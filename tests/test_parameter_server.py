@@ -319,13 +319,15 @@ def test_two_workers_converge(servers, mode, monkeypatch):
         bias.name, bias.stop_gradient = "bias", False
         worker = make(servers.clients[rank], 2, bireme.optimizer.SGD(0.5, parameters=[bias]))
         worker.join([bias])
-        rng = np.random.default_rng(rank)
-        for _ in range(60 if mode != "async" else 120):  # rows that are pulled may be old, on a busy machine
+        rng, errors = np.random.default_rng(rank), []
+        # rows that are pulled may be old, on a busy machine: how many steps that takes is open
+        while len(errors) < 60 or (mode == "async" and len(errors) < 2000 and max(errors[-20:]) > 0.02):
             ids = rng.integers(0, 20, 16)
             found = Found("r", ids, None, None, None)
             rows = found.spread(worker.pull("r", found.ids, 2, True))
             error = (rows + bias.numpy() - target[ids] - 3) / 4
             worker.step([(bias, bireme.to_tensor(error.mean(axis=0)))], [(found, bireme.to_tensor(error))])
+            errors.append(np.abs(error).max())
         worker.flush()
 
     def caught(rank):

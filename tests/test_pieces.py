@@ -170,9 +170,9 @@ def test_pieces_are_kept_small_where_the_least_crosses():
 def test_when_a_compile_goes_on_beside_the_runs():
     assert tiers.beside(work=1e6, compile_work=1.5e6, met=2) is None  # as long as two runs: it is waited for
     assert tiers.beside(work=1e3, compile_work=1.5e5, met=2) is None  # a fifth of a second: it is waited for
-    assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (150, 250)
-    assert tiers.beside(work=1e5, compile_work=5e6, met=170) == (170, 270)
-    assert tiers.beside(work=1e6, compile_work=5e6, met=2, rounds=30) == (15, 45)
+    assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (125, 200)
+    assert tiers.beside(work=1e5, compile_work=5e6, met=170) == (170, 245)
+    assert tiers.beside(work=1e6, compile_work=5e6, met=2, rounds=30) == (13, 43)
 
 
 @pytest.fixture
