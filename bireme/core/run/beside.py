@@ -8,7 +8,6 @@ script gives the same bits twice; a take-over that comes too early for the compi
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from bireme.core.xla_exec import pieces
 from bireme.core.xla_exec.program_names import Names
 
 LEAST_CALLS = 12  # fewer are compiled in half a second
+BEFORE_PIECES = 2  # parts of Python's work before that for the pieces: names of programs, and what jax does once
 
 
 class Compiling:
@@ -46,13 +46,18 @@ class Compiling:
         return self._wanted is not None
 
     def begin(self, live: tuple[int, ...], donate: tuple[int, ...]) -> None:
-        graph = self._graph
         self._wanted = live, donate
+        self._rounds = self._work(live, donate)
+        self.go_on()
+
+    def _work(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Iterator[None]:
+        graph = self._graph
         names = Names(graph.device)
-        self._rounds = itertools.chain.from_iterable(
-            [pieces.begin(piece, graph, graph.device, names) for piece in pieces.parts(graph, live, donate)]
-        )
+        yield
         pieces.warm_up(graph.device)
+        yield
+        for piece in pieces.parts(graph, live, donate):
+            yield from pieces.begin(piece, graph, graph.device, names)
 
     def go_on(self) -> None:
         """Do the next part, if there is one."""
@@ -79,7 +84,7 @@ def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met:
 
 def _when(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Any:
     found = pieces.parts(graph, live, donate)
-    return tiers.beside(graph.work, cut.compile_work(found), met, 2 * len(found))
+    return tiers.beside(graph.work, cut.compile_work(found), met, BEFORE_PIECES + 2 * len(found))
 
 
 class Whole:

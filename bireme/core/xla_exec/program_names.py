@@ -117,11 +117,18 @@ def _ours(op: Any) -> bool:
 @functools.cache
 def _package() -> tuple[str, ...]:
     """The source of this package and the versions of what it stands on."""
-    digest, root = hashlib.sha256(), Path(__file__).parents[2]
-    for path in sorted(root.rglob("*.py")):
-        if path.stat().st_ctime > _BEGAN:  # edited or replaced since: what runs is no longer what it says
-            raise NoStableName
-        digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode() + path.read_bytes())
+    digest, root = hashlib.sha256(), str(Path(__file__).parents[2])
+    for folder, folders, files in os.walk(
+        root
+    ):  # a thousand files: a `Path` for each would take as long as to read them
+        folders.sort()
+        for name in sorted(files):
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    state = os.fstat(file.fileno())
+                    if state.st_ctime > _BEGAN:  # edited or replaced since: what runs is no longer what it says
+                        raise NoStableName
+                    digest.update(f"{folder[len(root) :]}/{name} {state.st_size}\n".encode() + file.read())
     return (
         digest.hexdigest(),
         jax.__version__,
