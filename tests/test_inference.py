@@ -440,6 +440,29 @@ def test_passes_are_made_and_told(saved):
         config.enable_custom_passes(["fuse"])
 
 
+def test_weights_for_an_accelerator_are_laid_out_and_rounded_once(net, saved, monkeypatch):
+    """What a run would otherwise do again is done while the model is read; here a CPU runs the model that comes out."""
+    monkeypatch.setattr(Config, "use_gpu", lambda self: True)
+    config = Config(saved)
+    config._precision = PrecisionType.Bfloat16
+    predictor = create_predictor(config)
+    assert [line for line in predictor.report if line.endswith("is stored as [4, 3, 3, 3]")]
+    weights = [x for o in predictor._shared.model.program.operations for x in o.reads if isinstance(x, bireme.Tensor)]
+    assert {x.dtype.name for x in weights} == {"bfloat16"}
+    x = images(2, 3, 8, 12)
+    np.testing.assert_allclose(answer(predictor, x)[0], net(bireme.to_tensor(x)).numpy(), rtol=0.05, atol=0.01)
+
+
+def test_results_are_gone_when_a_run_fails(saved):
+    predictor = create_predictor(Config(saved))
+    assert answer(predictor, images(1, 3, 8, 8))[0].shape == (1, 5)
+    predictor.get_input_handle("x").copy_from_cpu(images(1, 2, 8, 8))
+    with pytest.raises(ValueError, match="conv2d"):
+        predictor.run()
+    with pytest.raises(RuntimeError):
+        predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu()
+
+
 def test_half_precision(net, saved, tmp_path):
     x = images(1, 3, 8, 8)
     wanted = net(bireme.to_tensor(x)).numpy()

@@ -120,11 +120,15 @@ def in_half(model: Model, dtype: str, kept: Iterable[str], low_outputs: bool) ->
 
 
 def _weights_in_half(model: Model, dtype: str, kept: Iterable[str]) -> None:
-    """Let parameters and constants that only operators in half precision read have it too: no run has to round them."""
+    """Let parameters and constants that only operators in half precision read have it too: no run has to round them, and what
+    is added to a product stays a half.
+    """
     full: set[int] = set()
+    halves: set[Any] = set()  # results
     for o in model.program.operations:
-        made = getattr(o.call, "op", None)
-        if made is None or made.options.get("amp") != "low" or o.type in kept:
+        if o.type not in kept and (_gains(o) or (o.type == "add" and halves.issuperset(_symbols(o)) and _symbols(o))):
+            halves.update(o.makes)
+        else:
             full.update([id(x) for x in o.reads if isinstance(x, Tensor)])
     changed: dict[int, Tensor] = {}
 
@@ -141,3 +145,13 @@ def _weights_in_half(model: Model, dtype: str, kept: Iterable[str]) -> None:
         if not hasattr(o.call, "labelled"):
             o.args, o.kwargs = mapped(narrowed, (o.args, o.kwargs))
     model.program.tensors = {name: changed.get(id(t), t) for name, t in model.program.tensors.items()}
+
+
+def _gains(operation: Operation) -> bool:
+    """Whether an operation is a product or a convolution, or made of one."""
+    made = getattr(operation.call, "op", None)
+    return operation.type == "linear" or (made is not None and made.options.get("amp") == "low")
+
+
+def _symbols(operation: Operation) -> list[Symbol]:
+    return [x for x in operation.reads if isinstance(x, Symbol)]
