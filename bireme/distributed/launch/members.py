@@ -234,7 +234,7 @@ class Members:
         try:
             self._link.send_bytes(json.dumps([what, given]).encode())
             return json.loads(self._link.recv_bytes())
-        except (OSError, EOFError):
+        except (OSError, EOFError, TypeError):  # TypeError: a link that another thread closes while this one reads
             sys.stderr.write("launch: the launcher of the first machine is gone\n")
             raise SystemExit(1) from None
 
