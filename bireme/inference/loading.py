@@ -126,7 +126,9 @@ def _weights_in_half(model: Model, dtype: str, kept: Iterable[str]) -> None:
     full: set[int] = set()
     halves: set[Any] = set()  # results
     for o in model.program.operations:
-        if o.type not in kept and (_gains(o) or (o.type == "add" and halves.issuperset(_symbols(o)) and _symbols(o))):
+        read = [x for x in o.reads if isinstance(x, Symbol)]
+        added = o.type == "add" and bool(read) and halves.issuperset(read)
+        if o.type not in kept and (added or _gains(o, kept)):
             halves.update(o.makes)
         else:
             full.update([id(x) for x in o.reads if isinstance(x, Tensor)])
@@ -147,11 +149,9 @@ def _weights_in_half(model: Model, dtype: str, kept: Iterable[str]) -> None:
     model.program.tensors = {name: changed.get(id(t), t) for name, t in model.program.tensors.items()}
 
 
-def _gains(operation: Operation) -> bool:
-    """Whether an operation is a product or a convolution, or made of one."""
+def _gains(operation: Operation, kept: Iterable[str]) -> bool:
+    """Whether an operation is a product or a convolution, or made of one that is not kept in full precision."""
+    if operation.type == "linear":
+        return "matmul" not in kept
     made = getattr(operation.call, "op", None)
-    return operation.type == "linear" or (made is not None and made.options.get("amp") == "low")
-
-
-def _symbols(operation: Operation) -> list[Symbol]:
-    return [x for x in operation.reads if isinstance(x, Symbol)]
+    return made is not None and made.options.get("amp") == "low"

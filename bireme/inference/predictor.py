@@ -146,9 +146,8 @@ class Predictor:
                     raise errors.bad("run(inputs)", "tensors", given, kind=errors.ArgumentTypeError)
                 slot.value, slot.shape = given, None
         arrays = self._given()
-        for slot in (
-            self._outputs.values()
-        ):  # their memory is free for the next results, which then lie where the last ones did
+        # their memory is free for the next results, which then lie where the last ones did
+        for slot in self._outputs.values():
             slot.value = None
         made = self._observed(arrays) if self._input_hooks or self._output_hooks else self._shared.run(arrays)
         self._take(made)

@@ -24,7 +24,7 @@ LARGEST_PLUS = 8  # what is added to a multiple of a parameter, at most: else a 
 SMALLEST = 3  # a parameter in the sizes that are compared
 
 
-WINDOWS = {"dynamic_slice": 1, "dynamic_update_slice": 2}
+WINDOWS = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # from which operand on they say where one begins
 
 
 class Refused(Exception):
@@ -117,9 +117,8 @@ class Padding:
         def read(a: Any, b: Any, begins: bool = False) -> tuple[Any, Dims]:
             if _is_constant(a) and _is_constant(b):
                 return self._literal(a, b), (None,) * np.ndim(a.val)
-            if begins and _is_constant(
-                a
-            ):  # a window over all of an axis at the padded size, and a part of it at others
+            # a window over all of an axis at the padded size, and a part of it at others
+            if begins and _is_constant(a):
                 return env[same[b]]
             if _is_constant(a) or same.get(b) is not a:
                 raise Refused("other values at other sizes")
@@ -128,9 +127,8 @@ class Padding:
         for eqn, twin in zip(first.eqns, second.eqns):
             if eqn.primitive is not twin.primitive:
                 raise Refused("other steps at other sizes")
-            begins = WINDOWS.get(eqn.primitive.name, len(eqn.invars))  # from which operand on they say where one begins
-            pairs = enumerate(zip(eqn.invars, twin.invars))
-            operands = [read(a, b, i >= begins) for i, (a, b) in pairs]
+            begins = WINDOWS.get(eqn.primitive.name, len(eqn.invars))
+            operands = [read(a, b, i >= begins) for i, (a, b) in enumerate(zip(eqn.invars, twin.invars))]
             made, found = self._step(eqn, twin, [x for x, _ in operands], [d for _, d in operands])
             env.update(zip(eqn.outvars, zip(made, found)))
             same.update(zip(twin.outvars, eqn.outvars))

@@ -15,10 +15,7 @@ from bireme.ops import transpose
 
 # how a kernel [out, in, height, width] is stored, and how it comes back
 ON_CPU = (2, 3, 1, 0), (3, 2, 0, 1)  # [height, width, in, out]
-ON_ACCELERATOR = (
-    (0, 2, 3, 1),
-    (0, 3, 1, 2),
-)  # [out, height, width, in]: what cuDNN reads beside images with the channels last
+ON_ACCELERATOR = (0, 2, 3, 1), (0, 3, 1, 2)  # [out, height, width, in], as cuDNN reads it
 
 
 def pack_weights(model: Model, accelerator: bool = False) -> list[str]:
@@ -32,8 +29,9 @@ def pack_weights(model: Model, accelerator: bool = False) -> list[str]:
     lines = []
     for operation in program.operations:
         given = arguments(operation) if operation.type == "conv2d" else None
-        packs = given is not None and (accelerator or given["data_format"] == "NHWC")
-        weight = given["weight"] if given is not None and packs else None
+        if given is not None and not accelerator and given["data_format"] != "NHWC":
+            given = None
+        weight = None if given is None else given["weight"]
         if not isinstance(weight, Tensor) or isinstance(weight, Parameter):
             kept.append(operation)
             continue
