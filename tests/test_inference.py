@@ -355,7 +355,7 @@ def test_shapes_that_are_counted_are_bounded(saved, monkeypatch):
     predictor = create_predictor(Config(saved))
     for n in range(4, 10):
         answer(predictor, images(1, 3, n, 4))
-    assert counted(predictor) == (1, 3) and list(predictor._shared._compiled) == [(((1, 3, 4, 4), "float32"),)]
+    assert counted(predictor) == (1, 3) and list(predictor._shared._compiled) == [((((1, 3, 4, 4), "float32"),), False)]
 
 
 def test_what_depends_on_values_is_left_to_the_engine(tmp_path):

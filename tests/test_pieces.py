@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 import types
 
 import jax
@@ -13,7 +14,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core.base import workers
+from bireme.core.base import turns, workers
 from bireme.core.graph import images, pieces
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.segment import local
@@ -178,7 +179,7 @@ def test_when_a_compile_goes_on_beside_the_runs():
 @pytest.fixture
 def soon(monkeypatch):
     """Compiles are begun at once and taken over after three more runs."""
-    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds: tiers.Beside(met, met + 3))
+    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds, last=0: tiers.Beside(met, met + 3))
     lookup.clear()
     yield
     lookup.clear()
@@ -205,15 +206,15 @@ def test_a_program_takes_over_by_count(soon):
 
 
 def test_a_run_does_one_part_of_what_a_compile_takes(monkeypatch):
-    """No run traces or lowers more than one piece, and each different one is lowered once."""
-    done = []
+    """No run traces or lowers more than a few calls, and the program is there when it takes over."""
+    done, pause = [], turns.pause
 
-    def counted(do):
-        return lambda *args, **named: done.append(1) or do(*args, **named)
+    def beside_at_once(work, compile_work, met, rounds, last=0.0):
+        return tiers.Beside(met, met + rounds + 1)
 
-    monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds: tiers.Beside(met, met + rounds + 1))
-    for name in ("trace", "lower"):
-        monkeypatch.setattr(xla, name, counted(getattr(xla, name)))
+    monkeypatch.setattr(tiers, "beside", beside_at_once)
+    monkeypatch.setattr(beside, "_calls", lambda graph, found: 8)
+    monkeypatch.setattr(turns, "pause", lambda: (done.append(1), pause()))
     lookup.clear()
     programs._programs.clear()
     programs.warm_up(bireme.core.base.device.current())
@@ -229,8 +230,64 @@ def test_a_run_does_one_part_of_what_a_compile_takes(monkeypatch):
         net.last.weight.numpy()
         parts.append(len(done))
     assert max(parts) == 1
-    assert sum(parts) > 4
+    calls = max(len(entry.graph.nodes) for entry in lookup._graphs.values())
+    assert sum(parts) == 2 * (calls // 8)  # traced and lowered
+    assert programs._programs and {e.told for e in lookup._graphs.values()} >= {"one program"}
     lookup.clear()
+
+
+def pieces_of(count):
+    """What is compiled beside the runs of a graph of so many equal layers."""
+    net, x = Net(layers=count, width=48), bireme.ones([256, 8])
+    graph, live = graph_of(lambda: [net(x)])
+    return programs.beside_runs(graph, live, ())
+
+
+def test_one_program_is_made_of_what_repeats_little():
+    assert len(pieces_of(2)) == 1
+    assert len(pieces_of(40)) > 40
+
+
+def test_work_in_turns():
+    seen = []
+
+    def task():
+        for i in range(3):
+            seen.append((i, threading.current_thread().name))
+            turns.pause()
+        seen.append("end")
+
+    rounds = turns.in_turns(task)
+    next(rounds)
+    assert [i for i, _ in seen] == [0]
+    assert len(list(rounds)) == 2 and seen[-1] == "end"
+    assert {name for _, name in seen[:-1]} == {"bireme-trace"}
+    turns.pause()  # in no such thread: nothing
+
+
+def test_work_in_turns_is_told_when_it_fails_and_given_up_when_nobody_waits():
+    ended = threading.Event()
+
+    def fails():
+        turns.pause()
+        raise ZeroDivisionError("here")
+
+    rounds = turns.in_turns(fails)
+    next(rounds)
+    with pytest.raises(ZeroDivisionError, match="here"):
+        next(rounds)
+
+    def waits():
+        try:
+            turns.pause()
+        except turns.GivenUp:
+            ended.set()
+            raise
+
+    rounds = turns.in_turns(waits)
+    next(rounds)
+    del rounds
+    assert ended.wait(10)
 
 
 def test_an_update_of_many_parameters_alone_goes_on_beside_too():

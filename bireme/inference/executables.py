@@ -71,27 +71,32 @@ class Executables:
         self._compiled: dict[Any, _Shapes] = {}
         self._clock = 0
 
-    def run(self, arrays: list) -> list:
-        """Results, as arrays or tensors, for one array or tensor per input."""
+    def run(self, arrays: list, to_host: bool = False) -> list:
+        """Results, as arrays or tensors, for one array or tensor per input; `to_host`: for who reads them on the host, and
+        does not give them to an accelerator again.
+        """
+        to_host = to_host and not self.device.is_cpu
         before = devices.use(self.device)
         try:
-            shapes = self._due(_key(arrays)) if self.compiles else None
+            shapes = self._due((_key(arrays), to_host)) if self.compiles else None
             if shapes is None:
                 return self._by_engine(arrays)
             with shapes.lock:
-                program = shapes.program or (self._later if self.when == "beside" else self._now)(shapes, arrays)
+                program = shapes.program or (self._later if self.when == "beside" else self._now)(
+                    shapes, arrays, to_host
+                )
             return program(arrays)
         finally:
             devices.use(before)
 
     def prepare(self, arrays: list) -> None:
-        """Compile for inputs like these now, whatever came before; no more than a model may have."""
-        key = _key(arrays)
+        """Compile for inputs like these now, whatever came before, to be read on the host; no more than a model may have."""
+        key = (_key(arrays), not self.device.is_cpu)
         with self._lock:
             if key not in self._compiled and len(self._compiled) < MOST:
                 found = self._shapes.setdefault(key, _Shapes())
                 self._compiled[key], found.last = found, self._clock
-        self.run(arrays)
+        self.run(arrays, to_host=True)
 
     def _due(self, key: Any) -> _Shapes | None:
         """The shapes of a run where a program is there or due."""
@@ -117,17 +122,17 @@ class Executables:
             self._compiled[key] = found
             return found
 
-    def _now(self, shapes: _Shapes, arrays: list) -> Program:
+    def _now(self, shapes: _Shapes, arrays: list, to_host: bool) -> Program:
         """A program, waited for."""
-        make, _ = self._captured(arrays)
+        make, _ = self._captured(arrays, to_host)
         shapes.program = self._by_engine if make is None else make()
         return shapes.program
 
-    def _later(self, shapes: _Shapes, arrays: list) -> Program:
+    def _later(self, shapes: _Shapes, arrays: list, to_host: bool) -> Program:
         """What makes this run: a program if it is time for one, which waits for the compiler only if that took longer than
         all runs since it was begun."""
         if shapes.made is None and shapes.make is None:
-            shapes.make, work = self._captured(arrays)
+            shapes.make, work = self._captured(arrays, to_host)
             if shapes.make is None:
                 shapes.program = self._by_engine
                 return shapes.program
@@ -146,7 +151,7 @@ class Executables:
             given = [a if isinstance(a, Tensor) else Tensor(a) for a in arrays]
             return list(self.model.run(*given))
 
-    def _captured(self, arrays: list) -> tuple[Callable[..., Program] | None, float]:
+    def _captured(self, arrays: list, to_host: bool) -> tuple[Callable[..., Program] | None, float]:
         """What compiles a program for inputs like these, and microseconds that the engine takes for it; None where it would
         cover little. What depends on values, and all after it, is left to the engine.
         """
@@ -174,7 +179,7 @@ class Executables:
             found = captured.finish([t._value for t in outs])
 
         def make(**options: Any) -> Program:
-            run = found.compiled(**options)
+            run = found.compiled(to_host=to_host and count == len(steps), **options)
             if count == len(steps):
                 return lambda given: run([_array(x, self.device) for x in given])
 

@@ -149,7 +149,10 @@ class Predictor:
         # their memory is free for the next results, which then lie where the last ones did
         for slot in self._outputs.values():
             slot.value = None
-        made = self._observed(arrays) if self._input_hooks or self._output_hooks else self._shared.run(arrays)
+        if self._input_hooks or self._output_hooks:
+            made = self._observed(arrays)
+        else:
+            made = self._shared.run(arrays, to_host=inputs is None)
         self._take(made)
         if inputs is None:
             return None

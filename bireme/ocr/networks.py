@@ -99,7 +99,7 @@ class Network:
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
         """Its first result."""
-        return as_array(self._shared.run([array])[0])
+        return as_array(self._shared.run([array], to_host=True)[0])
 
     def each(self, arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """Its first result for each of several arrays, in order."""

@@ -39,7 +39,7 @@ class Runner:
 
     def run(self, inputs: Arrays) -> Arrays:
         """Outputs by name."""
-        made = self._shared.run([inputs[name] for name in self.inputs])
+        made = self._shared.run([inputs[name] for name in self.inputs], to_host=True)
         return {name: as_array(x) for name, x in zip(self.outputs, made, strict=True)}
 
     def prepare(self, sizes: list[int]) -> None:

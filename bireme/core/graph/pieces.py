@@ -155,6 +155,13 @@ def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most:
     return pieces
 
 
+def whole(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = ()) -> Piece:
+    """All of a graph as one piece."""
+    piece = Piece(tuple(graph.needed(live)[0]))
+    _wire([piece], graph, live, donate)
+    return piece
+
+
 def compile_work(pieces: list[Piece]) -> float:
     """What the compiler takes for pieces, each different one once, in microseconds and roughly."""
     return sum([piece.compile_work for piece in {piece.key: piece for piece in pieces}.values()])

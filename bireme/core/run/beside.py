@@ -1,6 +1,6 @@
 """Compiling beside the steps: a graph's pieces are compiled by threads while it is still interpreted.
 
-A run does a part of what Python has to do for it, tracing or lowering one piece: a thread that did it would hold up every
+A run does a part of what Python has to do for it, tracing or lowering some calls: a thread that did it would hold up every
 call of the runs for the interpreter's lock. When it is begun and when the program takes over is decided by counts (`tiers.Beside`), so that a
 script gives the same bits twice; a take-over that comes too early for the compiler waits for it.
 """
@@ -8,6 +8,7 @@ script gives the same bits twice; a take-over that comes too early for the compi
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from bireme.core.xla_exec import pieces
 from bireme.core.xla_exec.program_names import Names
 
 LEAST_CALLS = 12  # fewer are compiled in half a second
+LEAST_ROUND = 4  # calls that are traced or lowered in a run
 BEFORE_PIECES = 2  # parts of Python's work before that for the pieces: names of programs, and what jax does once
 
 
@@ -56,8 +58,10 @@ class Compiling:
         yield
         pieces.warm_up(graph.device)
         yield
-        for piece in pieces.parts(graph, live, donate):
-            yield from pieces.begin(piece, graph, graph.device, names)
+        parts = pieces.beside_runs(graph, live, donate)
+        calls = _calls(graph, parts)
+        for piece in parts:
+            yield from pieces.begin(piece, graph, graph.device, names, calls)
 
     def go_on(self) -> None:
         """Do the next part, if there is one."""
@@ -66,7 +70,9 @@ class Compiling:
     def take(self, live: tuple[int, ...], donate: tuple[int, ...], making: pieces.Making) -> Any:
         """The program, waited for. If other results are wanted by now it is one for these: most pieces are the same."""
         self._rounds = iter(())
-        run = pieces.IN_PIECES.prepare(self._graph, live, donate, self._graph.device, making)
+        graph = self._graph
+        found = pieces.beside_runs(graph, live, donate)
+        run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making, found)
         run.wait()
         return run
 
@@ -83,8 +89,17 @@ def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met:
 
 
 def _when(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Any:
-    found = pieces.parts(graph, live, donate)
-    return tiers.beside(graph.work, cut.compile_work(found), met, BEFORE_PIECES + 2 * len(found))
+    found = pieces.beside_runs(graph, live, donate)
+    rounds = BEFORE_PIECES + pieces.rounds(found, _calls(graph, found))
+    return tiers.beside(graph.work, cut.compile_work(found), met, rounds, found[-1].compile_work)
+
+
+def _calls(graph: Graph, found: list[cut.Piece]) -> int:
+    """How many calls are traced or lowered in one run: as Python takes a tenth of the compiler's time, that makes the runs
+    of this while a fifth longer.
+    """
+    runs = cut.compile_work(found) / graph.work
+    return max(LEAST_ROUND, math.ceil(2 * sum([len(piece.nodes) for piece in found]) / (runs / 2)))
 
 
 class Whole:

@@ -60,12 +60,14 @@ class Captured:
         between: Any = contextlib.nullcontext,
         times: int = 1,
         carried: Mapping[int, int] | None = None,
+        to_host: bool = False,
     ) -> Callable[[list], list]:
         """A compiled program of it, found on disk or made now: it takes an array per input, from any thread. Arrays of
         the inputs that are donated are gone after a call. `between` is entered while it is lowered.
 
         With `times` one call runs it so often: an output that is `carried` becomes its input for the next time, and is
-        given as it is at the end; of the others all are given, along a new first axis.
+        given as it is at the end; of the others all are given, along a new first axis. `to_host`: outputs will be read on
+        the host.
         """
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         leaves, vectors = self._placed(), self.graph.pack(self._numbers)
@@ -78,7 +80,11 @@ class Captured:
             loop = Loop(times, tuple(pairs))
         changing = {*given_away, *[leaf for leaf, _ in fill]}
         fixed = {i: a for i, a in enumerate(leaves) if i not in changing and a is not None}
-        call = xla.repeated(self.graph, live, vectors, given_away, fixed, between=between, loop=loop) if live else None
+        call = None
+        if live:
+            call = xla.repeated(
+                self.graph, live, vectors, given_away, fixed, between=between, loop=loop, to_host=to_host
+            )
 
         def run(arrays: list) -> list:
             given = list(leaves)

@@ -145,19 +145,21 @@ class Beside(NamedTuple):
     due: int
 
 
-def beside(work: float, compile_work: float, met: int, rounds: int = 1) -> Beside | None:
+def beside(work: float, compile_work: float, met: int, rounds: int = 1, last: float = 0.0) -> Beside | None:
     """When to compile what takes the compiler many times as long as a run; None where it may as well be waited for.
 
     It is begun when the runs so far have taken two and a half times as long as the compile will: with every core busy a job
     that ends then has lost two fifths, and one that goes on, where a program is 1.8 times as fast (most are 1.1 to 1.6 times),
     takes at most half as much again as one that had compiled at once. The compiler may take half as long again as estimated,
-    since it has the cores that the runs leave; and each run does one of the `rounds` of Python's work for it.
+    since it has the cores that the runs leave; each run does one of the `rounds` of Python's work for it, and the `last` part
+    of it is compiled after these.
     """
     if _is_waited_for(compile_work, work):
         return None
     runs = math.ceil(compile_work / work)
     begin = max(met, math.ceil(PATIENCE * runs))
-    return Beside(begin, begin + max(math.ceil(TAKE_OVER * runs), rounds))
+    due = max(math.ceil(TAKE_OVER * runs), rounds + math.ceil(TAKE_OVER * last / work))
+    return Beside(begin, begin + due)
 
 
 def _is_waited_for(compile_work: float, work: float) -> bool:

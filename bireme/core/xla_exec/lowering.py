@@ -12,6 +12,7 @@ from jax import lax
 from bireme.core.graph.bound import on_mesh
 from bireme.core.graph.graph import Graph, Number
 from bireme.core.xla_exec.barrier import once
+from bireme.core.xla_exec.pauses import here
 
 
 def function(graph: Graph, live: tuple[int, ...], platform: str, divided: bool = False) -> Callable:
@@ -70,9 +71,11 @@ def part(
     gives: Sequence[int],
     platform: str,
     divided: bool = False,
+    pauses: int = 0,
 ) -> Callable:
     """Some calls as a function of (arrays, number vectors): `reads` says which leaves (~place) and values the arrays
-    are, `numbers` where in the vectors the number of a place is, `gives` which values are the results.
+    are, `numbers` where in the vectors the number of a place is, `gives` which values are the results. After every so
+    many calls is a place to pause at.
     """
     times = Counter([node.bound for node in nodes])
     # of layers that are alike the first is traced, and the others take what came of it
@@ -92,7 +95,7 @@ def part(
                 return vectors[v][i]
             return env[r]
 
-        for node in nodes:
+        for at, node in enumerate(nodes, 1):
             if node.bound.selects:
                 for r in node.args:
                     if r.__class__ is int and r >= 0 and r not in held:
@@ -109,6 +112,8 @@ def part(
                 elif len(large) == 1 < count:
                     env[made] = once(out, platform)
                     held.add(made)
+            if pauses and at % pauses == 0:
+                env[node.made[0]] = here(env[node.made[0]])
         return [env[i] for i in gives]
 
     return fn

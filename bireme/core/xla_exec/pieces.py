@@ -15,16 +15,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from bireme.core.base import workers
+from bireme.core.base import turns, workers
 from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph
-from bireme.core.graph.pieces import Piece, cut
+from bireme.core.graph.pieces import Piece, compile_work, cut, whole
 from bireme.core.xla_exec import compile_cache, lowering, program_files, xla
 from bireme.core.xla_exec.program_names import Names
 
 UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
-UNIT_BESIDE = 5e5  # the same where runs go on meanwhile, one of which has to trace it
+# One program is faster than pieces, which give each other arrays (a small transformer on CPU takes 41 ms a step, in 27
+# pieces 52): pieces are worth it where they spare the compiler this part of its work.
+SPARED = 0.25
 MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
 
 
@@ -82,9 +84,10 @@ class InPieces:
         donate: tuple[int, ...],
         device: Device,
         making: Making | None = None,
+        pieces: list[Piece] | None = None,
     ) -> Any:
         """A call that waits for its programs when it is called first; `making` lets others see how far they are."""
-        pieces, names = parts(graph, live, donate), Names(device)
+        pieces, names = pieces or parts(graph, live, donate), Names(device)
         found: list[Future] = []
         if making is not None:
             making.begin(pieces, found)
@@ -102,7 +105,13 @@ class InPieces:
 
 def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
     """A graph as the pieces that are compiled."""
-    return cut(graph, live, donate, UNIT_BESIDE if graph.device.is_cpu else UNIT)
+    return cut(graph, live, donate, UNIT)
+
+
+def beside_runs(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
+    """A graph as what is compiled while something else runs it: pieces where much repeats, else all of it."""
+    found, one = cut(graph, live, donate), whole(graph, live, donate)
+    return found if compile_work(found) < one.compile_work * (1 - SPARED) else [one]
 
 
 def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Future:
@@ -113,17 +122,23 @@ def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Futu
     return made.known or made.submit()
 
 
-def begin(piece: Piece, graph: Graph, device: Device, names: Names) -> Iterator[None]:
-    """Let a thread compile a piece that nobody waits for yet; each round is a part of what Python does for it."""
-    made = _Made(piece, graph, device, names)
+def begin(piece: Piece, graph: Graph, device: Device, names: Names, calls: int) -> Iterator[None]:
+    """Let a thread compile a piece that nobody waits for yet; each round is a part of what Python does for it, tracing or
+    lowering so many calls.
+    """
+    made = _Made(piece, graph, device, names, calls)
     if made.known is not None:
         return
     if not made.kept:
-        traced = made.trace()
+        yield from turns.in_turns(lambda: made.lower(made.trace()))
         yield
-        made.lower(traced)
     made.submit(aside=True)
     yield
+
+
+def rounds(pieces: list[Piece], calls: int) -> int:
+    """How many rounds `begin` takes for pieces, at most."""
+    return sum([2 * (len(piece.nodes) // calls) + 2 for piece in pieces])
 
 
 @functools.cache
@@ -135,13 +150,13 @@ def warm_up(device: Device) -> None:
 class _Made:
     """A program of a piece in the making."""
 
-    def __init__(self, piece: Piece, graph: Graph, device: Device, names: Names):
+    def __init__(self, piece: Piece, graph: Graph, device: Device, names: Names, pauses: int = 0):
         self._key, self._device, self._results = (device, piece.key), device, len(piece.gives)
         self._seconds = 0.0  # spent on it so far
         self.known = self._find()
         if self.known is None:
             self._name = names.piece(piece)
-            self._fn, self._args = _function(piece, graph, device)
+            self._fn, self._args = _function(piece, graph, device, pauses)
             self._lowered: tuple[Any, dict] | None = None
             self.kept = self._name is not None and compile_cache.has(self._name)
 
@@ -168,19 +183,19 @@ class _Made:
         with _lock:
             made = _programs.get(self._key)
             if made is None or _has_failed(made):
-                made = _programs[self._key] = workers.submit(self._compiled, aside)
+                made = _programs[self._key] = workers.submit(lambda: self._compiled(aside), aside)
             while len(_programs) > MOST:
                 _programs.popitem(last=False)
         return made
 
-    def _compiled(self) -> Program:
+    def _compiled(self, at_end: bool = False) -> Program:
         device, args, results = self._device, self._args, self._results
         start = time.perf_counter()
         found = program_files.load(self._name, device, args, results) if self.kept else None
         from_disk = found is not None
         if found is None:
             lowered, options = self._lowered or xla.lower(xla.trace(self._fn, args, (0,), device), device, short=True)
-            found = xla.compiled(lowered, options, device, args, results, self._name)
+            found = xla.compiled(lowered, options, device, args, results, self._name, at_end)
         return Program(found, (self._seconds + time.perf_counter() - start) * 1e3, from_disk)
 
 
@@ -189,13 +204,13 @@ def _has_failed(program: Future) -> bool:
     return program.done() and (program.cancelled() or program.exception() is not None)
 
 
-def _function(piece: Piece, graph: Graph, device: Device) -> tuple[Callable, tuple]:
+def _function(piece: Piece, graph: Graph, device: Device, pauses: int) -> tuple[Callable, tuple]:
     """A piece as a function of (arrays it may write over, others, vectors of numbers), and what these are like."""
     sigs = [graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in piece.reads]
     kept = [i for i in range(len(sigs)) if i not in piece.donate]
     packs = _packs(piece, graph)
     numbers = {place: (v, i) for v, places in enumerate(packs.values()) for i, place in enumerate(places)}
-    fn = lowering.part(piece.nodes, piece.reads, numbers, piece.gives, device.platform)
+    fn = lowering.part(piece.nodes, piece.reads, numbers, piece.gives, device.platform, pauses=pauses)
     fn = lowering.between_programs(fn, *piece.turned)
 
     def program(donated, others, vectors):
@@ -252,6 +267,8 @@ class _Run:
     @property
     def told(self) -> str:
         """How many pieces there are, in words."""
+        if len(self._steps) == 1:
+            return "one program"
         return f"{len(self._steps)} pieces, {len({id(step[0]) for step in self._steps})} different"
 
     def wait(self) -> list[Program]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import zlib
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jax
 from jax.experimental import serialize_executable
@@ -17,6 +18,8 @@ from bireme.core.xla_exec import compile_cache
 
 # what jax's pickler raises, too, for a program that cannot be written down, and its own errors for one that it refuses
 _FAILURES = (*workers.FAILURES, EOFError, ImportError, zlib.error, serialize_executable.pickle.PickleError)
+
+_at_end: WeakValueDictionary[str, Any] = WeakValueDictionary()  # those that nobody has any more are not kept
 
 
 def load(name: str | None, device: Device, args: tuple, results: int) -> Any:
@@ -39,10 +42,16 @@ def keep(name: str | None, program: Any, at_end: bool = False) -> Any:
     it is large. It is given back.
     """
     if name is not None and at_end:
-        atexit.register(_write, name, program)
+        _at_end[name] = program
     elif name is not None:
         workers.afterwards(lambda: _write(name, program))
     return program
+
+
+@atexit.register
+def _write_at_end() -> None:
+    for name, program in list(_at_end.items()):
+        _write(name, program)
 
 
 def _write(name: str, program: Any) -> None:

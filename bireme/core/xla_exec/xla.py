@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from bireme.core.base import host_memory, mesh, shutdown, workers
 from bireme.core.base.device import Device, Fork
@@ -41,6 +42,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_experimental_enable_fusion_autotuner": False, **EXACT},
 }
 LARGE = 64  # calls of a graph
+HOST_MEMORY, MOST_ON_HOST = "pinned_host", 1 << 26  # what a device writes into itself, and bytes of results for it
 ONE_ZERO = 1 << 16  # bytes of an array of zeros that the device makes sooner than it is sent
 _NO_SUCH_OPTION = re.compile(
     "No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid"
@@ -91,6 +93,16 @@ def wait_for_all() -> None:
         array.block_until_ready()
 
 
+class Use(NamedTuple):
+    """How a program will be used, where more is known than that it is called."""
+
+    often: bool = False  # again and again with the same leaves
+    to_host: bool = False  # by who reads its results on the host of an accelerator: it leaves them there
+
+
+ONCE = Use()
+
+
 class Xla:
     """Whole graphs, compiled."""
 
@@ -105,16 +117,17 @@ class Xla:
         between: Callable[[], AbstractContextManager] = nullcontext,
         loop: lowering.Loop | None = None,
         joined: Joined = joined_leaves.NONE,
-        often: bool = False,
+        use: Use = ONCE,
     ) -> Any:
         """A compiled program; `between` is entered while it is lowered. With a loop it runs the graph several times;
-        leaves that are joined are one more list of arguments; `often`: it is called again and again with the same leaves.
+        leaves that are joined are one more list of arguments.
         """
         part = "whole" if loop is None else str(loop)
-        name = Names(device).graph(graph, live, donate, f"{part} {joined}".strip())
+        parts = [part, str(joined), "to host" if use.to_host else ""]
+        name = Names(device).graph(graph, live, donate, " ".join(filter(None, parts)))
         fn = lowering.function(graph, live, device.platform)
         fn = joined.before(fn if loop is None else lowering.looped(fn, loop))
-        return _made(fn, graph, donate, len(live), device, name, joined.specs() or None, between, joined, often)
+        return _made(fn, graph, donate, len(live), device, name, joined.specs() or None, between, joined, use)
 
 
 def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
@@ -163,7 +176,7 @@ def _made(
     more: list | None = None,
     between: Callable[[], AbstractContextManager] = nullcontext,
     joined: Joined = joined_leaves.NONE,
-    often: bool = False,
+    use: Use = ONCE,
 ) -> Any:
     """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then
     the others but for those that are joined.
@@ -181,7 +194,7 @@ def _made(
 
     args = (*_args(graph, donate, joined), *([] if more is None else [more]))
     apart = any(node.bound.rows_apart for node in graph.nodes)
-    return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart, often)
+    return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart, use)
 
 
 def _stops_others(graph: Graph) -> bool:
@@ -207,28 +220,31 @@ def _program(
     at_end: bool,
     between: Callable[[], AbstractContextManager],
     apart: bool = False,
-    often: bool = False,
+    use: Use = ONCE,
 ) -> Any:
     """A function compiled for arguments of these shapes, or as it was kept on disk."""
     found = program_files.load(name, device, args, results)
     if found is not None:
         return found
     with between():
-        made = lower(trace(fn, args, donated, device), device, apart=apart, often=often)
+        made = lower(trace(fn, args, donated, device, use.to_host), device, apart=apart, often=use.often)
     return compiled(*made, device, args, results, name, at_end)
 
 
-def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device) -> Any:
-    """A function traced for arguments of these shapes, for `lower`."""
+def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, to_host: bool = False) -> Any:
+    """A function traced for arguments of these shapes, for `lower`; `to_host`: with its results in memory of the host."""
+    places: dict[str, Any] = {}
+    if to_host:
+        places["out_shardings"] = SingleDeviceSharding(device.jax, memory_kind=HOST_MEMORY)
     with x64(), jax.default_device(device.jax):
-        return jax.jit(fn, donate_argnums=donated).trace(*args)
+        return jax.jit(fn, donate_argnums=donated, **places).trace(*args)
 
 
 def lower(
     traced: Any, device: Device, short: bool = False, apart: bool = False, often: bool = False
 ) -> tuple[Any, dict]:
     """What was traced, lowered, and the options to compile it with; `short`: a small one; `apart`: its rows must not
-    depend on where they stand; `often`: see `Xla.prepare`.
+    depend on where they stand; `often`: see `Use`.
     """
     with x64(), jax.default_device(device.jax):
         return traced.lower(), _options(device, short, traced.jaxpr, apart, often)
@@ -359,14 +375,18 @@ def repeated(
     *,
     between: Callable[[], AbstractContextManager] = nullcontext,
     loop: lowering.Loop | None = None,
+    to_host: bool = False,
 ) -> Callable[[list], list]:
     """A program of a graph to be called with its leaves often, from any thread; it may write over leaves that are
     donated, whose arrays are gone after a call. Leaves that are `fixed` have these arrays in every call. With a loop a
-    call runs the graph several times.
+    call runs the graph several times. `to_host`: its results will be read there, and are not given to other programs.
     """
     device = graph.device
     joined = Joined(graph, fixed)
-    program = XLA.prepare(graph, live, donate, device, between, loop, joined, often=True)
+    use = Use(often=True, to_host=to_host and _fit_on_host(graph, live))
+    program = XLA.prepare(graph, live, donate, device, between, loop, joined, use)
+    if not device.is_cpu:
+        vectors = put_all(vectors, device)  # to send them in every call takes longer than to launch a small program
     kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate) and i not in joined]
     together = [[put(a, device) for a in joined.join(fixed or {})]] if joined.groups else []
     calls: list[Any] = []  # jax.stages.Compiled's own C function, once a call has made it
@@ -385,6 +405,14 @@ def repeated(
             jax.default_device.set_local(before)
 
     return functools.partial(in_x64, call)
+
+
+def _fit_on_host(graph: Graph, live: tuple[int, ...]) -> bool:
+    """Whether results may be left in memory of the host that a device writes into: there is less of it."""
+    device, size = graph.device, sum([graph.value_sigs[i].nbytes for i in live])
+    if device.is_cpu or size > MOST_ON_HOST:
+        return False
+    return any(memory.kind == HOST_MEMORY for memory in device.jax.addressable_memories())
 
 
 def move_to_device(seg: Any) -> tuple[int, ...]:

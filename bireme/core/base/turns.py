@@ -1,0 +1,81 @@
+"""Work in turns: a thread goes on with it only while its caller waits, and stops in the middle of it when told to.
+
+For Python's work in another's code, as jax's, that takes many times as long as a step of a training loop may: beside
+the loop it would hold up each of its calls for the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bireme.core.base.workers import FAILURES
+
+_mine = threading.local()
+
+
+class GivenUp(Exception):
+    """Nobody waits for this work any more."""
+
+
+class _Turn:
+    """Whose turn it is: the caller's or the thread's."""
+
+    def __init__(self) -> None:
+        self._thread, self._caller = threading.Semaphore(0), threading.Semaphore(0)
+        self.ended = self.given_up = False
+        self.error: Exception | None = None
+
+    def to_thread(self) -> None:
+        self._thread.release()
+        self._caller.acquire()
+
+    def to_caller(self) -> None:
+        self._caller.release()
+        self._thread.acquire()
+        if self.given_up:
+            raise GivenUp
+
+    def run(self, task: Callable[[], Any]) -> None:
+        self._thread.acquire()
+        _mine.turn = self
+        self.error = RuntimeError("work in turns was given up")
+        try:
+            task()
+            self.error = None
+        except (*FAILURES, GivenUp) as e:
+            self.error = e
+        finally:
+            self.ended = True
+            self._caller.release()
+
+    def give_up(self) -> None:
+        self.given_up = True
+        self._thread.release()
+
+
+def pause() -> None:
+    """Let the caller go on until it comes back, in a thread of `in_turns`; elsewhere nothing."""
+    turn = getattr(_mine, "turn", None)
+    if turn is not None:
+        turn.to_caller()
+
+
+def in_turns(task: Callable[[], Any]) -> Iterator[None]:
+    """Rounds of a task: each ends where it calls `pause`. What it raises is raised by the round in which it happens; who
+    drops this gives it up.
+    """
+    turn = _Turn()
+    # a daemon: one that stands in a pause when the process ends is not waited for
+    threading.Thread(target=turn.run, args=(task,), name="bireme-trace", daemon=True).start()
+    try:
+        turn.to_thread()
+        while not turn.ended:
+            yield
+            turn.to_thread()
+    finally:
+        if not turn.ended:
+            turn.give_up()
+    if turn.error is not None:
+        raise turn.error
