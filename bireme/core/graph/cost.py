@@ -38,10 +38,11 @@ def of(form: Any, elements: float, more: float, flops: float, times: int = 1) ->
     """What a form takes for operands and results of so many elements, where it goes over `more` than those, and this
     much arithmetic.
 
-    `times` is for one that takes several operands in turn, as updates do, which go over all they read and write once.
+    `times` is for one that takes several operands in turn, as updates do, which go over all they read and write once; so
+    do products, whose steps look at shapes.
     """
     steps = bytecode_steps(form)
-    passes = 1 if times > 1 else 1 + steps / A_PASS
+    passes = 1 if times > 1 or flops else 1 + steps / A_PASS
     return STEP * steps * times + ELEMENT * (elements * passes + more) + FLOP * flops
 
 

@@ -148,18 +148,24 @@ def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most:
     borders = _runs([(n.bound, n.sigs) for n in nodes], [getattr(n, "weight", 1) for n in nodes])
     if most < math.inf:
         borders = _short_enough(borders, nodes, most)
-    runs = [tuple(nodes[start:end]) for start, end in borders]
+    return _made_of([tuple(nodes[start:end]) for start, end in borders], nodes, graph, live, donate)
+
+
+def _made_of(
+    runs: list[tuple[Any, ...]], nodes: list[Any], graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]
+) -> list[Piece]:
+    """Runs of calls as pieces, with what crosses them."""
     made_by = {i: node for node in nodes for i in node.made}
     pieces = [Piece((*_made_again(run, made_by), *run)) for run in runs]
     _wire(pieces, graph, live, donate)
     return pieces
 
 
-def whole(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = ()) -> Piece:
-    """All of a graph as one piece."""
-    piece = Piece(tuple(graph.needed(live)[0]))
-    _wire([piece], graph, live, donate)
-    return piece
+def large(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most: float = math.inf) -> list[Piece]:
+    """A graph as few pieces, whatever repeats: all of it, or what takes `most` microseconds to compile."""
+    nodes = graph.needed(live)[0]
+    borders = _short_enough([(0, len(nodes))], nodes, most)
+    return _made_of([tuple(nodes[start:end]) for start, end in borders], nodes, graph, live, donate)
 
 
 def compile_work(pieces: list[Piece]) -> float:

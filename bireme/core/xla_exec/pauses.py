@@ -20,7 +20,7 @@ def _lowered(ctx: Any, x: Any) -> list[Any]:
     return [x]
 
 
-mlir.register_lowering(_pause, _lowered)
+mlir.register_lowering(_pause, _lowered, cacheable=False)  # each one is a place of its own
 
 
 def here(x: Any) -> Any:

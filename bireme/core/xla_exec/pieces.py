@@ -19,14 +19,15 @@ from bireme.core.base import turns, workers
 from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph
-from bireme.core.graph.pieces import Piece, compile_work, cut, whole
+from bireme.core.graph.pieces import Piece, compile_work, cut, large
 from bireme.core.xla_exec import compile_cache, lowering, program_files, xla
 from bireme.core.xla_exec.program_names import Names
 
 UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
-# One program is faster than pieces, which give each other arrays (a small transformer on CPU takes 41 ms a step, in 27
-# pieces 52): pieces are worth it where they spare the compiler this part of its work.
-SPARED = 0.25
+UNIT_BESIDE = 4e6  # the same where runs go on meanwhile: begun only when these have taken many times as long
+# Few programs are faster than many, which give each other arrays (a small transformer on CPU takes 28 ms a step in two
+# pieces, 35 in 21): those are worth it where they spare the compiler this part of its work.
+SPARED = 0.3
 MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
 
 
@@ -109,9 +110,9 @@ def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[
 
 
 def beside_runs(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
-    """A graph as what is compiled while something else runs it: pieces where much repeats, else all of it."""
-    found, one = cut(graph, live, donate), whole(graph, live, donate)
-    return found if compile_work(found) < one.compile_work * (1 - SPARED) else [one]
+    """A graph as what is compiled while something else runs it: pieces where much repeats, else as few as may be."""
+    found, few = cut(graph, live, donate, UNIT_BESIDE), large(graph, live, donate, UNIT_BESIDE)
+    return found if compile_work(found) < compile_work(few) * (1 - SPARED) else few
 
 
 def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Future:
