@@ -156,3 +156,22 @@ def test_operators_in_cuda(tmp_path):
             assert made.scaled_on_gpu(bireme.zeros([0]), 2.0).shape == [0]
     with bireme.device_guard("gpu"), pytest.raises(RuntimeError, match="scaled is not there for int32"):
         made.scaled_on_gpu(bireme.ones([2], "int32"), 2.0).numpy()
+
+
+def test_results_of_a_predictor_are_read_from_handles_and_go_on_as_tensors(tmp_path):
+    net = bireme.nn.Sequential(bireme.nn.Linear(8, 16), bireme.nn.LayerNorm(16), bireme.nn.Linear(16, 4))
+    net.eval()
+    bireme.jit.save(net, str(tmp_path / "net"), [bireme.static.InputSpec([None, 8], "float32", "x")])
+    config = bireme.inference.Config(str(tmp_path / "net"))
+    config.enable_use_gpu(64, 0)
+    predictor = bireme.inference.create_predictor(config)
+    for n in (2, 2, 3):
+        given = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
+        expected = net(bireme.to_tensor(given)).numpy()
+        predictor.get_input_handle("x").share_external_data(bireme.to_tensor(given))
+        predictor.run()
+        found = predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu()
+        np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+        (y,) = predictor.run([bireme.to_tensor(given)])
+        assert str(y.place) == "Place(gpu:0)"
+        np.testing.assert_allclose((y * 2).numpy(), expected * 2, rtol=2e-3, atol=2e-3)

@@ -8,11 +8,18 @@ import threading
 import types
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import bireme
 from bireme import inference, jit, nn, onnx
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import workers
+from bireme.core.graph.graph import sig_of
+from bireme.core.record.capture import capture
+from bireme.core.tensor.tensor import wrap
+from bireme.core.xla_exec import xla
 from bireme.files import paddle_models
 from bireme.inference import Config, DataType, PrecisionType, create_predictor, executors, loading, switches
 from bireme.inference import executables as runs
@@ -231,6 +238,34 @@ def test_beside_shapes_that_do_not_come_back_compile_nothing(saved, monkeypatch)
     for n in range(4, 24):
         answer(predictor, images(1, 3, n, 4 + n % 3))
     assert counted(predictor) == (0, 20)
+
+
+def test_results_that_are_read_are_left_on_the_host(monkeypatch, tmp_path):
+    """The CPU taken for an accelerator: the program's results lie where the host reads them, also one from the disk."""
+    monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(xla, "_fit_on_host", lambda graph, live: True)
+    given = images(3, 5)
+    for _ in range(2):
+        with bireme.no_grad(), capture() as captured:
+            x = wrap(captured.input((3, 5), dtypes.of("float32", "x")))
+            found = captured.finish([(x @ x.t() * 0.5)._value])
+        (made,) = found.compiled(to_host=True)([given])
+        assert made.sharding.memory_kind == xla.HOST_MEMORY
+        np.testing.assert_allclose(runs.as_array(made), given @ given.T * 0.5, rtol=1e-6)
+        assert runs.as_array(made).flags.writeable
+        (kept,) = found.compiled()([given])
+        assert kept.sharding.memory_kind == "device"
+        workers.submit(lambda: None).result()
+
+
+def test_large_results_stay_on_their_device(monkeypatch):
+    class Elsewhere:
+        is_cpu, jax = False, jax.devices()[0]
+
+    graph = types.SimpleNamespace(device=Elsewhere, value_sigs=[sig_of((1 << 20,), dtypes.of("float32", "x"))])
+    assert xla._fit_on_host(graph, (0,))
+    monkeypatch.setattr(xla, "MOST_ON_HOST", 1 << 21)
+    assert not xla._fit_on_host(graph, (0,))
 
 
 def test_each_shape_is_compiled_at_once_where_that_is_asked_for(saved):
