@@ -71,7 +71,7 @@ def seeded():
 @pytest.fixture(autouse=True)
 def room_for_shapes():
     """The same operators at the same shapes are compiled whatever shapes other tests had."""
-    programs = sys.modules.get("bireme.core.run.lookup")
+    programs = sys.modules.get("bireme.core.run.graphs")
     if programs is not None:
         for family in programs._families.values():
             family.entries.clear()

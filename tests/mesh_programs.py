@@ -13,7 +13,7 @@ import pytest
 import bireme
 from bireme import distributed as dist
 from bireme import nn
-from bireme.core.run import lookup, mesh_run
+from bireme.core.run import graphs, mesh_run
 from bireme.distributed import Partial, ProcessMesh, ReduceType, Replicate, Shard
 from bireme.distributed.auto_parallel.api import dtensor_from_local, dtensor_to_local
 from bireme.nn import functional as F
@@ -34,7 +34,7 @@ def raised(call):
 
 def counts():
     """The collectives of the largest program of a mesh that ran last."""
-    entries = [e for e in lookup._graphs.values() if e.graph.device.several and e.compiled]
+    entries = [e for e in graphs.known.values() if e.graph.device.several and e.compiled]
     last = max(entries, key=lambda e: len(e.graph.nodes))
     return len(last.compiled), dict(mesh_run.collectives(last.compiled[-1]))
 
@@ -133,7 +133,7 @@ def cumulative():
     x = dist.shard_tensor(np.ones((16, 64), "float32"), ProcessMesh(list(range(8)), ["x"]), [Shard(0)])
     y = x.cumsum(0) + bireme.cumprod(x, 0)
     assert y.numpy()[-1, 0] == 17
-    entries = [e for e in lookup._graphs.values() if e.graph.device.several and e.compiled]
+    entries = [e for e in graphs.known.values() if e.graph.device.several and e.compiled]
     assert " while(" not in entries[-1].compiled[-1].source.as_text()
 
 

@@ -13,7 +13,7 @@ import bireme
 from bireme import nn
 from bireme.core.base import terminal
 from bireme.core.graph import segment
-from bireme.core.run import beside, explain, leaf_names, lookup, progress
+from bireme.core.run import beside, explain, graphs, leaf_names, lookup, progress
 from bireme.core.xla_exec import pieces as programs
 
 
@@ -21,7 +21,7 @@ from bireme.core.xla_exec import pieces as programs
 def on_cpu(monkeypatch):
     """Also where there is a GPU; and nothing is known from other tests."""
     bireme.debug.flush()
-    lookup.clear()
+    graphs.clear()
     segment._drop_tree()
     monkeypatch.setattr(leaf_names, "_layers", type(leaf_names._layers)())
     with bireme.device_guard("cpu"):
@@ -117,7 +117,7 @@ def test_a_reset_leaves_only_the_shapes_that_run_afterwards():
 
 
 def test_shapes_that_the_engine_has_forgotten_stay_in_the_sums(monkeypatch):
-    monkeypatch.setattr(lookup, "MAX_NEW", 4)
+    monkeypatch.setattr(graphs, "MAX_NEW", 4)
     for n in range(1, 41):
         work(n)
     (row,) = bireme.debug.explain()
@@ -125,7 +125,7 @@ def test_shapes_that_the_engine_has_forgotten_stay_in_the_sums(monkeypatch):
     assert "40 shapes" in row["why"] and "float32[1..40, 5]" in row["why"]
     assert row["why"].endswith("; 36 of them are forgotten")
     assert len(explain._notes) <= 4 + 1
-    lookup.clear()
+    graphs.clear()
     (row,) = bireme.debug.explain()
     assert row["why"] == "forgotten: 40 graphs did not come back" and row["met"] == 40
 
@@ -233,7 +233,7 @@ def test_names_hold_nothing():
     old = next(r for i, r in enumerate(note.leaves.values) if i == note.leaves.replaced[0][1])
     assert old() is None
     del net, step
-    lookup.clear()
+    graphs.clear()
     assert note.leaves.values == () and note.entry is None
 
 
@@ -272,7 +272,7 @@ def test_pieces_from_disk_say_so(in_pieces):
     step = stepper(Net(), bireme.optimizer.SGD)
     bireme.debug.flush()
     for _ in range(2):
-        lookup.clear()
+        graphs.clear()
         programs._programs.clear()
         bireme.debug.reset_stats()
         step(ones(5, 6))

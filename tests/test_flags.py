@@ -10,7 +10,7 @@ import pytest
 import bireme
 from bireme.core.base import flags
 from bireme.core.graph import segment
-from bireme.core.run import lookup
+from bireme.core.run import graphs
 
 ALL = dict(flags._ALL)
 
@@ -119,7 +119,7 @@ def test_a_change_is_seen_by_the_next_run_of_what_is_warm(name):
     values = (ALL[name].default, STEERS[name])
     cold = {}
     for value in reversed(values):  # what the default leaves is warm below
-        lookup.clear()
+        graphs.clear()
         segment._drop_tree()
         for _ in range(3):
             cold[value] = run(value)
@@ -145,7 +145,7 @@ def test_deterministic_fits_what_is_held_as_soon_as_it_is_set():
         b.numpy()
         return bireme.debug.stats()["compiles"] - before
 
-    lookup.clear()
+    graphs.clear()
     assert [compiled(True) for _ in range(4)] == [0, 1, 0, 0]
     assert [compiled(False) for _ in range(2)] == [0, 0]  # the program that gives both serves
     bireme.set_flags({"FLAGS_deterministic": True})

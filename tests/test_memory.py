@@ -10,7 +10,7 @@ import bireme
 from bireme import nn
 from bireme.core.base import host_memory
 from bireme.core.graph import segment
-from bireme.core.run import lookup
+from bireme.core.run import graphs, lookup
 
 MB = 1 << 20
 
@@ -143,12 +143,12 @@ def test_segments_that_ran_are_forgotten():
 
 
 def test_the_table_of_programs_is_bounded(monkeypatch):
-    monkeypatch.setattr(lookup, "MAX_GRAPHS", 40)
-    lookup.clear()
+    monkeypatch.setattr(graphs, "MAX_GRAPHS", 40)
+    graphs.clear()
     for n in range(1, 121):
         (bireme.ones([n]) * 2.0 + 1.0).numpy()
-    assert len(lookup._graphs) <= 40
-    assert len(lookup._families) <= 40
+    assert len(graphs.known) <= 40
+    assert len(graphs._families) <= 40
 
 
 def count_nodes():
@@ -159,8 +159,8 @@ def count_nodes():
 @pytest.mark.usefixtures("compiled_when_met_again")
 def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monkeypatch):
     monkeypatch.setattr(segment, "MAX_TREE", 1000)
-    monkeypatch.setattr(lookup, "MAX_CALLS", 2000)
-    lookup.clear()
+    monkeypatch.setattr(graphs, "MAX_CALLS", 2000)
+    graphs.clear()
     w = bireme.to_tensor(np.full((96, 96), 0.01, "float32"), stop_gradient=False)
 
     def step():
@@ -188,7 +188,7 @@ def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monk
             step()
     step()
     assert bireme.debug.stats()["compiles"] == compiles > 0
-    assert lookup._calls[0] == sum(len(e.graph.nodes) for e in lookup._graphs.values()) <= 2000
+    assert graphs._calls[0] == sum(len(e.graph.nodes) for e in graphs.known.values()) <= 2000
     assert count_nodes() - before < 6000  # of 12,000 that were made
     assert any("of them are forgotten" in row["why"] for row in bireme.debug.explain())
 
@@ -196,8 +196,8 @@ def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monk
 @pytest.mark.parametrize(("limits", "kept"), [({"MAX_NEW": 20}, 21), ({"NEVER_BACK": 20, "FEW_NEW": 6}, 7)])
 def test_shapes_that_never_come_back_take_no_more_memory(monkeypatch, limits, kept):
     for name, limit in limits.items():
-        monkeypatch.setattr(lookup, name, limit)
-    lookup.clear()
+        monkeypatch.setattr(graphs, name, limit)
+    graphs.clear()
     segment._drop_tree()
     w = bireme.to_tensor(np.full((4, 4), 0.1, "float32"), stop_gradient=False)
 
@@ -210,7 +210,7 @@ def test_shapes_that_never_come_back_take_no_more_memory(monkeypatch, limits, ke
         w.clear_grad()
 
     def held():
-        return count_nodes(), segment.nodes[0], known_from(segment._roots[0]), len(lookup._graphs)
+        return count_nodes(), segment.nodes[0], known_from(segment._roots[0]), len(graphs.known)
 
     sizes = []
     for n in range(10, 130):
@@ -221,7 +221,7 @@ def test_shapes_that_never_come_back_take_no_more_memory(monkeypatch, limits, ke
     for half, whole in zip(*sizes, strict=True):
         assert whole < 1.1 * half
     assert sizes[1][1] >= sizes[1][2]  # nothing in the tree is uncounted
-    counts = [e.met + e.hits for e in lookup._graphs.values()]
+    counts = [e.met + e.hits for e in graphs.known.values()]
     assert max(counts) == 120
     assert counts.count(1) <= kept
 

@@ -10,7 +10,7 @@ from bireme import nn
 from bireme.core.base import device
 from bireme.core.graph import varying
 from bireme.core.record import flush
-from bireme.core.run import lookup, padding
+from bireme.core.run import graphs, padding
 from bireme.core.xla_exec import padded
 
 F = nn.functional
@@ -21,11 +21,11 @@ def accelerator(monkeypatch):
     """Every graph of some calls may be padded, as on an accelerator."""
     monkeypatch.setattr(padding, "applies", lambda graph: len(graph.nodes) >= padding.LEAST_CALLS)
     flush.flush()
-    lookup.clear()
+    graphs.clear()
     flush._joined.clear()
     yield
     flush.flush()
-    lookup.clear()
+    graphs.clear()
     flush._joined.clear()
 
 
@@ -86,7 +86,7 @@ def test_steps_of_changing_lengths_are_padded_to_a_few(accelerator):
     with bireme.debug.use_executor("interpreter"):
         np.testing.assert_allclose(got, train(LENGTHS), rtol=2e-5)
     flush.flush()
-    lookup.clear()
+    graphs.clear()
     assert train(LENGTHS) == got, "the same bits again"
 
 
@@ -209,7 +209,7 @@ def test_threads_learn_together(accelerator):
 def test_a_length_that_comes_often_gets_a_program_of_its_own(accelerator, monkeypatch):
     monkeypatch.setattr(padding, "OWN_PROGRAM", 3)
     train([20, 31, *[27] * 6])
-    plans = [e for e in lookup._graphs.values() if e.padded]
+    plans = [e for e in graphs.known.values() if e.padded]
     assert [(e.padded.runs, e.met) for e in plans] == [(3, 3)]
 
 

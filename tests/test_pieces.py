@@ -19,7 +19,7 @@ from bireme.core.graph import images, pieces
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.segment import local
 from bireme.core.record import flush
-from bireme.core.run import beside, lookup, loss_reads, tiers
+from bireme.core.run import beside, graphs, lookup, loss_reads, tiers
 from bireme.core.xla_exec import kernel_choice, xla
 from bireme.core.xla_exec import pieces as programs
 
@@ -180,9 +180,9 @@ def test_when_a_compile_goes_on_beside_the_runs():
 def soon(monkeypatch):
     """Compiles are begun at once and taken over after three more runs."""
     monkeypatch.setattr(tiers, "beside", lambda work, compile_work, met, rounds, last=0: tiers.Beside(met, met + 3))
-    lookup.clear()
+    graphs.clear()
     yield
-    lookup.clear()
+    graphs.clear()
 
 
 def test_a_program_takes_over_by_count(soon):
@@ -215,7 +215,7 @@ def test_a_run_does_one_part_of_what_a_compile_takes(monkeypatch):
     monkeypatch.setattr(tiers, "beside", beside_at_once)
     monkeypatch.setattr(beside, "_calls", lambda graph, found: 8)
     monkeypatch.setattr(turns, "pause", lambda: (done.append(1), pause()))
-    lookup.clear()
+    graphs.clear()
     programs._programs.clear()
     programs.warm_up(bireme.core.base.device.current())
     net = Net(layers=6, width=48)
@@ -230,10 +230,10 @@ def test_a_run_does_one_part_of_what_a_compile_takes(monkeypatch):
         net.last.weight.numpy()
         parts.append(len(done))
     assert max(parts) == 1
-    calls = max(len(entry.graph.nodes) for entry in lookup._graphs.values())
+    calls = max(len(entry.graph.nodes) for entry in graphs.known.values())
     assert sum(parts) == 2 * (calls // 8)  # traced and lowered
-    assert programs._programs and {e.told for e in lookup._graphs.values()} >= {"one program"}
-    lookup.clear()
+    assert programs._programs and {e.told for e in graphs.known.values()} >= {"one program"}
+    graphs.clear()
 
 
 def pieces_of(count):
@@ -292,7 +292,7 @@ def test_work_in_turns_is_told_when_it_fails_and_given_up_when_nobody_waits():
 
 def test_an_update_of_many_parameters_alone_goes_on_beside_too():
     """Few calls, but a hundred results: it would take a second to compile."""
-    lookup.clear()
+    graphs.clear()
     weights = [bireme.create_parameter([64, 64], "float32") for _ in range(40)]
     opt = bireme.optimizer.Adam(parameters=weights)
     gradients = [bireme.ones([64, 64]) for _ in weights]
@@ -303,7 +303,7 @@ def test_an_update_of_many_parameters_alone_goes_on_beside_too():
         opt.step()
         weights[0].numpy()
         assert bireme.debug.stats()["compiles"] == 0
-    lookup.clear()
+    graphs.clear()
 
 
 def test_no_recompile_forbids_to_begin_one_for_a_new_graph(soon):
@@ -339,7 +339,7 @@ def test_a_graph_is_cut_when_it_can_be_time(monkeypatch):
 
 def test_a_program_of_a_new_graph_is_prepared_once(monkeypatch):
     """Also where it is interpreted more than once, as until a compile can be worth it; a few new ones are kept."""
-    lookup.clear()
+    graphs.clear()
     made, prepare = [], lookup.interpreter.Interpreter.prepare
     monkeypatch.setattr(lookup.interpreter.Interpreter, "prepare", lambda *a: made.append(a) or prepare(*a))
     net, x = Net(layers=10, width=64), bireme.ones([256, 8])
@@ -348,9 +348,9 @@ def test_a_program_of_a_new_graph_is_prepared_once(monkeypatch):
     for _ in range(3):
         net(x).numpy()
     assert len(made) == before
-    for n in range(1, lookup.MAX_FRESH + 3):
+    for n in range(1, graphs.MAX_FRESH + 3):
         net(bireme.ones([n, 8])).numpy()
-    assert len(lookup._fresh) == lookup.MAX_FRESH
+    assert len(graphs._fresh) == graphs.MAX_FRESH
 
 
 def test_the_flag_waits_instead():
@@ -371,7 +371,7 @@ def accelerator(monkeypatch):
     monkeypatch.setattr(tiers, "whole", lambda run, compile_work: tiers.Beside(5, 8))
     bireme.set_flags({"FLAGS_interpret": False})
     flush.flush()
-    lookup.clear()
+    graphs.clear()
     yield
     bireme.set_flags({"FLAGS_interpret": True})
 
@@ -400,7 +400,7 @@ def tiers_of(step, runs, read):
         loss = step()
         losses.append(loss.item() if read else loss)
         bireme.debug.flush()
-        last = [p for e in lookup._graphs.values() for p in e.compiled if len(e.graph.nodes) > 50]
+        last = [p for e in graphs.known.values() for p in e.compiled if len(e.graph.nodes) > 50]
         found.append((last[-1].tier, last[-1].front is not None))
     return found, [float(loss) for loss in losses]
 
@@ -413,7 +413,7 @@ def test_the_whole_takes_the_place_of_pieces_by_count(accelerator, read):
         step = stepper()
         expected = [step().item() for _ in range(10)]
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    lookup.clear()
+    graphs.clear()
     assert tiers_of(stepper(), 10, read)[1] == losses, "the same bits again"
 
 
@@ -431,7 +431,7 @@ def test_a_whole_that_cannot_be_compiled_leaves_the_pieces(accelerator, monkeypa
 def test_a_whole_that_cannot_run_leaves_the_pieces(accelerator, monkeypatch, read):
     """As where all of a step at once needs more memory than its pieces: the step is done by these, and later ones are."""
     expected = tiers_of(stepper(), 7, read)[1]
-    lookup.clear()
+    graphs.clear()
     call = xla.call
 
     def fails(seg, program, *rest):

@@ -10,7 +10,7 @@ from bireme import nn
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Graph
 from bireme.core.record import flush
-from bireme.core.run import lookup, loss_reads
+from bireme.core.run import graphs, loss_reads
 from bireme.core.xla_exec import split_step
 
 
@@ -27,7 +27,7 @@ def apart(monkeypatch):
     monkeypatch.setattr(loss_reads, "MIN_CALLS", 24)
     monkeypatch.setattr(loss_reads, "worth_it", lambda graph: len(graph.nodes) >= loss_reads.MIN_CALLS)
     flush.flush()
-    lookup.clear()
+    graphs.clear()
     bireme.set_flags({"FLAGS_interpret": False})
     yield
     bireme.set_flags({"FLAGS_interpret": True})
@@ -65,7 +65,7 @@ def fronts():
     """Of the programs that run now: whether one gives the loss early."""
     return [
         p.front is not None
-        for entry in lookup._graphs.values()
+        for entry in graphs.known.values()
         for p in entry.compiled
         if len(entry.graph.nodes) >= loss_reads.MIN_CALLS
     ]
@@ -76,7 +76,7 @@ def test_a_loss_that_is_read_every_step(apart):
     kept = [quiet.step() for _ in range(8)]
     assert not any(fronts())
     bireme.debug.reset_stats()
-    lookup.clear()
+    graphs.clear()
     reading, found = Loop(rich=True), []
     for _ in range(8):
         found.append(reading.step().item())
@@ -144,7 +144,7 @@ def test_deterministic_for_a_while(apart):
 def test_a_watch_that_another_thread_takes_away(apart, monkeypatch):
     """Between two looks at it: the thread that runs the same graph has seen that its loss is not read."""
 
-    class Fleeting(lookup.Entry):
+    class Fleeting(graphs.Entry):
         __slots__ = ("_looks", "_watch")
 
         @property
@@ -156,12 +156,12 @@ def test_a_watch_that_another_thread_takes_away(apart, monkeypatch):
         def watch(self, watch):
             self._watch, self._looks = watch, 0
 
-    monkeypatch.setattr(lookup, "Entry", Fleeting)
+    monkeypatch.setattr(graphs, "Entry", Fleeting)
     loop = Loop()
     assert np.isfinite([loop.step().item() for _ in range(4)]).all()
-    assert any(entry._watch is not None for entry in lookup._graphs.values())
+    assert any(entry._watch is not None for entry in graphs.known.values())
     flush.flush()
-    lookup.clear()
+    graphs.clear()
 
 
 def test_a_number_of_the_backward_pass_is_read_too(apart):
@@ -183,7 +183,7 @@ def test_an_error_of_the_second_program_takes_the_step_back(apart, monkeypatch):
     for _ in range(4):
         loop.step().item()
     before = loop.state()
-    program = [p for entry in lookup._graphs.values() for p in entry.compiled][-1]
+    program = [p for entry in graphs.known.values() for p in entry.compiled][-1]
     assert program.front is not None
 
     def fails(*args):

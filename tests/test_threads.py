@@ -334,7 +334,7 @@ def test_no_lock_of_the_process_is_held_through_a_compile(compiled_at_once, monk
         return real(*args)
 
     locks = process_wide_locks()
-    assert {"bireme.core.run.lookup._lock", "bireme.core.tensor.backward._Adding.lock"} <= locks.keys()
+    assert {"bireme.core.run.graphs.lock", "bireme.core.tensor.backward._Adding.lock"} <= locks.keys()
     monkeypatch.setattr(xla, "_compiled", compiled)
     bireme.set_flags({"FLAGS_max_pending_nodes": 1})  # with a tape of eight and more, each call is a program
     w = bireme.to_tensor(np.ones((3, 47), "float32"), stop_gradient=False)

@@ -17,7 +17,7 @@ import numpy as np
 import bireme
 from bireme.core.base import errors
 from bireme.core.record import flush
-from bireme.core.run import lookup, padding
+from bireme.core.run import graphs, padding
 from tests.table import unknown_sizes
 from tests.table.harness import Sample, is_data, same
 from tests.table.unknown_sizes import Dims, Subject, dynamic, filled, flat, parameters, roots
@@ -39,11 +39,11 @@ class Report:
 def as_on_an_accelerator() -> Iterator[None]:
     """Every graph may be padded, however small it is; others are interpreted."""
     flush.flush()
-    lookup.clear()
+    graphs.clear()
     with mock.patch.object(padding, "applies", lambda graph: True):
         yield
     flush.flush()
-    lookup.clear()
+    graphs.clear()
 
 
 def repeated(sample: Sample, dims: Dims, times: int) -> list[np.ndarray]:

@@ -12,167 +12,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 import time
 import weakref
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable
 from itertools import starmap
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
 
 from bireme.core.base import counters, errors, flags
 from bireme.core.base.device import Fork, started
-from bireme.core.graph import executor, segment
+from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Node, fitting
 from bireme.core.numpy_exec import interpreter
-from bireme.core.run import beside, explain, loss_reads, mesh_run, padding, prefetch, progress, tiers
+from bireme.core.run import beside, explain, graphs, loss_reads, mesh_run, padding, prefetch, progress, tiers
+from bireme.core.run.graphs import Entry, Executable
 from bireme.core.run.tiers import Tier
 from bireme.core.xla_exec import pieces, split_step, xla
 
-MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
-MAX_NEW = tiers.BUSY_RUNS_SLOW * tiers.BUSY_SHARE  # those of them that were met once: later than that, none is compiled
-# Of a family whose last graphs were all new, so many, fewer are kept: they would not come back either, and each time that
-# Python looks for garbage it looks at every call.
-NEVER_BACK, FEW_NEW = 512, 64
-MAX_WAITING, MAX_FRESH = 48, 8  # interpreted programs that are kept: of graphs that came back, and of those met last
-
-
-class Executable:
-    """A prepared call with the outputs it returns and the leaves it donates; `front` is a program that goes before it,
-    see `split_step`.
-    """
-
-    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers", "later", "before", "source")
-
-    def __init__(
-        self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None
-    ):
-        self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
-        self.source: Any = None  # what was compiled for a mesh: its text tells the collectives
-        self.later: beside.Whole | None = None  # what will take its place
-        self.before: Executable | None = None  # the pieces whose place it takes with its next run
-        self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
-        self.numbers: tuple[list[int], list[int]] | None = (
-            None  # places of its results of one number, see `loss_reads.Watch`
-        )
-        given = set(donate)
-        self.kept = tuple(i for i in range(n_leaves) if i not in given)
-
-
-class Entry:
-    """What is known about one graph: how often it was met and the programs made for it."""
-
-    __slots__ = (
-        "graph",
-        "met",
-        "hits",
-        "exact",
-        "compiled",
-        "interpreted",
-        "family",
-        "size",
-        "note",
-        "last",
-        "recent",
-        "looked",
-        "watch",
-        "early",
-        "others",
-        "ahead",
-        "beside",
-        "making",
-        "padded",
-    )
-
-    def __init__(self, graph: Graph, family: Family, size: tiers.Size):
-        self.graph, self.family, self.size = graph, family, size
-        self.met = self.hits = self.last = 0
-        self.looked = 1  # how often it had been met when `_make_room` looked at it
-        # when it was met without a program, by the family's clock
-        self.recent: deque[int] = deque(maxlen=tiers.BUSY_RUNS_SLOW)
-        self.exact: dict[tuple, Executable] = {}
-        self.compiled: list[Executable] = []
-        self.interpreted: Executable | None = None
-        self.making = threading.RLock()  # held by who makes a program of it
-        self.note = explain.Note(graph)
-        self.watch = loss_reads.Watch() if loss_reads.worth_it(graph) else None
-        self.ahead: prefetch.Reading | None = None  # what is read while the first run is interpreted
-        self.beside: beside.Compiling | Literal[False] | None = False  # False: nobody has asked whether one is worth it
-        self.padded: padding.Plan | Literal[False] | None = False  # False: nobody has asked yet
-        self.early = False  # whether its programs give the loss before the gradients
-        self.others: tuple[dict[tuple, Executable], list[Executable]] | None = (
-            None  # those of the other kind, where there are both
-        )
-
-    @property
-    def executor(self) -> str:
-        """What runs it now, in words."""
-        if not self.compiled:
-            return "the interpreter"
-        program = self.compiled[-1]
-        if program.tier == "xla_pieces":
-            return "pieces"
-        return "two programs" if program.front is not None else "one program"
-
-    @property
-    def told(self) -> str:
-        """The same with how many pieces there are, and what will take over."""
-        if not self.compiled:
-            return self.executor + (f"; pieces from run {self.beside.when.due}" if self.beside else "")
-        program = self.compiled[-1]
-        later = "" if program.later is None else f"; one program from run {program.later.when.due}"
-        kind = program.call.told if program.tier == "xla_pieces" else self.executor
-        return f"{kind}{', padded' if self.graph.padded else ''}{later}"
-
-    @property
-    def pieces(self) -> list[tuple[tuple[Any, ...], Any]]:
-        """The calls of each piece with the Future of its program, if it runs in pieces."""
-        program = self.compiled[-1] if self.compiled else None
-        return program.call.pieces if program is not None and program.tier == "xla_pieces" else []
-
-    def turn(self) -> None:
-        """From programs of the whole to those that give the loss early, or back."""
-        with _lock:  # whoever compiles now has taken the programs of its own kind, see `_compile`
-            if any(p.tier == "xla_pieces" for p in self.compiled):  # these do: what takes their place will
-                self.early = not self.early
-                return
-            others = self.others or ({}, [])
-            self.early, self.others = not self.early, (self.exact, self.compiled)
-            self.exact, self.compiled = others
-
-    def drop(self) -> None:
-        """Let go of what was compiled."""
-        self.exact.clear()
-        self.compiled.clear()
-        self.others = None
-
-
-class Family:
-    """All graphs of one origin: the same operators from the same lines, at different shapes or different numbers of
-    times.
-    """
-
-    __slots__ = ("clock", "entries", "graphs", "new", "came_back", "warned")
-
-    def __init__(self) -> None:
-        # those with a compiled program, least recently used first
-        self.entries: OrderedDict[int, Entry] = OrderedDict()
-        self.clock, self.graphs, self.warned = 0, 0, False
-        self.new: OrderedDict[int, Entry] = OrderedDict()  # those that may not have come back yet, the oldest first
-        self.came_back = 0  # how many graphs there were when one of them last did
-
-
-_graphs: OrderedDict[tuple, Entry] = OrderedDict()
-_calls = [0]  # in these graphs
-_new: OrderedDict[int, Entry] = OrderedDict()  # those that may not have come back yet, the oldest first
-_families: OrderedDict[tuple, Family] = OrderedDict()
-# those that have an interpreted program, the oldest first: graphs that came back, and those that were met once
-_waiting: deque[Entry] = deque()
-_fresh: deque[Entry] = deque()
-_lock = threading.RLock()
 BY_XLA = ("xla", "xla_pieces", "xla_per_op")  # executors whose calls take three lists, see `executor`
 _pinned: dict[int, weakref.ref] = {}
 
@@ -189,77 +48,9 @@ def put(array: Any, device: Any) -> Any:
     return xla.put(array, device)
 
 
-def _entry_of(seg: Any, n_live: int) -> Entry:
-    state: Node = seg.state
-    graph, device = state.graph, seg.device
-    # the same calls may run on another one
-    if graph is not None and graph.entry is not None and graph.device is device:
-        return graph.entry
-    if graph is None or graph.device is not device:
-        graph = Graph(state, device)
-    with _lock:
-        entry = _graphs.get(graph.key)
-        if entry is None:
-            origin = graph.origin
-            family = _families.get(origin)
-            if family is None:
-                family = _families[origin] = Family()
-                if len(_families) > MAX_GRAPHS:
-                    _families.popitem(last=False)
-            family.graphs += 1
-            entry = _graphs[graph.key] = graph.entry = Entry(graph, family, tiers.size_of(graph, n_live))
-            explain.met(entry, seg)
-            _calls[0] += len(graph.nodes)
-            _new[id(entry)] = entry
-            family.new[id(entry)] = entry
-            _make_room(entry)
-        else:
-            _graphs.move_to_end(graph.key)
-    state.graph = entry.graph
-    return entry
-
-
 def graph_of(seg: Any) -> Graph:
     """The graph of a segment that has run."""
     return seg.state.graph or Graph(seg.state, seg.device)
-
-
-def _make_room(new: Entry) -> None:
-    """Forget graphs that did not come back, as those of a model that has another structure for each sample.
-
-    What was compiled stays while there is anything else: it would silently be compiled again.
-    """
-    family = new.family
-    while len(_new) > MAX_NEW:
-        _drop_if_new(_new.popitem(last=False)[1])
-    most = FEW_NEW if family.graphs - family.came_back > NEVER_BACK else MAX_NEW
-    for _ in range(min(len(family.new) - most, 2)):  # two for each that is new: no step takes long for it
-        _drop_if_new(family.new.popitem(last=False)[1])
-    chances = len(_graphs)
-    while (len(_graphs) > MAX_GRAPHS or _calls[0] > MAX_CALLS) and len(_graphs) > 1:
-        key, old = next(iter(_graphs.items()))
-        times = old.met + old.hits
-        chances -= 1
-        if (chances > 0 and (times > old.looked or old.compiled)) or old is new:
-            old.looked = times
-            _graphs.move_to_end(key)
-            continue
-        _take_out(old)
-
-
-def _drop_if_new(old: Entry) -> None:
-    if old.met + old.hits < 2 and not old.compiled:
-        _take_out(old)
-
-
-def _take_out(old: Entry) -> None:
-    del _graphs[old.graph.key]
-    _new.pop(id(old), None)
-    old.family.new.pop(id(old), None)
-    _calls[0] -= len(old.graph.nodes)
-    old.family.entries.pop(id(old), None)
-    segment.prune(old.graph.nodes[-1])
-    _forget(old)
 
 
 _settings = [(False, False)]  # the flags that choose a tier: a part of the look-up, so that the next run sees a change
@@ -295,9 +86,9 @@ def execute(seg: Any, held: set[int]) -> None:
     if not live:
         seg.results.append(())
         return
-    entry = _entry_of(seg, len(live))
+    entry = graphs.entry_of(seg, len(live))
     if seg.original is None and _runs_padded(seg, entry):
-        state, entry = seg.state, _entry_of(seg, len(live))
+        state, entry = seg.state, graphs.entry_of(seg, len(live))
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead:
@@ -381,7 +172,7 @@ def _in_place_of_pieces(seg: Any, entry: Entry, program: Executable, vectors: li
     else:
         return program
     seg.early = ()  # what it had made is let go before the pieces need the room
-    _replace(entry, program, pieces)
+    graphs.replace(entry, program, pieces)
     entry.note.reason = f"one program for all of it failed ({why}): its pieces go on"
     errors.warn(f"{progress.operators(entry.graph)}: {entry.note.reason}", RuntimeWarning)
     _run(seg, pieces, vectors, dead)
@@ -391,14 +182,6 @@ def _in_place_of_pieces(seg: Any, entry: Entry, program: Executable, vectors: li
 def _count_lost(seg: Any) -> int:
     """How many arrays were donated to a run that failed."""
     return sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
-
-
-def _replace(entry: Entry, old: Executable, new: Executable) -> None:
-    """Let another program run whenever this one would have."""
-    with _lock:
-        for exact, compiled in [(entry.exact, entry.compiled), *([] if entry.others is None else [entry.others])]:
-            compiled[:] = [new if p is old else p for p in compiled]
-            exact.update({key: new for key, p in exact.items() if p is old})
 
 
 def _runs_padded(seg: Any, entry: Entry) -> bool:
@@ -428,13 +211,6 @@ def only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
     if _pinned or held:
         dead = [i for i in dead if places[i] not in _pinned and places[i] not in held]
     return dead
-
-
-def _forget(entry: Entry) -> None:
-    """Drop an entry's programs, and the way back to it from the tree of segments."""
-    entry.drop()
-    entry.interpreted = entry.ahead = entry.graph.entry = None
-    entry.note.close()
 
 
 def _failed_guard(seg: Any, entry: Entry, vectors: list) -> Any:
@@ -496,7 +272,7 @@ def _choose(entry: Entry, key: Wanted, meanwhile: Callable[[], object]) -> Execu
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=key if choice.lasting else None)
     with entry.making:  # who wants a program of the same graph waits until it is made, all others go on
-        with _lock:
+        with graphs.lock:
             program = entry.exact.get(key) if exact_only else _serving(entry, live, dead)
             if program is not None:
                 return _keep(entry.exact, key, program)
@@ -569,19 +345,9 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
             "interpreter",
         )
         if not keep:
-            _keep_interpreted(entry, program)
+            graphs.keep_interpreted(entry, program)
     entry.note.interpreted += 1
     return _keep(entry.exact, keep, program) if keep else program
-
-
-def _keep_interpreted(entry: Entry, program: Executable) -> None:
-    """What was met may come again, but thousands of small objects each are not kept for every shape there ever was."""
-    kept, most = (_fresh, MAX_FRESH) if entry.met == 1 else (_waiting, MAX_WAITING)
-    with _lock:
-        entry.interpreted = program
-        kept.append(entry)
-        if len(kept) > most:
-            kept.popleft().interpreted = None
 
 
 def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Executable:
@@ -609,7 +375,7 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Exec
 def _compile(entry: Entry, key: Wanted, exact_only: bool, meanwhile: Callable[[], object]) -> Executable:
     """A new program, made while other threads go on; its place in the family is taken before."""
     graph, family, (live, dead, (_, interpret), _) = entry.graph, entry.family, key
-    with _lock:
+    with graphs.lock:
         waiting = entry.beside if interpret and not exact_only and not entry.early else None
         explain.compiling(entry, beside_runs=bool(waiting))
         exact, compiled, in_parts = entry.exact, entry.compiled, entry.early  # those of now: `turn` may exchange them
@@ -639,11 +405,11 @@ def _compile(entry: Entry, key: Wanted, exact_only: bool, meanwhile: Callable[[]
             if at_once:
                 program.later = beside.Whole(graph, functools.partial(_whole, entry, live, dead))
     except BaseException:  # Ctrl-C too: the place that was taken is free again
-        with _lock:
+        with graphs.lock:
             if not compiled and not entry.others:
                 family.entries.pop(id(entry), None)
         raise
-    with _lock:
+    with graphs.lock:
         explain.compiled(entry, time.perf_counter() - start)
         compiled.append(program)
         entry.interpreted = None
@@ -669,7 +435,7 @@ def _whole(
 
 def _take_over(entry: Entry, program: Executable) -> Executable:
     """The program of the whole graph in the place of its pieces: waited for, once, if the compiler is not ready."""
-    with _lock:
+    with graphs.lock:
         later, program.later = program.later, None
     if later is None:  # another thread does it
         return program
@@ -685,9 +451,9 @@ def _take_over(entry: Entry, program: Executable) -> Executable:
     donate, front, call = made
     new = Executable(program.live, donate, call, len(entry.graph.leaf_sigs), "xla", front)
     new.before = program
-    with _lock:
+    with graphs.lock:
         explain.compiled(entry, time.perf_counter() - start)
-        _replace(entry, program, new)
+        graphs.replace(entry, program, new)
         if front is not None and entry.others is None:
             entry.others = {}, []  # when the loop stops to read, it gets the program of the whole
     return new
@@ -715,11 +481,10 @@ def _copied_anyway(graph: Graph) -> set[int]:
 
 def forked() -> None:
     """In the child of a fork: another thread may have held the lock, and what was compiled cannot run any more."""
-    global _lock
-    _lock = threading.RLock()
+    graphs.unlocked()
     Fork.happened()
     if Fork.child:
-        clear()
+        graphs.clear()
 
 
 def before_fork() -> None:
@@ -727,17 +492,3 @@ def before_fork() -> None:
     prefetch.wait_for_all()
     if started():
         xla.wait_for_all()
-
-
-def clear() -> None:
-    """Forget every program of this process (the disk cache stays)."""
-    with _lock:
-        for entry in _graphs.values():
-            _forget(entry)
-        _graphs.clear()
-        _calls[0] = 0
-        _families.clear()
-        padding.clear()
-        _waiting.clear()
-        _fresh.clear()
-        _new.clear()
