@@ -106,6 +106,31 @@ def test_what_others_read_stays():
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
+class Sized(nn.Layer):
+    """Open sizes of what is folded are arguments of later calls."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.conv, self.last = nn.Conv2D(3, 4, 1), last
+
+    def forward(self, x):
+        y = self.last(self.conv(x))
+        flat = y.reshape([y.shape[0], 4, y.shape[2] * y.shape[3]])
+        return nn.functional.interpolate(x, [y.shape[2] * 2, y.shape[3]]).sum() + flat.square().mean()
+
+
+@pytest.mark.parametrize("last", [lambda y: y * bireme.full([4, 1, 1], 0.5), nn.BatchNorm2D(4)], ids=["scale", "norm"])
+def test_sizes_come_from_what_is_left(last):
+    bireme.seed(0)
+    net = Sized(last)
+    net.eval()
+    model = models_of(net, [InputSpec([None, 3, None, None], "float32", "x")], "test")["forward"]
+    made, lines = transformed(model, ("freeze", "constant_folding", "fold_batch_norm", "fold_scales", "dead_code"))
+    made.check()
+    assert any(line.startswith("fold_") for line in lines)
+    np.testing.assert_allclose(made.run(X).numpy(), net(bireme.to_tensor(X)).numpy(), rtol=1e-4)
+
+
 def test_runtimes_are_given_what_is_left(tmp_path):
     pytest.importorskip("onnxruntime")
     bireme.seed(0)

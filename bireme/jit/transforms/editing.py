@@ -7,7 +7,7 @@ from typing import Any
 from bireme.core.program import methods
 from bireme.core.program.control_flow import Block, Branch, Loop
 from bireme.core.program.program import Operation, mapped
-from bireme.core.program.variable import Symbol
+from bireme.core.program.variable import Dim, Symbol
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
 
@@ -37,9 +37,11 @@ def rebuilt(operation: Operation, changes: dict[str, Any]) -> Operation:
 
 
 def replaced(operation: Operation, table: dict[Symbol, Any]) -> Operation:
-    """The operation with other values in the place of some, in its blocks too."""
+    """The operation with other values in the place of some, in its blocks and where sizes come from too."""
 
     def value(x: Any) -> Any:
+        if isinstance(x, Dim):
+            return _size(x, table)
         return table.get(x, x) if isinstance(x, Symbol) else x
 
     made = operation.copy()
@@ -49,6 +51,15 @@ def replaced(operation: Operation, table: dict[Symbol, Any]) -> Operation:
     else:
         made.args, made.kwargs = mapped(value, (operation.args, operation.kwargs))
     return made
+
+
+def _size(size: Dim, table: dict[Symbol, Any]) -> int:
+    kind, *rest = size.how
+    if kind != "size":
+        return Dim((kind, *[_size(x, table) if isinstance(x, Dim) else x for x in rest]))
+    symbol, axis = rest
+    found = table.get(symbol, symbol)
+    return int(found.shape[axis]) if isinstance(found, Tensor) else Dim((kind, found, axis))
 
 
 def _control(call: Branch | Loop, table: dict[Symbol, Any]) -> Branch | Loop:
