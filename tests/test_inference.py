@@ -208,6 +208,15 @@ def test_the_first_shapes_are_compiled_and_others_when_they_come_often(saved):
     assert np.array_equal(answer(predictor, images(1, 3, 8, 8))[0], first)
 
 
+def test_shapes_that_come_seldom_compile_nothing(saved):
+    """However many runs there are in all: a compile takes as long as hundreds of them."""
+    predictor = create_predictor(Config(saved))
+    for _ in range(runs.OFTEN + 1):
+        for n in range(4, 4 + 2 * runs.SHARE):
+            answer(predictor, images(1, 3, n, 4))
+    assert counted(predictor) == (1, 2 * runs.SHARE)
+
+
 def test_beside_no_run_waits_for_the_compiler(saved, monkeypatch):
     """Runs are counted: some by the engine, then a thread compiles, and its program takes over at a count of its own."""
     monkeypatch.setattr(runs, "LOOK", 2)

@@ -1,7 +1,7 @@
 """Executables: a model that many threads run, by the engine or by a compiled program of its own for one set of shapes.
 
 Which of the two is decided by counts alone. The first shapes are compiled at once: most models see no others. Others
-are run by the engine, and compiled when they have come back often; a bounded number of programs is kept. "beside" lets
+are run by the engine, and compiled when they have come back often lately; a bounded number of programs is kept. "beside" lets
 nothing wait: all shapes are run by the engine until their runs have taken as long as a compile does, which a thread then
 makes, and as long again until its program takes over.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -34,7 +34,7 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.core.xla_exec import xla
 
-OFTEN = 8  # runs after which other shapes than the first are compiled
+OFTEN, SHARE = 8, 16  # other shapes than the first are compiled after so many runs, of the last 8 * 16 of the model
 MOST = 16  # programs of a model
 RESTING = 64  # runs that a program has not been used for when another one may take its place
 MOST_SHAPES = 1024  # that are counted
@@ -54,6 +54,7 @@ class _Shapes:
 
     def __init__(self) -> None:
         self.runs = self.last = 0
+        self.recent: deque[int] = deque(maxlen=OFTEN)  # when the last of them were, counted in runs of the model
         self.lock = threading.Lock()
         self.program: Program | None = None
         self.make: Callable[..., Program] | None = None  # compiles it
@@ -109,9 +110,12 @@ class Executables:
                     self._shapes.pop(next(each for each in self._shapes if each not in self._compiled))
             self._shapes.move_to_end(key)
             found.runs, found.last = found.runs + 1, self._clock
+            found.recent.append(self._clock)
             if key in self._compiled:
                 return found
-            if found.runs < {"first": OFTEN if self._compiled else 1, "each": 1, "beside": LOOK}[self.when]:
+            if self._compiled and self.when == "first" and not self._is_busy(found):
+                return None
+            if self.when == "beside" and found.runs < LOOK:
                 return None
             if len(self._compiled) >= MOST:
                 oldest = min(self._compiled, key=lambda each: self._compiled[each].last)
@@ -121,6 +125,11 @@ class Executables:
                 self._compiled.pop(oldest)
             self._compiled[key] = found
             return found
+
+    def _is_busy(self, shapes: _Shapes) -> bool:
+        """Whether shapes have come often lately: of a thousand that come at random none is worth a compile."""
+        recent = shapes.recent
+        return len(recent) == OFTEN and self._clock - recent[0] < OFTEN * SHARE
 
     def _now(self, shapes: _Shapes, arrays: list, to_host: bool) -> Program:
         """A program, waited for."""
