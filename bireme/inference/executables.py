@@ -29,12 +29,14 @@ from bireme.core.program.variable import Symbol
 from bireme.core.record import flush
 from bireme.core.record.capture import capture, needs_value
 from bireme.core.run import beside as beside_runs
+from bireme.core.run import tiers
 from bireme.core.run.tiers import Beside
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.core.xla_exec import xla
 
-OFTEN, SHARE = 8, 16  # other shapes than the first are compiled after so many runs, of the last 8 * 16 of the model
+# other shapes than the first are compiled after so many runs, of the last 8 * 16 of the model, as the engine has it
+OFTEN, SHARE = tiers.BUSY_RUNS, tiers.BUSY_SHARE
 MOST = 16  # programs of a model
 RESTING = 64  # runs that a program has not been used for when another one may take its place
 MOST_SHAPES = 1024  # that are counted
