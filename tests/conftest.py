@@ -86,3 +86,18 @@ def compiled_when_met_again(monkeypatch):
     set_flags({"FLAGS_compile_beside": False})
     yield
     set_flags({"FLAGS_compile_beside": True})
+
+
+@pytest.fixture
+def repeated():
+    """How many backward passes were repeated since the last question."""
+    import bireme
+
+    seen = [bireme.debug.stats()["repeated_backwards"]]
+
+    def ask():
+        now = bireme.debug.stats()["repeated_backwards"]
+        new, seen[0] = now - seen[0], now
+        return new
+
+    return ask

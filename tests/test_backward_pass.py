@@ -9,19 +9,6 @@ from bireme.core.tensor import backward_pass
 N = 10  # operators in a chain: enough for a pass to be remembered
 
 
-@pytest.fixture
-def repeated():
-    """How many passes were repeated since the last question."""
-    seen = [bireme.debug.stats()["repeated_backwards"]]
-
-    def ask():
-        now = bireme.debug.stats()["repeated_backwards"]
-        new, seen[0] = now - seen[0], now
-        return new
-
-    return ask
-
-
 def leaf(*values):
     return bireme.to_tensor(list(values), stop_gradient=False)
 

@@ -12,6 +12,7 @@ from bireme.core.base.boundary import guarded
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Zero
 from bireme.core.record import flush, guards
+from bireme.core.tensor import graph_pass
 from bireme.core.tensor.backward_pass import BackwardPass, add, freed, handle, key_of, leads
 from bireme.core.tensor.grad_mode import GradMode, enable_grad, state
 from bireme.core.tensor.tape import Edge, target_of, zeros
@@ -273,8 +274,10 @@ def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool,
         edges = _reached(roots)
         if not create_graph and not blocked and _all_leaves(edges, wanted):
             current.run_remembered(retain)  # nothing on the way is left out: the same pass as `backward` takes
-        else:
+        elif blocked:
             current.run(retain, _useful(edges, wanted), wanted, blocked)
+        else:
+            graph_pass.run_to(current, retain, wanted, lambda: _useful(edges, wanted))
         for key in wanted:
             if key in current.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
                 wanted[key] = current.leaves[key][1]

@@ -54,14 +54,15 @@ class BackwardPass:
                 slot[1] = self.total(slot[1], g)
 
     def total(self, a: Tensor, b: Tensor) -> Tensor:
-        """The sum of two gradients. Where no graph is created it is a step like those of the rules, and takes no look at
-        arguments: a weight that is used at each of forty steps has 39 of them.
+        """The sum of two gradients: a step like those of the rules, without a look at arguments, since a weight that is used
+        at each of forty steps has 39 of them.
         """
         x, y = a._value, b._value
         plain = a._view is None and b._view is None and x.sig is y.sig and x.__class__ is y.__class__ is Value
-        if self.create_graph or not plain or x is y:
+        if not plain or x is y:
             return add(a, b)
-        return tape.recorded(registry.find("add").bind((1, 1), ()), [x, y])[0]
+        bound = registry.find("add").bind((1, 1), ())
+        return tape.apply(bound, [a, b])[0] if self.create_graph else tape.recorded(bound, [x, y])[0]
 
     def run(
         self,
@@ -212,7 +213,7 @@ class Wiring:
 
     __slots__ = ("edges", "key", "places", "seeds", "segment", "state")
 
-    def __init__(self, current: BackwardPass):
+    def __init__(self, current: BackwardPass, wanted: dict | None = None):
         self.segment = seg = segment.local.segment
         self.state: Node = seg.state
         # places count those that are left: which others there were is in no key
@@ -225,6 +226,8 @@ class Wiring:
         code = self._code(current) if len(self.edges) >= FEWEST else None
         if code is None and seg.device is not None and segment.local.waiting is None and not flush.border():
             code = self._code_across(current)
+        if code is not None and wanted is not None:
+            code = self._with_wanted(code, current, wanted)
         if code is not None:
             self.key = tuple(code)
 
@@ -337,6 +340,33 @@ class Wiring:
                 code.append(at)
         return code
 
+    def _with_wanted(self, code: list, current: BackwardPass, wanted: dict) -> list | None:
+        """The same for a pass to some targets, with whether it makes a graph. Such a graph has to follow from the wiring: a
+        gradient that the user gives is a constant in it, and a leaf has the value that was saved of it.
+        """
+        if flush.border() or segment.local.trace is not None or tape.state.pack is not None:
+            return None
+        leaves: dict[int, tuple[int, int]] = {}
+        for place, edge in enumerate(self.edges):
+            for i, target in enumerate(edge.inputs):
+                if target is not None and target.__class__ is not tuple:
+                    leaves.setdefault(id(target), (place, i))
+                    saved = edge.saved[i]
+                    if current.create_graph and saved is not None and saved is not target._value:
+                        return None
+        if current.create_graph and any(
+            not g.stop_gradient for gs in current.waiting.values() for g in gs if g is not None
+        ):
+            return None
+        code += "to", current.create_graph  # no other code goes on like this
+        for target in wanted:
+            if target.__class__ is not tuple:
+                code.append(leaves.get(target))
+            else:
+                at = self.places.get(target[0])
+                code.append(None if at is None else (at << 20) + target[1])
+        return code
+
     def _place_of(self, v: Value) -> Any:
         """Where a gradient given by the user is; one that the segment has not read yet is known by its Sig."""
         return segment.reference(self.segment, v, self.segment.device, self.seeds)
@@ -386,11 +416,13 @@ class RememberedPass:
         "_before",
     )
 
+    makes_graph = False  # edges of its own, see `graph_pass`
+
     def __init__(self, wiring: Wiring):
         seg = wiring.segment
         self.segment: Any = seg
         self.start, self.places = seg.state, wiring.places
-        self._before = (len(seg.cells), len(seg.edges), len(seg.guards))
+        self._before = self._beside_steps()
         self.seeds: Any = wiring.seeds
         # in which order values were read for the first time: seeds by number, what (edge, operand or result) saved
         self.reads: list[Any] = []
@@ -398,7 +430,8 @@ class RememberedPass:
         # of each visited edge the operands whose gradients were computed, and the nodes that this took, at first the
         # last one; empty where there is more to a pass than that
         self.visits: list[tuple[tuple[int, ...], Any]] = []
-        self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
+        # (edge, operand) that each number was saved for, or (None, itself) if the rule of an operator has it
+        self.numbers: list[tuple[Any, Any]] | None = []
         # (edge, operand) whose leaf, or result of another segment, receives, and which value
         self.leaves: list[tuple[int, int, int]] = []
         self.sigs: tuple[Any, ...] = ()  # of these values
@@ -412,28 +445,36 @@ class RememberedPass:
             self.numbers = None
             return
         self.visited.append(place)
-        seg, reads = self.segment, edge.bound.reads
+        seg = self.segment
         self.visits.append((_computed(edge), seg.state))
         new = seg.numbers[self.start.numbers + len(self.numbers) :]
-        saved = (
-            [i for i, s in enumerate(edge.saved) if s.__class__ is tuple and (reads is None or i in reads)]
-            if new
-            else []
-        )
-        if len(saved) == len(new):
-            self.numbers += [(place, i) for i in saved]
-        else:
+        if not new:
+            return
+        # a rule takes a number as it was saved, or has one of its own
+        given = [(i, id(s[1])) for i, s in enumerate(edge.saved) if s.__class__ is tuple]
+        sources = {number: i for i, number in given}
+        if len(sources) == len(given):
+            self.numbers += [(place, sources[id(x)]) if id(x) in sources else (None, x) for x in new]
+        elif len(new) == len(given):
+            self.numbers += [(place, i) for i, _ in given]
+        else:  # one number twice
             self.numbers = None
 
-    def finish(self, current: BackwardPass) -> bool:
-        """Whether the pass can be repeated: it has to be one run of steps from the start to the end of the segment."""
+    def _beside_steps(self) -> tuple[int, ...]:
+        """How much there is in the segment that is no step."""
+        seg = self.segment
+        return len(seg.cells), len(seg.guards), 0 if self.makes_graph else len(seg.edges)
+
+    def _one_run(self) -> list[Node] | None:
+        """The nodes of the pass, the last one first; None where it is more than one run of steps from the start to the end
+        of the segment.
+        """
         seg, start = self.segment, self.start
         self.end = node = seg.state
-        after = (len(seg.cells), len(seg.edges), len(seg.guards))
-        if self.numbers is None or seg is not segment.local.segment or seg.closed or after != self._before:
-            return False
-        if len(seg.numbers) != start.numbers + len(self.numbers):
-            return False
+        if self.numbers is None or seg is not segment.local.segment or seg.closed:
+            return None
+        if self._beside_steps() != self._before or len(seg.numbers) != start.numbers + len(self.numbers):
+            return None
         new = [r() for r in seg.leaves[start.leaves :]]
         if new:
             origins: dict[Any, Any] = {
@@ -442,14 +483,21 @@ class RememberedPass:
             origins |= {v: i for i, v in enumerate(self.seeds)}
             self.reads = [origins.get(v) for v in new]
         if None in self.reads:
-            return False
+            return None
         nodes = []
         while node is not start:
             if node.parent is None:
-                return False
+                return None
             self.over = self.over or node.over
             nodes.append(node)
             node = node.parent
+        return nodes
+
+    def finish(self, current: BackwardPass) -> bool:
+        """Whether the pass can be repeated, when it has been walked."""
+        seg, start, nodes = self.segment, self.start, self._one_run()
+        if nodes is None:
+            return False
         self._note_visits(nodes)
         owners: dict[Any, tuple[int, int]] = {
             id(t): (self.places[e], i)
@@ -516,10 +564,24 @@ class RememberedPass:
 
     def repeat(self, current: BackwardPass, wiring: Wiring) -> bool:
         """Take the segment to the end of the pass, and hand the gradients to the leaves."""
+        seg, edges = wiring.segment, wiring.edges
+        made = {index: segment.pending(seg, sig, index) for (_, _, index), sig in zip(self.leaves, self.sigs)}
+        if not self._take(wiring, made):
+            return False
+        current.heap, current.waiting = [], {}
+        for place, i, index in self.leaves:
+            current.give(edges[place].inputs[i], wrap(made[index]))
+        if self.over:
+            flush.limit(seg)
+        return True
+
+    def _take(self, wiring: Wiring, made: dict[int, Value]) -> bool:
+        """Take the segment to the end of the pass; `made` are those of its results that are held. False where another thread
+        has cut it meanwhile.
+        """
         seg, start, end, edges = wiring.segment, self.start, self.end, wiring.edges
         assert self.numbers is not None
-        numbers = [edges[place].saved[i][1] for place, i in self.numbers]
-        made = {index: segment.pending(seg, sig, index) for (_, _, index), sig in zip(self.leaves, self.sigs)}
+        numbers = [i if place is None else edges[place].saved[i][1] for place, i in self.numbers]
         values = [segment.GONE] * (end.end - start.end)
         for index, v in made.items():
             values[index - start.end] = ref(v)
@@ -534,12 +596,5 @@ class RememberedPass:
         except BaseException:  # an interrupt in between
             flush.roll_back(seg)
             raise
-        if seg.closed:  # another thread cut it meanwhile
-            return False
-        counters.STATS["repeated_backwards"] += 1
-        current.heap, current.waiting = [], {}
-        for place, i, index in self.leaves:
-            current.give(edges[place].inputs[i], wrap(made[index]))
-        if self.over:
-            flush.limit(seg)
-        return True
+        counters.STATS["repeated_backwards"] += not seg.closed
+        return not seg.closed
