@@ -19,6 +19,8 @@ from bireme.core.tensor.inplace import write_out
 from bireme.core.tensor.results import TopKRetType  # noqa: F401  # the same
 from bireme.core.tensor.tensor import Tensor
 
+AT_ONCE = 8  # kinds of arguments of which a composite is remembered when it is called, further ones when they come back
+
 
 class Composite:
     """A function written with tensors and other operators: no node of its own, so no rules of its own."""
@@ -96,7 +98,7 @@ class Composite:
         sign, new = self.signature, 0
         memo: dict[tuple, repetition.Steps | None] = {}
         fitting: dict[tuple, None] = {}  # calls of kinds in the memory, with their sizes, that were checked
-        once: dict[tuple, None] = {}  # kinds that were met once: most sizes never come back
+        once: dict[tuple, None] = {}  # further kinds that were met once: most sizes never come back
         takes = {n: known_calls.OPERAND for n, code in sign.takes.items() if code is not known_calls.ATTRIBUTE}
         any_size = () if plain is True else plain.split()
         takes |= {n: known_calls.ANY_SIZE for n in takes if sign.aliases.get(n, n) in any_size}
@@ -135,26 +137,31 @@ class Composite:
                         result = None if path is None else again(path, call)
                         if result is None:
                             result = steps.on(tensors)
-                            path = steps.path(state, call[1])
-                            if path is not None:
-                                found = path.nodes[0] if steps.is_one_call else path
-                                segment.keep_call(state, call[0], found)
+                            keep(steps, call, state)
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:
                     return self.call(arguments)
-                if key not in once:
+                if new >= AT_ONCE and key not in once:
                     bounded(once, 1024)[key] = None
                     return self.call(arguments)
                 new += 1
                 with repetition.Trace() as trace:
                     result = self.call(arguments)
                 if precision.state.meaning == key[0]:  # and no other thread has changed what it means
-                    memo[key] = repetition.recorded_steps(trace, tensors, result)
+                    steps = memo[key] = repetition.recorded_steps(trace, tensors, result)
+                    if steps is not None and call is not None and not repeats and call[0][1] == key[0]:
+                        keep(steps, call, state)
                 return result
             except errors.TELLING as e:
                 leave(errors.renamed(e, self.told, sign.defaults), self)
                 raise
+
+        def keep(steps: repetition.Steps, call: tuple, state: Any) -> None:
+            """Let the state that a call was made from know where its steps led."""
+            path = steps.path(state, call[1])
+            if path is not None:
+                segment.keep_call(state, call[0], path.nodes[0] if steps.is_one_call else path)
 
         def again(path: Any, call: tuple) -> Any:
             """What a call gives that was made before from this state; None if another thread cuts the segment meanwhile."""

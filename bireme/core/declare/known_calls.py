@@ -201,7 +201,12 @@ def remembered(op: Any) -> Callable:
                     if path is not None and state is not None:
                         segment.keep_call(state, line, path)
                     return result
-            return first(args, kwargs, None if found is not None else key)
+            result = first(args, kwargs, None if found is not None else key)
+            if state is not None and seg.state.parent is state and found is None:
+                made = memo.get(key)
+                if made.__class__ is tuple and made[2] and made[0] is seg.state.bound:
+                    segment.keep_call(state, line, seg.state)
+            return result
         except errors.TELLING as e:
             leave(e, op)
             raise
