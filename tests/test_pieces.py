@@ -15,7 +15,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.core.base import turns, workers
-from bireme.core.graph import images, pieces
+from bireme.core.graph import images, pieces, remaking
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.segment import local
 from bireme.core.record import flush
@@ -477,6 +477,28 @@ def test_images_cross_pieces_with_their_channels_last(monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0.05, atol=0.05 * np.abs(b).max())
     turned = [sum(len(piece.turned[side]) for piece in found) for side in (0, 1)]
     assert min(turned) > 8, "what some give others read"
+
+
+def test_what_gradients_can_make_again_does_not_cross_pieces(monkeypatch):
+    expected, found, wire = images_trained("xla"), [], pieces._wire
+    monkeypatch.setattr(pieces, "_wire", lambda cut, *rest: (wire(cut, *rest), found.append((cut, rest[0]))))
+
+    def trained():
+        found.clear()
+        given, kept = images_trained("xla_pieces"), 0
+        for cut, graph in found:
+            border = remaking.first_gradient(graph)
+            late = [piece for piece in cut if any(node.made[0] >= border > 0 for node in piece.nodes)]
+            read = {r for piece in late for r in piece.reads if 0 <= r < border}
+            kept += sum(graph.value_sigs[r].nbytes for r in read)
+        return given, kept
+
+    _, all_of_it = trained()
+    monkeypatch.setattr(remaking, "applies", lambda graph: True)
+    given, less = trained()
+    assert less < 0.7 * all_of_it
+    for a, b in zip(given, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.05, atol=0.05 * np.abs(b).max())
 
 
 def test_explain_says_what_runs_and_what_will(accelerator):

@@ -7,7 +7,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core.graph import segment
+from bireme.core.graph import remaking, segment
 from bireme.core.graph.graph import Graph
 from bireme.core.record import flush
 from bireme.core.run import graphs, loss_reads
@@ -234,21 +234,25 @@ def test_numbers_in_more_bits_are_made_again():
 
 
 def test_what_gradients_read_element_by_element_is_made_again():
-    """Not what products read, and nothing of which more than a few calls would have to be made again."""
+    """And what convolutions with a window read; not what products do, and nothing of which more than a few calls would
+    have to be made again.
+    """
     flush.flush()
     net = nn.Sequential(
-        nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.Hardswish(), nn.Conv2D(4, 4, 3), nn.BatchNorm2D(4), nn.ReLU()
-    )
+        nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.Hardswish(),
+        nn.Conv2D(4, 4, 3), nn.BatchNorm2D(4), nn.Silu(),
+        nn.Conv2D(4, 4, 1), nn.BatchNorm2D(4), nn.ReLU(),
+    )  # fmt: skip
     loss = net(bireme.ones([2, 3, 8, 8])).mean()
     loss.backward()
     graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
     live = tuple(range(len(graph.value_sigs)))
     found = split_step.parts(graph, live)
     maker = {i: node.bound.op.name for node in graph.nodes for i in node.made}
-    assert {maker[i] for i in found.crossing} >= {"conv2d", "hardswish"}
-    assert {maker[i] for i in found.crossing}.isdisjoint({"batch_norm_of", "relu"})
-    again = [node.bound.op.name for node in found.after if node.first < split_step.first_gradient(graph)]
-    assert {"batch_norm_of", "relu"} <= set(again)
+    assert {maker[i] for i in found.crossing} >= {"conv2d", "silu_of"}
+    assert {maker[i] for i in found.crossing}.isdisjoint({"batch_norm_of", "relu", "hardswish"})
+    again = [node.bound.op.name for node in found.after if node.first < remaking.first_gradient(graph)]
+    assert {"batch_norm_of", "relu", "hardswish"} <= set(again)
 
 
 def test_what_is_compared_to_the_last_bit_is_not_made_again():
@@ -264,5 +268,5 @@ def test_what_is_compared_to_the_last_bit_is_not_made_again():
     found = split_step.parts(graph, tuple(range(len(graph.value_sigs))))
     maker = {i: node.bound.op.name for node in graph.nodes for i in node.made}
     assert {"tanh", "equal"} <= {maker[i] for i in found.crossing}
-    again = {node.bound.op.name for node in found.after if node.first < split_step.first_gradient(graph)}
+    again = {node.bound.op.name for node in found.after if node.first < remaking.first_gradient(graph)}
     assert again.isdisjoint({"tanh", "equal", "scale", "multiply"})

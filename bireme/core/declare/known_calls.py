@@ -202,7 +202,7 @@ def remembered(op: Any) -> Callable:
                         segment.keep_call(state, line, path)
                     return result
             result = first(args, kwargs, None if found is not None else key)
-            if state is not None and seg.state.parent is state and found is None:
+            if state is not None and key is not None and found is None and seg.state.parent is state:
                 made = memo.get(key)
                 if made.__class__ is tuple and made[2] and made[0] is seg.state.bound:
                     segment.keep_call(state, line, seg.state)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from bireme.core.graph import cost, images
+from bireme.core.graph import cost, images, remaking
 from bireme.core.graph.graph import Graph, Node, Number, Sig, fitting
 
 LIST = 16  # tensors that one call treats alike: more are shared out
@@ -156,7 +156,9 @@ def _made_of(
 ) -> list[Piece]:
     """Runs of calls as pieces, with what crosses them."""
     made_by = {i: node for node in nodes for i in node.made}
-    pieces = [Piece((*_made_again(run, made_by), *run)) for run in runs]
+    border = remaking.first_gradient(graph) if remaking.applies(graph) else 0
+    plan = remaking.plan(nodes, border) if border else remaking.NOTHING
+    pieces = [Piece((*_made_again(run, made_by, border, plan), *run)) for run in runs]
     _wire(pieces, graph, live, donate)
     return pieces
 
@@ -279,13 +281,18 @@ def _crossing(nodes: list[Any]) -> list[int]:
 # ------------------------------------------------------------ what crosses
 
 
-def _made_again(run: tuple[Any, ...], made_by: dict[int, Any]) -> list[Node]:
-    """Calls of other pieces that a run repeats for itself: those that cost nothing, so that their results need not be
-    kept beside what they are made of.
+def _made_again(run: tuple[Any, ...], made_by: dict[int, Any], border: int, plan: remaking.Plan) -> list[Node]:
+    """Calls of other pieces that a run repeats for itself, so that their results need not be kept beside what they are made
+    of: those that cost nothing, and those that the plan has for calls behind the border.
     """
     own = {i for node in run for i in node.made}
     again: dict[int, Any] = {}
     left = [r for node in run for r in node.args if r.__class__ is int and r >= 0]
+    for node in run if plan.again else ():
+        for r in node.args if node.made[0] >= border else ():
+            if r.__class__ is int and r in plan.again and r not in own:
+                again |= {call.first: call for call in plan.again[r] if call.first not in own}
+    left += [r for call in again.values() for r in call.args if r.__class__ is int and r >= 0]
     while left:
         node = made_by[left.pop()]
         if node.made[0] in own or node.made[0] in again or not _free(node):

@@ -9,7 +9,7 @@ from typing import Any
 from bireme.core.base import flags
 from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph
-from bireme.core.xla_exec.split_step import first_gradient
+from bireme.core.graph.remaking import first_gradient
 
 MIN_CALLS = 64  # operators: fewer are recorded in a millisecond or two
 WATCHED = 2  # runs after which it is known what a loop reads of each
