@@ -96,7 +96,7 @@ def wait_for_all() -> None:
 class Use(NamedTuple):
     """How a program will be used, where more is known than that it is called."""
 
-    often: bool = False  # again and again with the same leaves
+    often: bool = False  # again and again, with arrays that lie where they did
     to_host: bool = False  # by who reads its results on the host of an accelerator: it leaves them there
 
 
@@ -155,7 +155,8 @@ def prepare_early(
     first = lowering.part(found.before, [~i for i in reads], graph.places(), gives, device.platform)
     first = lowering.between_programs(first, (), {place for place, i in enumerate(gives) if i in turned})
     args = [spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
-    before = _program(first, args, len(gives), (), device, names[0], _stops_others(graph), between)
+    use = Use(often=_stops_others(graph))
+    before = _program(first, args, len(gives), (), device, names[0], _stops_others(graph), between, use=use)
     leaves = [~i for i in range(len(graph.leaf_sigs))]
     rest = lowering.part(found.after, [*leaves, *found.crossing], graph.places(), found.late, device.platform)
     places = {place for place, i in enumerate(found.crossing, len(leaves)) if i in turned}
@@ -194,6 +195,8 @@ def _made(
 
     args = (*_args(graph, donate, joined), *([] if more is None else [more]))
     apart = any(node.bound.rows_apart for node in graph.nodes)
+    if _stops_others(graph):  # it takes the place of pieces, whose runs have shown that it comes again
+        use = use._replace(often=True)
     return _program(program, args, results, (0,), device, name, _stops_others(graph), between, apart, use)
 
 
