@@ -1,5 +1,7 @@
 """Passes to some targets that are repeated instead of walked, their graphs with them: the same derivatives of any order."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -183,3 +185,57 @@ def test_one_graph_is_differentiated_several_times(repeated):
         rows = np.stack(rows)
         np.testing.assert_allclose(rows, rows.T, rtol=1e-5)
     assert repeated() >= 4
+
+
+# ---------------------------------------------------------------- programs drawn at random
+
+F = bireme.nn.functional
+OF_ONE = [
+    bireme.tanh, bireme.sin, bireme.exp, F.sigmoid, F.softplus, F.gelu, F.softmax,
+    lambda x: x.reshape([4, 3]).transpose([1, 0]).reshape([3, 4]),
+    lambda x: bireme.concat([x, x], axis=0)[1:4],
+    lambda x: bireme.where(x > 0.1, x, x * 0.5),
+    lambda x: x.mean(axis=0, keepdim=True) + x,
+    lambda x: F.layer_norm(x, 4),
+    lambda x: x.cumsum(0).clip(-2.0, 2.0),
+]  # fmt: skip
+OF_TWO = [lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a @ b.t()[:, :1] * b]
+WITH_NUMBER = [lambda a, k: a + k, lambda a, k: k - a, lambda a, k: a * k, lambda a, k: (a * a + 1.0) ** k]
+
+
+def drawn(seed, turn):
+    """Operators on what is there so far, then gradients of some of it by other parts, of which loss and more gradients are
+    made; the same for every turn, but for the values and one number.
+    """
+    draw, rng, k = random.Random(seed), np.random.default_rng([seed, turn]), 0.5 + turn / 4
+    leaves = [bireme.to_tensor(rng.random((3, 4), np.float32) - 0.5, stop_gradient=False) for _ in range(3)]
+    pool, found = list(leaves), []
+    for _ in range(draw.randint(6, 14)):
+        kind, a, b = draw.random(), draw.choice(pool), draw.choice(pool)
+        of_one, of_two, with_number = draw.choice(OF_ONE), draw.choice(OF_TWO), draw.choice(WITH_NUMBER)
+        pool.append(of_one(a) if kind < 0.5 else of_two(a, b) if kind < 0.8 else with_number(a, k))
+    for _ in range(draw.randint(1, 3)):
+        out, create_graph = draw.choice(pool[-2:]), draw.random() < 0.7
+        wanted = draw.sample(pool, 2)
+        seeds = [bireme.full_like(out, k)] if draw.random() < 0.3 else None
+        if draw.random() < 0.2:
+            out.numpy()  # the segment ends here
+        made = bireme.grad([out], wanted, seeds, create_graph=create_graph, allow_unused=True, retain_graph=True)
+        found += [g for g in made if g is not None]
+        pool += [g for g in made if g is not None and create_graph]
+    loss = bireme.stack([(x * x).mean() for x in pool[-3:]]).sum()
+    loss.backward()
+    gradients = [x.grad for x in leaves if x.grad is not None]
+    return [x.numpy() for x in (*found, *gradients, loss)], [x.stop_gradient for x in found]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_programs_drawn_at_random(seed, monkeypatch):
+    turns = (0, 1, 2, 1)
+    found = [drawn(seed, turn) for turn in turns]
+    walked(monkeypatch)
+    for turn, (arrays, stops) in zip(turns, found, strict=True):
+        expected, their_stops = drawn(seed, turn)
+        assert stops == their_stops
+        for a, b in zip(arrays, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
