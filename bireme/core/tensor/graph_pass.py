@@ -161,9 +161,10 @@ class PassTo(RememberedPass):
             return False
         edges: list[Any] = []
 
-        def value(at: int) -> Value:
+        def value(at: int) -> Any:
+            """Held by the pass, or by the edges it walks over."""
             v = held.get(at)
-            return v if v is not None else (seg.values[at] if at >= 0 else seg.leaves[~at])()  # type: ignore[return-value]
+            return v if v is not None else (seg.values[at] if at >= 0 else seg.leaves[~at])()
 
         def target(t: Target | None) -> Any:
             if t is None:
