@@ -147,7 +147,7 @@ def test_rows_that_are_shared_have_the_same_bits(monkeypatch):
     share = blas.share
     monkeypatch.setattr(blas, "share", lambda makers: (parts.append(len(makers)), share(makers)))
     monkeypatch.setattr(blas, "SHARED_ELEMENTS", 512)
-    monkeypatch.setattr(updates_numpy, "_PART", 1 << 16)
+    monkeypatch.setattr(updates_numpy, "_PART", 100_000)
     for ours, theirs in zip(made(), wanted, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert parts == [2, 2, 2]

@@ -23,6 +23,43 @@ def test_what_is_not_kept_is_zero_whatever_it_was(dtype):
         assert masks.kept(odd, np.array([False, False, False, True]))[:3].tolist() == [0, 0, 0]
 
 
+ODD = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45, 3.5]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.complex64])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (96, 96), (9, 7, 513)])  # small, some, and several blocks
+def test_a_choice_has_the_bits_of_what_is_chosen(dtype, shape):
+    rng = np.random.default_rng(0)
+    x, y = [
+        rng.choice(ODD, shape).astype(dtype) if dtype != np.int32 else rng.integers(-5, 5, shape, dtype) for _ in "xy"
+    ]
+    mask, zero, row = np.asarray(rng.random(shape) < 0.5), np.zeros((), dtype), y[:1] if y.ndim else y
+    for a, b in [
+        (x, y),
+        (x, zero),
+        (zero, x),
+        (x, -zero),
+        (-zero, x),
+        (x, row),
+        (row, zero),
+        (zero, zero),
+        (2.0, y),
+        (x, 0),
+    ]:
+        got, want = masks.chosen(mask, a, b), np.where(mask, a, b)
+        assert got.dtype == want.dtype and got.shape == want.shape
+        assert got.tobytes() == want.tobytes(), (a, b)
+
+
+@pytest.mark.parametrize("make", [lambda x: x.T, lambda x: x[::2], lambda x: np.broadcast_to(x[:1], x.shape)])
+def test_a_choice_reads_arrays_as_they_lie(make):
+    rng = np.random.default_rng(0)
+    x, y = make(rng.standard_normal((256, 257), np.float32)), make(rng.standard_normal((256, 257), np.float32))
+    for mask in (x > y, make(np.ones((256, 257), bool)), x[:1] > 0):
+        np.testing.assert_array_equal(masks.chosen(mask, x, y), np.where(mask, x, y))
+        np.testing.assert_array_equal(masks.chosen(mask, x, np.float32(0)), np.where(mask, x, 0))
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 4])
 def test_the_first_of_equals_is_the_maximum_and_so_is_the_first_that_is_no_number(batch):
     rng = np.random.default_rng(0)
@@ -46,4 +83,4 @@ def test_steps_in_bytecode_are_those_that_dis_tells():
     def counted(code):
         return sum([step.opname in cost._NAMES for step in dis.get_instructions(code)])
 
-    assert cost.bytecode_steps(masks.kept) == counted(masks.kept.__code__)
+    assert cost.bytecode_steps(masks._bits) == counted(masks._bits.__code__)

@@ -1,4 +1,6 @@
-"""NumPy for the interpreter: its reductions without the layers of Python that `np.sum` and its kin go through."""
+"""NumPy for the interpreter: its reductions without the layers of Python that `np.sum` and its kin go through, and
+what NumPy does element by element at the speed of arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ import types
 from typing import Any
 
 import numpy as np
+
+from bireme.core.numpy_exec import exponentials, masks
 
 # ufuncs' own reductions, which take everything by position
 _add: Any = np.add.reduce
@@ -53,6 +57,14 @@ class _Numerics(types.ModuleType):
             return np.mean(a, axis=axis, keepdims=keepdims, dtype=dtype)
         axes = range(a.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         return _add(a, axis, None, None, keepdims) / np.asarray(math.prod([a.shape[i] for i in axes]), a.real.dtype)
+
+    @staticmethod
+    def logaddexp(x: Any, y: Any) -> Any:
+        return exponentials.logaddexp(x, y)
+
+    @staticmethod
+    def where(mask: Any, x: Any, y: Any) -> Any:
+        return masks.chosen(mask, x, y)
 
     @staticmethod
     def expand_dims(a: Any, axis: Any) -> Any:

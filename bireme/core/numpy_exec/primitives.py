@@ -10,9 +10,10 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core.base.later import special
-from bireme.core.numpy_exec import blas, convolution, lapack
+from bireme.core.numpy_exec import blas, convolution, lapack, masks
 from bireme.core.numpy_exec.add_rows import add_rows
 from bireme.core.numpy_exec.erf import erf
+from bireme.core.numpy_exec.exponentials import logistic
 
 _SMALL = tuple(np.dtype(t) for t in (ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 
@@ -66,10 +67,6 @@ def _round(x: Any, method: Any) -> Any:
     return np.rint(x)
 
 
-def _logistic(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
-
-
 _ELEMENTWISE: dict[str, Any] = {
     "add": np.add,
     "add_any": np.add,
@@ -117,7 +114,7 @@ _ELEMENTWISE: dict[str, Any] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "is_finite": np.isfinite,
-    "logistic": _logistic,
+    "logistic": logistic,
     "erf": erf,
     "erfc": special.function("erfc"),
     "erf_inv": special.function("erfinv"),
@@ -413,7 +410,7 @@ def numpy_form(eqn: Any) -> Any:
         return _cumulative(ufunc, p["axis"], p["reverse"], dtype)
     if name == "select_n":
         if len(eqn.invars) == 3 and eqn.invars[0].aval.dtype == np.bool_:
-            return lambda c, a, b: np.where(c, b, a)
+            return lambda c, a, b: masks.chosen(c, b, a)
         return lambda c, *xs: np.choose(c, xs)
     if name == "iota":
         return lambda: broadcast_in_dim(

@@ -12,6 +12,7 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.base.later import special
 from bireme.core.declare.op import Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import exponentials
 from bireme.ops._shared.broadcast import broadcast_shape, conj_of, elementwise, same, sum_to
 from bireme.ops.math.arithmetic import NUMBER
 
@@ -189,7 +190,7 @@ log10.infer(same)
 log10.grad(lambda g, x: g / conj_of(x * _LN_10), numpy=True)
 
 
-@op(method=True, promote="x y", mix="floats", floats=True, dtypes=FLOAT, numpy=np.logaddexp)
+@op(method=True, promote="x y", mix="floats", floats=True, dtypes=FLOAT, numpy=exponentials.logaddexp)
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Elementwise ``log(exp(x) + exp(y))``, computed without overflow.
 
@@ -214,7 +215,7 @@ def _shares(g, share, sigs):
     return sum_to(g * share, sigs[0]), sum_to(g * (1 - share), sigs[1])
 
 
-@logaddexp.grad(numpy=lambda g, x, y, sigs: _shares(g, special.expit(x - y), sigs))
+@logaddexp.grad(numpy=lambda g, x, y, sigs: _shares(g, exponentials.logistic(x - y), sigs))
 def _(g, x, y, sigs):
     return _shares(g, lax.logistic(x - y), sigs)
 
@@ -303,11 +304,7 @@ reciprocal.infer(same)
 reciprocal.grad(lambda g, out: -g * conj_of(out * out), numpy=True)
 
 
-def _sigmoid_numpy(x):
-    return 1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)
-
-
-@op(method=True, inplace=True, floats=True, torch=True, out=True, numpy=_sigmoid_numpy)
+@op(method=True, inplace=True, floats=True, torch=True, out=True, numpy=exponentials.logistic)
 def sigmoid(x: Tensor) -> Tensor:
     """Elementwise logistic function ``1 / (1 + exp(-x))``.
 

@@ -10,6 +10,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.numpy_namespace import numerics
 from bireme.core.tensor.inplace import assign_inplace, retypes
 from bireme.ops._shared.broadcast import broadcast_shape, comparison, sum_to
 
@@ -368,7 +369,7 @@ for _op in (isnan, isinf, isfinite, isposinf, isneginf, isreal):
     _op.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(internal=True, promote="x y", mix="floats", numpy=np.where, kernels="where")
+@op(internal=True, promote="x y", mix="floats", numpy=numerics.where, kernels="where")
 def select(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` where the condition holds, else `y`; use `where`."""
     return jnp.where(condition, x, y)
@@ -381,7 +382,7 @@ def _(condition, x, y):
 
 @select.grad(numpy=True)
 def _(g, condition, sigs):
-    zero = jnp.zeros_like(g)
+    zero = jnp.zeros((), g.dtype)
     return None, sum_to(jnp.where(condition, g, zero), sigs[1]), sum_to(jnp.where(condition, zero, g), sigs[2])
 
 

@@ -10,11 +10,11 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.base.later import special
 from bireme.core.declare.op import Axis, DTypeArg, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import masks
 from bireme.core.numpy_exec.erf import erf
+from bireme.core.numpy_exec.exponentials import logistic
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.numpy_exec.tables import Table
 from bireme.core.tensor import tape
@@ -52,7 +52,7 @@ def relu(x: Tensor) -> Tensor:
 
 relu.infer(same)
 relu.grad(
-    lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)),
+    lambda g, out: jnp.where(out > 0, g, jnp.zeros((), g.dtype)),
     numpy=lambda g, out: masks.kept(g, out > 0),
     operators=True,
 )
@@ -85,7 +85,7 @@ def _(g, x, negative_slope, needs):
     of_x = jnp.where(x >= 0, g, g * negative_slope.astype(x.dtype)) if needs[0] else None
     if not needs[1]:
         return of_x, None
-    return of_x, jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(negative_slope.dtype)
+    return of_x, jnp.sum(jnp.where(x >= 0, jnp.zeros((), x.dtype), x) * g).astype(negative_slope.dtype)
 
 
 @leaky_relu.check
@@ -315,7 +315,7 @@ def _logistic(x):
     return _real_logistic(x)
 
 
-_real_logistic = dual(special.function("expit"))(lax.logistic)
+_real_logistic = dual(logistic)(lax.logistic)
 
 
 @softplus.grad(numpy=True)

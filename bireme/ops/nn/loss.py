@@ -178,12 +178,12 @@ def must_float(where: str, x: Tensor) -> None:
 @op(internal=True, dtypes=FLOAT, numpy=True)
 def only_where(x: Tensor, condition: Tensor) -> Tensor:
     """x where the condition holds, else 0: what losses leave out."""
-    return jnp.where(condition, x, jnp.zeros_like(x))
+    return jnp.where(condition, x, jnp.zeros((), x.dtype))
 
 
 only_where.infer(lambda x, condition: sig_of(broadcast_shape("where", x.shape, condition.shape), x.dtype))
 only_where.grad(
-    lambda g, condition, sigs: (sum_to(jnp.where(condition, g, jnp.zeros_like(g)), sigs[0]), None), numpy=True
+    lambda g, condition, sigs: (sum_to(jnp.where(condition, g, jnp.zeros((), g.dtype)), sigs[0]), None), numpy=True
 )
 
 

@@ -11,6 +11,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.exponentials import logaddexp
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.nn.loss import must_float, must_reduce, reduced
 from bireme.ops.reduction import reductions
@@ -90,7 +91,7 @@ class _Lattice:
             self.alphas[t] = np.where((t < input_lengths)[:, None], new, before)
         self.ends = [np.take_along_axis(self.alphas[-1], place, axis=1)[:, 0] for place in self.last()]
         self.ends[1] = np.where(label_lengths > 0, self.ends[1], self.never)
-        self.total = np.logaddexp(*self.ends)
+        self.total = logaddexp(*self.ends)
 
     def last(self):
         last = (2 * self.label_lengths)[:, None]
@@ -101,7 +102,7 @@ class _Lattice:
         one, two = np.full((2, *alpha.shape), self.never)
         one[:, 1:], two[:, 2:] = alpha[:, :-1], alpha[:, :-2]
         two[~self.leaps] = self.never
-        return np.logaddexp(np.logaddexp(alpha, one), two), (alpha, one, two)
+        return logaddexp(logaddexp(alpha, one), two), (alpha, one, two)
 
 
 def _ctc_numpy(logits, labels, input_lengths, label_lengths, blank, norm_by_times):

@@ -11,8 +11,6 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec import masks
-from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
 from bireme.ops.manipulation import reshape
 from bireme.ops.math import logic
@@ -121,9 +119,8 @@ def _(scale, alpha):
 # ---------------------------------------------------------------- limits: the slope is 0 where the limit is reached
 
 
-@dual(lambda g, x, low, high: masks.kept(g, (x > low) & (x < high)))
 def _inside(g, x, low, high):
-    return jnp.where((x > low) & (x < high), g, jnp.zeros_like(g))
+    return jnp.where((x > low) & (x < high), g, jnp.zeros((), g.dtype))
 
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
@@ -207,7 +204,7 @@ def hardswish(x: Tensor) -> Tensor:
         >>> bireme.nn.functional.hardswish(bireme.to_tensor([-4.0, 0.0, 1.5, 4.0])).tolist()
         [0.0, 0.0, 1.125, 4.0]
     """
-    return jnp.where(x <= -3, jnp.zeros_like(x), x * (jnp.minimum(jnp.maximum(x + 3, 0), 6) / 6))
+    return jnp.where(x <= -3, jnp.zeros((), x.dtype), x * (jnp.minimum(jnp.maximum(x + 3, 0), 6) / 6))
 
 
 hardswish.infer(lambda x: x)
@@ -215,7 +212,7 @@ hardswish.infer(lambda x: x)
 
 @hardswish.grad(numpy=True)
 def _(g, x):
-    return jnp.where(x <= -3, jnp.zeros_like(g), jnp.where(x >= 3, g, g * (x / 3 + 0.5)))
+    return jnp.where(x <= -3, jnp.zeros((), g.dtype), jnp.where(x >= 3, g, g * (x / 3 + 0.5)))
 
 
 # ---------------------------------------------------------------- thresholds
@@ -236,11 +233,13 @@ def hardshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
         >>> bireme.nn.functional.hardshrink(bireme.to_tensor([-1.0, 0.25, 0.5])).tolist()
         [-1.0, 0.0, 0.5]
     """
-    return jnp.where((x > -threshold) & (x < threshold), jnp.zeros_like(x), x)
+    return jnp.where((x > -threshold) & (x < threshold), jnp.zeros((), x.dtype), x)
 
 
 hardshrink.infer(lambda x: x)
-hardshrink.grad(lambda g, x, threshold: jnp.where((x > -threshold) & (x < threshold), jnp.zeros_like(g), g), numpy=True)
+hardshrink.grad(
+    lambda g, x, threshold: jnp.where((x > -threshold) & (x < threshold), jnp.zeros((), g.dtype), g), numpy=True
+)
 
 
 @op(dtypes=FLOAT, numpy=True)
@@ -262,7 +261,9 @@ def softshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
 
 
 softshrink.infer(lambda x: x)
-softshrink.grad(lambda g, x, threshold: jnp.where((x < -threshold) | (x > threshold), g, jnp.zeros_like(g)), numpy=True)
+softshrink.grad(
+    lambda g, x, threshold: jnp.where((x < -threshold) | (x > threshold), g, jnp.zeros((), g.dtype)), numpy=True
+)
 
 
 @softshrink.check
@@ -291,7 +292,7 @@ def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0) -> T
 
 
 thresholded_relu.infer(lambda x: x)
-thresholded_relu.grad(lambda g, x, threshold: jnp.where(x > threshold, g, jnp.zeros_like(g)), numpy=True)
+thresholded_relu.grad(lambda g, x, threshold: jnp.where(x > threshold, g, jnp.zeros((), g.dtype)), numpy=True)
 
 
 # ---------------------------------------------------------------- slopes that are learned or drawn

@@ -105,14 +105,16 @@ def adam_update(
         if (m.dtype, ratio) not in made:
             made[m.dtype, ratio] = _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, m.dtype)
 
-    def one(i):
-        p, g, m, v = params[i], grads[i], moment1s[i], moment2s[i]
-        return _adam(p, g, m, v, made[m.dtype, lr_ratios[i]], skip, decay=bool(decays[i]), decoupled=decoupled)
-
+    numbers = [made[m.dtype, ratio] for m, ratio in zip(moment1s, lr_ratios)]
     if params and isinstance(params[0], np.ndarray):
-        found = updates_numpy.each(one, [p.size for p in params])
-    else:
-        found = [one(i) for i in range(len(params))]
+        if skip is not None and skip.reshape(()):
+            return [*params, *moment1s, *moment2s, beta1_pow, beta2_pow]
+        new, first, second = updates_numpy.adam(params, grads, moment1s, moment2s, numbers, decays, decoupled)
+        return [*new, *first, *second, p1, p2]
+    found = [
+        _adam(p, g, m, v, of_step, skip, decay=bool(decay), decoupled=decoupled)
+        for p, g, m, v, of_step, decay in zip(params, grads, moment1s, moment2s, numbers, decays)
+    ]
     new, first, second = [[parts[k] for parts in found] for k in range(3)]
     return [*new, *first, *second, _unless(skip, beta1_pow, p1), _unless(skip, beta2_pow, p2)]
 

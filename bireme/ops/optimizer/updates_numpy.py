@@ -1,42 +1,78 @@
-"""Optimizer updates by NumPy: few passes, and on all cores where a parameter is large."""
+"""Optimizer updates by NumPy: few passes, in parts that stay in a core's cache, and on all cores where there is much."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bireme.core.numpy_exec import blas
 
-_PART = 1 << 18  # elements of a parameter that are worth a core of their own
+_PART = 1 << 18  # elements of parameters that are worth a core of their own
+_BLOCK = 1 << 15  # elements at a time: seven arrays of them stay in a cache
 
 
-_SMALL = 1 << 14  # elements of one that is not worth the way to another core
+def adam(
+    params: list, grads: list, firsts: list, seconds: list, numbers: list[tuple], decays: tuple, decoupled: bool
+) -> list[list[np.ndarray]]:
+    """Parameters and both moments after a step of Adam; `numbers` are those of `updates._of_adam` for each parameter."""
+    made = [[np.empty(p.shape, p.dtype) for p in kind] for kind in (params, firsts, seconds)]
+    parts: list[tuple] = []
+    for i, arrays in enumerate(zip(params, grads, firsts, seconds, *made, strict=True)):
+        size = params[i].size
+        if size > _BLOCK:
+            flat = [x.reshape(-1) for x in arrays]
+            parts += [(i, [x[at : at + _BLOCK] for x in flat]) for at in range(0, size, _BLOCK)]
+        elif size:
+            parts.append((i, arrays))
 
+    def work(parts: list[tuple]) -> None:
+        for i, arrays in parts:
+            _adam(*arrays, numbers[i], bool(decays[i]), decoupled)
 
-def each(make: Callable[[int], Any], sizes: list[int]) -> list[Any]:
-    """What `make` gives for each parameter, by its place; where they are large, those of each core beside the others'."""
-    large = sorted([i for i, size in enumerate(sizes) if size >= _SMALL], key=lambda i: -sizes[i])
-    count = min(blas.cores(), sum([sizes[i] for i in large]) // _PART, len(large))
+    total = sum([p.size for p in params])
+    count = min(blas.cores(), total // _PART)
     if count < 2:
-        return [make(i) for i in range(len(sizes))]
-    groups: list[list[int]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for i in large:
-        least = loads.index(min(loads))
-        groups[least].append(i)
-        loads[least] += sizes[i]
-    groups[0] += [i for i, size in enumerate(sizes) if size < _SMALL]  # this thread's
-    found: list[Any] = [None] * len(sizes)
+        work(parts)
+    else:
+        blas.share([functools.partial(work, group) for group in _shares(parts, total, count)])
+    return made
 
-    def work(group: list[int]) -> None:
-        for i in group:
-            found[i] = make(i)
 
-    blas.share([functools.partial(work, group) for group in groups])
-    return found
+def _shares(parts: list[tuple], total: int, count: int) -> list[list[tuple]]:
+    """The parts of each core, one after the other: about as many elements for each."""
+    groups: list[list[tuple]] = [[] for _ in range(count)]
+    before = 0
+    for part in parts:
+        groups[before * count // total].append(part)
+        before += part[1][0].size
+    return groups
+
+
+def _adam(
+    p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray,
+    new_p: np.ndarray, new_m: np.ndarray, new_v: np.ndarray, numbers: tuple, decay: bool, decoupled: bool,
+) -> None:  # fmt: skip
+    """A part of one parameter and its moments, in the order of `updates._adam`."""
+    b1, rest1, b2, rest2, rate, epsilon, weight_decay, shrink = numbers
+    wide, g = p.astype(m.dtype, copy=False), g.astype(m.dtype, copy=False)
+    if decay and decoupled:
+        wide = wide * shrink
+    elif decay:
+        g = g + weight_decay * wide
+    room = np.multiply(g, rest1)
+    np.multiply(m, b1, out=new_m)
+    new_m += room
+    np.multiply(g, g, out=room)
+    room *= rest2
+    np.multiply(v, b2, out=new_v)
+    new_v += room
+    np.sqrt(new_v, out=room)
+    room += epsilon
+    np.divide(new_m, room, out=room)
+    room *= rate
+    np.subtract(wide, room, out=new_p, casting="same_kind")
 
 
 def momentum(

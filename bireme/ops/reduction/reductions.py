@@ -186,7 +186,9 @@ def _extreme_grad(g, out, x, axis, keepdim):
         for a in _axes(axis, x.ndim):
             g, out = jnp.expand_dims(g, a), jnp.expand_dims(out, a)
     hit = x == out  # nowhere, if the extreme is NaN
-    return jnp.where(hit, g / jnp.sum(hit.astype(g.dtype), axis=_axes(axis, x.ndim), keepdims=True), jnp.zeros_like(g))
+    return jnp.where(
+        hit, g / jnp.sum(hit.astype(g.dtype), axis=_axes(axis, x.ndim), keepdims=True), jnp.zeros((), g.dtype)
+    )
 
 
 _TORCH_PAIR = {"input": "bireme.compat.max", "dim": "bireme.compat.max", "other": "bireme.maximum"}
