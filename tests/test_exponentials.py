@@ -26,4 +26,5 @@ def test_operands_stay_as_they_are_and_broadcast():
     assert exponentials.logaddexp(x, y).shape == (3, 4)
     exponentials.logistic(x)
     assert x.tolist() == [[1.0]] * 3 and y.tolist() == [0.0] * 4
+    assert exponentials.logistic(np.zeros((), np.float32)) == exponentials.logistic(0.0) == 0.5
     assert exponentials.logistic(np.array([1j], np.complex64)).dtype == np.complex64

@@ -11,9 +11,9 @@ import numpy as np
 
 def logistic(x: Any) -> Any:
     """1 / (1 + exp(-x)); the exponential overflows to the limit."""
-    if x.__class__ is not np.ndarray:
-        return 1 / (1 + np.exp(-x))
     out = np.negative(x)
+    if out.__class__ is not np.ndarray:  # a number, which is what NumPy gives where there are no axes
+        return 1 / (1 + np.exp(out))
     np.exp(out, out=out)
     out += 1
     return np.divide(1, out, out=out)

@@ -61,7 +61,7 @@ def _adam(
         wide = wide * shrink
     elif decay:
         g = g + weight_decay * wide
-    room = np.multiply(g, rest1)
+    room = np.multiply(g, rest1, out=np.empty(g.shape, m.dtype))
     np.multiply(m, b1, out=new_m)
     new_m += room
     np.multiply(g, g, out=room)
