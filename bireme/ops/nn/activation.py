@@ -52,7 +52,7 @@ def relu(x: Tensor) -> Tensor:
 
 relu.infer(same)
 relu.grad(
-    lambda g, out: jnp.where(out > 0, g, jnp.zeros((), g.dtype)),
+    lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)),
     numpy=lambda g, out: masks.kept(g, out > 0),
     operators=True,
 )
@@ -85,7 +85,7 @@ def _(g, x, negative_slope, needs):
     of_x = jnp.where(x >= 0, g, g * negative_slope.astype(x.dtype)) if needs[0] else None
     if not needs[1]:
         return of_x, None
-    return of_x, jnp.sum(jnp.where(x >= 0, jnp.zeros((), x.dtype), x) * g).astype(negative_slope.dtype)
+    return of_x, jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(negative_slope.dtype)
 
 
 @leaky_relu.check
