@@ -7,7 +7,7 @@ import pytest
 
 import bireme
 from bireme.core.graph import cost
-from bireme.core.numpy_exec import masks
+from bireme.core.numpy_exec import limits, masks
 from bireme.nn import functional as F
 
 
@@ -84,3 +84,19 @@ def test_steps_in_bytecode_are_those_that_dis_tells():
         return sum([step.opname in cost._NAMES for step in dis.get_instructions(code)])
 
     assert cost.bytecode_steps(masks._bits) == counted(masks._bits.__code__)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (70, 80)])
+def test_a_limit_is_what_the_maximum_gives(dtype, shape):
+    rng = np.random.default_rng(0)
+    odd = [*ODD[:6], 3.5, -2.0] if np.dtype(dtype).kind == "f" else [0, 1, -7, 9]
+    x = rng.choice(odd, shape).astype(dtype)
+    numbers = [0, -0.0, -1.5, 2.0, np.inf, np.nan] if np.dtype(dtype).kind == "f" else [0, -1, 2]
+    for number in [*numbers, *map(dtype, numbers), *[np.array(n, dtype) for n in numbers], np.float64(1.5)]:
+        for ours, theirs in ((limits.maximum, np.maximum), (limits.minimum, np.minimum)):
+            for a, b in ((x, number), (number, x)):
+                got, want = ours(a, b), theirs(a, b)
+                assert got.dtype == want.dtype
+                np.testing.assert_array_equal(got, want)
+                np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.numpy_exec import exponentials, masks
+from bireme.core.numpy_exec import exponentials, limits, masks
 
 # ufuncs' own reductions, which take everything by position
 _add: Any = np.add.reduce
@@ -61,6 +61,14 @@ class _Numerics(types.ModuleType):
     @staticmethod
     def logaddexp(x: Any, y: Any) -> Any:
         return exponentials.logaddexp(x, y)
+
+    @staticmethod
+    def maximum(x: Any, y: Any) -> Any:
+        return limits.maximum(x, y)
+
+    @staticmethod
+    def minimum(x: Any, y: Any) -> Any:
+        return limits.minimum(x, y)
 
     @staticmethod
     def where(mask: Any, x: Any, y: Any) -> Any:

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core.base.later import special
-from bireme.core.numpy_exec import blas, convolution, lapack, masks
+from bireme.core.numpy_exec import blas, convolution, lapack, limits, masks
 from bireme.core.numpy_exec.add_rows import add_rows
 from bireme.core.numpy_exec.erf import erf
 from bireme.core.numpy_exec.exponentials import logistic
@@ -140,7 +140,7 @@ _ELEMENTWISE: dict[str, Any] = {
     "copy_p": np.copy,
     "optimization_barrier": lambda *xs: xs,
     "complex": _complex,
-    "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
+    "clamp": lambda lo, x, hi: limits.minimum(limits.maximum(x, lo), hi),
 }
 
 

@@ -12,7 +12,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.op import Axis, DTypeArg, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec import masks
+from bireme.core.numpy_exec import limits, masks
 from bireme.core.numpy_exec.erf import erf
 from bireme.core.numpy_exec.exponentials import logistic
 from bireme.core.numpy_exec.rebinding import dual
@@ -31,7 +31,7 @@ _HALF_ROOT = math.sqrt(0.5)
 _ROOT_2_PI = math.sqrt(2 / math.pi)
 
 
-@op(inplace=True, numpy=lambda x: np.maximum(x, 0), alias={"x": "input"})
+@op(inplace=True, numpy=lambda x: limits.maximum(x, 0), alias={"x": "input"})
 def relu(x: Tensor) -> Tensor:
     """Rectified linear unit: ``max(x, 0)`` of each element.
 
