@@ -2,7 +2,9 @@
 fork, with errors told.
 """
 
+import functools
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -76,6 +78,16 @@ def test_what_goes_wrong_in_a_part_is_raised_and_the_threads_go_on():
         blas.matmul(drawn(40, 6), drawn(7, 8))
     a, b = drawn(40, 6), drawn(6, 8)
     np.testing.assert_allclose(blas.matmul(a, b), a @ b)
+
+
+def test_parts_of_other_threads_are_left_to_them(monkeypatch):
+    """Nobody works on the queue: who asks makes its own parts, and no others."""
+    parts, made = queue.SimpleQueue(), []
+    monkeypatch.setattr(blas._Workers, "queue", lambda: parts)
+    others = (lambda: made.append("other"), queue.SimpleQueue())
+    parts.put(others)
+    blas.share([functools.partial(made.append, i) for i in range(3)])
+    assert made == [0, 1, 2] and parts.get_nowait() is others
 
 
 def test_from_many_threads():

@@ -150,9 +150,12 @@ def share(makers: list[Callable[[], Any]]) -> None:
         work.put((make, done))
     found = [_made(makers[0])]
     with contextlib.suppress(queue.Empty):
-        while True:  # what nobody has begun, since the cores do something else, is made here
-            make, told = work.get_nowait()
-            told.put(_made(make))
+        for _ in range(work.qsize()):  # what nobody has begun, since the cores do something else, is made here
+            part = work.get_nowait()
+            if part[1] is done:
+                done.put(_made(part[0]))
+            else:  # another thread's, which would wait for it in vain if this one were interrupted
+                work.put(part)
     for error in [*found, *[done.get() for _ in makers[1:]]]:
         if error is not None:
             raise error
