@@ -148,6 +148,35 @@ def test_copies_do_not_share():
     assert x.numpy().max() == 0
 
 
+def evaluated(layer):
+    layer.eval()
+    return layer
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: bireme.nn.functional.dropout(x, 0.5, training=False),
+        lambda x: evaluated(bireme.nn.Dropout(0.5))(x),
+        lambda x: bireme.nn.functional.pixel_shuffle(x, 1),
+        lambda x: bireme.nn.functional.pixel_unshuffle(x, 1),
+    ],
+    ids=["dropout", "Dropout", "pixel_shuffle", "pixel_unshuffle"],
+)
+def test_what_changes_nothing_gives_a_tensor_of_its_own(make, grad):
+    x = bireme.ones([1, 2, 1, 2])
+    x.stop_gradient = not grad
+    h = make(x)
+    assert h is not x and h.stop_gradient is not grad and (not grad or not h.is_leaf)
+    if grad:
+        h.register_hook(lambda g: g * 10.0)
+        (h.sum() + (x * x).sum()).backward()
+        assert x.grad.numpy().ravel().tolist() == [12.0] * 4
+    h.zero_()
+    assert x.numpy().ravel().tolist() == [1.0] * 4
+
+
 def test_split_copies():
     x = tensor(4)
     a, _ = bireme.split(x, 2)

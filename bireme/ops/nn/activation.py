@@ -145,6 +145,8 @@ def _gelu_grad_numpy(g, x, approximate):
     if approximate or x.dtype != np.float32:
         return g * _gelu_slope(x, approximate, np.tanh, erf, np.exp)
     slope = _gelu_slope_at(x)
+    if not np.isfinite(np.add.reduce(x, None)):  # of an infinite number NaN, as the formula has it
+        slope += x - x
     slope *= g
     return slope
 

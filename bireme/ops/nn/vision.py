@@ -19,6 +19,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import weighted_rows
 from bireme.core.numpy_exec.add_rows import add_rows
 from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.ops.creation.tensors import clone
 
 
 def _channels_last(name: str, x: Any, data_format: Any) -> bool:
@@ -57,6 +58,8 @@ def pixel_shuffle(x: Tensor, upscale_factor: Attr[int], data_format: str = "NCHW
     """
     r = _factor("pixel_shuffle", "upscale_factor", upscale_factor)
     last = _channels_last("pixel_shuffle", x, data_format)
+    if r == 1:
+        return clone.public(x)  # reshapes that change nothing would share its storage
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if c % (r * r):
         raise errors.bad(
@@ -95,6 +98,8 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Attr[int], data_format: str = "
     """
     r = _factor("pixel_unshuffle", "downscale_factor", downscale_factor)
     last = _channels_last("pixel_unshuffle", x, data_format)
+    if r == 1:
+        return clone.public(x)  # reshapes that change nothing would share its storage
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if h % r or w % r:
         raise errors.bad(

@@ -15,6 +15,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
 from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.ops.creation.tensors import clone
 from bireme.ops.random.generators import chance
 
 
@@ -143,7 +144,7 @@ def dropout(x: Tensor, p: Attr[float | Tensor] = 0.5, axis: Attr[int | Sequence[
     if axis is not None and not isinstance(axis, (int, list, tuple)):
         raise errors.bad("dropout(axis)", "an integer or a list of integers", axis, kind=errors.ArgumentTypeError)
     if not training:
-        return x * (1 - value) if mode == "downscale_in_infer" else x
+        return x * (1 - value) if mode == "downscale_in_infer" else clone.public(x)  # of its own, as in Paddle
     if value == 0:
         return x
     if value == 1:
