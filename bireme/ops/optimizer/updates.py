@@ -144,20 +144,15 @@ def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
 def _adam(p, g, m, v, numbers, skip, *, decay, decoupled):
     """One parameter and its moments."""
     b1, rest1, b2, rest2, rate, epsilon, weight_decay, shrink = numbers
-    wide, g = p.astype(m.dtype, copy=False), g.astype(m.dtype, copy=False)
+    wide, g = p.astype(m.dtype), g.astype(m.dtype)
     if decay and decoupled:
         wide = wide * shrink
     elif decay:
         g = g + weight_decay * wide
-    new_m, new_v, square = b1 * m, b2 * v, g * g  # in place from here on, where arrays can be changed
-    new_m += rest1 * g
-    square *= rest2
-    new_v += square
-    root = jnp.sqrt(new_v)
-    root += epsilon
-    step = new_m / root
-    step *= rate
-    return _unless(skip, p, (wide - step).astype(p.dtype, copy=False)), _unless(skip, m, new_m), _unless(skip, v, new_v)
+    new_m = b1 * m + rest1 * g
+    new_v = b2 * v + g * g * rest2
+    step = new_m / (jnp.sqrt(new_v) + epsilon) * rate
+    return _unless(skip, p, (wide - step).astype(p.dtype)), _unless(skip, m, new_m), _unless(skip, v, new_v)
 
 
 def _unless(skip, old, new):
