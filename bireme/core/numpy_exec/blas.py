@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import platform
 import queue
 import threading
 from collections.abc import Callable
@@ -20,8 +21,9 @@ import threadpoolctl
 
 from bireme.core.base import workers
 
-SHARED_PRODUCT = 1 << 22  # multiplications: 240 us on one core, 180 on two
-PRODUCT_PART = 1 << 21
+# multiplications, which take a core 200 us: to wake another one takes 60
+SHARED_PRODUCT = 1 << (24 if platform.machine().lower() in ("x86_64", "amd64") else 22)
+PRODUCT_PART = SHARED_PRODUCT >> 1
 SHARED_ELEMENTS = 1 << 18  # of functions such as exp: a millisecond
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
 
