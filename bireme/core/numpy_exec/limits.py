@@ -27,18 +27,15 @@ def minimum(x: Any, y: Any) -> Any:
 
 
 def _is_limit(number: Any, x: Any) -> bool:
-    """Whether there is one number for a large array, of its type."""
+    """Whether there is one number for a large array, of its type; not the negative zero, which `_signed` does not know."""
     if x.__class__ is not np.ndarray or x.size < SMALL or x.dtype not in _FLOATS:
         return False
-    if number.__class__ is int or number.__class__ is float:
-        return True
-    return getattr(number, "ndim", 1) == 0 and number.dtype == x.dtype
+    own = number.__class__ is int or number.__class__ is float
+    if not own and not (getattr(number, "ndim", 1) == 0 and number.dtype == x.dtype):
+        return False
+    return bool(number != 0 or not np.signbit(number))
 
 
 def _signed(x: np.ndarray, number: Any) -> np.ndarray:
     """Of two zeros, `clip` takes that of the array, the maximum the number."""
-    if number == 0:
-        return (
-            np.negative(np.add(np.negative(x, out=x), 0, out=x), out=x) if np.signbit(number) else np.add(x, 0, out=x)
-        )
-    return x
+    return np.add(x, 0, out=x) if number == 0 else x
