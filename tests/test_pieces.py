@@ -15,6 +15,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.core.base import turns, workers
+from bireme.core.declare.op import Tensor, op
 from bireme.core.graph import images, pieces, remaking
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.segment import local
@@ -203,6 +204,74 @@ def test_a_program_takes_over_by_count(soon):
     at = tiers_seen.index("compiled")
     assert tiers_seen[:at] == ["interpreted"] * at and at >= 4
     assert tiers_seen[at + 1 :] == ["known"] * (11 - at)
+
+
+@pytest.fixture
+def in_time(monkeypatch):
+    """Compiles are begun at once and taken over when Python has done its part."""
+    monkeypatch.setattr(
+        tiers, "beside", lambda work, compile_work, met, rounds, last=0: tiers.Beside(met, met + rounds + 1)
+    )
+    monkeypatch.setattr(beside, "_calls", lambda graph, found: 40)
+    programs._programs.clear()
+    graphs.clear()
+    yield
+    graphs.clear()
+
+
+def stepped(function=lambda x: x, runs=50):
+    """The losses of a training whose program takes over within these steps."""
+    bireme.seed(0)
+    net = Net(layers=3, width=64)
+    opt = bireme.optimizer.Adam(parameters=net.parameters())
+    x = bireme.to_tensor(np.random.default_rng(0).standard_normal((256, 8), np.float32))
+    losses = []
+    for _ in range(runs):
+        loss = (function(net(x)) ** 2).mean()
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_program_has_run_on_zeros_when_it_takes_over(in_time, monkeypatch):
+    shapes, rehearse = [], programs._rehearse
+
+    def watched(program, args, device):
+        shapes.append([a.shape for a in jax.tree.leaves(args)])
+        rehearse(program, args, device)
+
+    monkeypatch.setattr(programs, "_rehearse", watched)
+    bireme.debug.reset_stats()
+    found = stepped()
+    assert (256, 8) in itertools.chain(*shapes) and bireme.debug.stats()["compiles"]
+
+    def no_room(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(programs, "_rehearse", rehearse)
+    monkeypatch.setattr(programs.xla, "put_all", no_room)  # of the rehearsal alone: what steps read is there
+    programs._programs.clear()
+    graphs.clear()
+    assert stepped() == found
+
+
+def test_an_operator_from_elsewhere_runs_when_it_is_called_alone(in_time, monkeypatch):
+    """It may do more than give results."""
+    rehearsed = []
+    monkeypatch.setattr(programs, "_rehearse", lambda program, args, device: rehearsed.append(args))
+
+    @op()
+    def from_elsewhere(x: Tensor) -> Tensor:
+        """Not this package's."""
+        return x * 1
+
+    try:
+        stepped(from_elsewhere)
+        assert len(rehearsed) < len(programs._programs)
+    finally:
+        del bireme.core.base.registry.OPS["from_elsewhere"]
 
 
 def test_a_run_does_one_part_of_what_a_compile_takes(monkeypatch):

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bireme.core.base import flags, workers
+from bireme.core.base import flags, turns, workers
 from bireme.core.graph import cost
 from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
@@ -24,7 +24,7 @@ from bireme.core.xla_exec.program_names import Names
 
 LEAST_CALLS = 12  # fewer are compiled in half a second
 LEAST_ROUND = 4  # calls that are traced or lowered in a run
-BEFORE_PIECES = 2  # parts of Python's work before that for the pieces: names of programs, and what jax does once
+BEFORE_PIECES = 5  # parts of Python's work before that for the pieces: names of programs, and what jax does once
 
 
 class Compiling:
@@ -54,7 +54,9 @@ class Compiling:
 
     def _work(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Iterator[None]:
         graph = self._graph
-        names = Names(graph.device)
+        made: list[Names] = []
+        yield from turns.in_turns(lambda: made.append(Names(graph.device)))
+        names = made[0]
         yield
         pieces.warm_up(graph.device)
         yield

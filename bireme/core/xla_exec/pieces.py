@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -21,7 +22,7 @@ from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.pieces import Piece, compile_work, cut, large
 from bireme.core.xla_exec import compile_cache, lowering, program_files, xla
-from bireme.core.xla_exec.program_names import Names
+from bireme.core.xla_exec.program_names import Names, is_ours
 
 UNIT = 1e6  # microseconds that the compiler takes for a piece, by estimate, at most: the end of a program waits for it
 UNIT_BESIDE = 4e6  # the same where runs go on meanwhile: begun only when these have taken many times as long
@@ -29,6 +30,7 @@ UNIT_BESIDE = 4e6  # the same where runs go on meanwhile: begun only when these 
 # pieces, 35 in 21): those are worth it where they spare the compiler this part of its work.
 SPARED = 0.3
 MOST = 1024  # programs of pieces that are kept, those of graphs that are gone among them
+REHEARSED = 1 << 30  # bytes that a program may take to be run once before its first run is due
 
 
 class Program:
@@ -158,6 +160,8 @@ class _Made:
         if self.known is None:
             self._name = names.piece(piece)
             self._fn, self._args = _function(piece, graph, device, pauses)
+            # another's operator may do more than give results, or wait for numbers other than zeros
+            self._harmless = device.is_cpu and all(is_ours(node.bound) for node in piece.nodes)
             self._lowered: tuple[Any, dict] | None = None
             self.kept = self._name is not None and compile_cache.has(self._name)
 
@@ -189,15 +193,29 @@ class _Made:
                 _programs.popitem(last=False)
         return made
 
-    def _compiled(self, at_end: bool = False) -> Program:
+    def _compiled(self, aside: bool = False) -> Program:
         device, args, results = self._device, self._args, self._results
         start = time.perf_counter()
         found = program_files.load(self._name, device, args, results) if self.kept else None
         from_disk = found is not None
         if found is None:
             lowered, options = self._lowered or xla.lower(xla.trace(self._fn, args, (0,), device), device, short=True)
-            found = xla.compiled(lowered, options, device, args, results, self._name, at_end)
+            found = xla.compiled(lowered, options, device, args, results, self._name, aside)
+        if aside and self._harmless and not workers.ending():
+            _rehearse(found, args, device)
         return Program(found, (self._seconds + time.perf_counter() - start) * 1e3, from_disk)
+
+
+def _rehearse(program: Any, args: tuple, device: Device) -> None:
+    """Run a program on zeros. In its first run XLA sets up its kernels, which takes up to twenty times a run: whoever goes on
+    meanwhile would wait for it in the step in which the program takes over.
+    """
+    like, build = jax.tree.flatten(args)
+    with contextlib.suppress(*workers.FAILURES):  # as for want of memory: the run itself will tell
+        size = program.memory_analysis()
+        if size.argument_size_in_bytes + size.output_size_in_bytes + size.temp_size_in_bytes <= REHEARSED:
+            zeros = xla.put_all([np.zeros(s.shape, s.dtype) for s in like], device)
+            jax.block_until_ready(program(*jax.tree.unflatten(build, zeros)))
 
 
 def _has_failed(program: Future) -> bool:

@@ -18,7 +18,7 @@ import jax
 import jaxlib
 import numpy as np
 
-from bireme.core.base import flags, registry, workers
+from bireme.core.base import flags, registry, turns, workers
 from bireme.core.base.device import Device
 from bireme.core.base.dtype import DType
 from bireme.core.graph.bound import Bound, GradBound
@@ -28,6 +28,7 @@ from bireme.core.xla_exec import compile_cache
 
 _BEGAN = time.time()
 _PLAIN = (bool, int, float, complex, str, type(None))
+FILES = 300  # of the package that are read in one go, where that is done in turns
 
 
 class NoStableName(Exception):
@@ -105,6 +106,13 @@ def _value(x: Any) -> str:
     raise NoStableName
 
 
+def is_ours(bound: Any) -> bool:
+    """Whether a call is of an operator of this package."""
+    while bound.__class__ is GradBound:
+        bound = bound.base
+    return bound.__class__ is Bound and _ours(bound.op)
+
+
 @functools.cache
 def _ours(op: Any) -> bool:
     """Whether an operator is what this package's source says: another's may be a different one tomorrow."""
@@ -117,7 +125,7 @@ def _ours(op: Any) -> bool:
 @functools.cache
 def _package() -> tuple[str, ...]:
     """The source of this package and the versions of what it stands on."""
-    digest, root = hashlib.sha256(), str(Path(__file__).parents[2])
+    digest, root, read = hashlib.sha256(), str(Path(__file__).parents[2]), 0
     for folder, folders, files in os.walk(
         root
     ):  # a thousand files: a `Path` for each would take as long as to read them
@@ -129,6 +137,9 @@ def _package() -> tuple[str, ...]:
                     if state.st_ctime > _BEGAN:  # edited or replaced since: what runs is no longer what it says
                         raise NoStableName
                     digest.update(f"{folder[len(root) :]}/{name} {state.st_size}\n".encode() + file.read())
+                read += 1
+                if read % FILES == 0:
+                    turns.pause()
     return (
         digest.hexdigest(),
         jax.__version__,
