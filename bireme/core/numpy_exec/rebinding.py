@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bireme.core.base import turns
 from bireme.core.numpy_exec.numpy_namespace import numerics
 
 
@@ -36,6 +37,7 @@ class traced_once:
         self.rule, self._call = rule, jax.jit(at_once, inline=True, static_argnames=settings)
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
+        turns.pause_at_times()
         return self._call(*args, **settings)
 
 

@@ -141,7 +141,8 @@ def begin(piece: Piece, graph: Graph, device: Device, names: Names, calls: int) 
 
 def rounds(pieces: list[Piece], calls: int) -> int:
     """How many rounds `begin` takes for pieces, at most."""
-    return sum([2 * (len(piece.nodes) // calls) + 2 for piece in pieces])
+    of_updates = sum([len(node.args) for piece in pieces for node in piece.nodes if node.bound.many]) // turns.SMALL
+    return sum([2 * (len(piece.nodes) // calls) + 2 for piece in pieces]) + of_updates
 
 
 @functools.cache

@@ -168,13 +168,20 @@ adam_update.infer(
 def clip_by_global_norm(grads: list[Tensor], clip_norm: Tensor | float, wide: DTypeArg) -> list[Tensor]:
     """Gradients scaled by one factor, so that the norm of all of them together is at most `clip_norm`."""
     # half precision overflows at 65504: its squares are summed in `wide`
-    total = sum([jnp.sum(jnp.square(g.astype(wide.np))) for g in grads])
+    total = sum([_squares(g, wide=wide.np) for g in grads])
     limit = clip_norm.astype(wide.np)
     # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
     factor = limit / jnp.maximum(jnp.sqrt(total), limit)
     return [_scaled(g, factor) for g in grads]
 
 
+@traced_once
+def _squares(g, *, wide):
+    """Their sum."""
+    return jnp.sum(jnp.square(g.astype(wide)))
+
+
+@traced_once
 def _scaled(g, factor):
     """In the factor's type: one that is small is less than half precision holds."""
     return (g.astype(factor.dtype) * factor).astype(g.dtype)
