@@ -177,7 +177,11 @@ def test_gradients_of_every_order_have_names():
     names = Names(graph.device)
     assert len(graph.nodes) > 64 and names.graph(graph, live, ()) is not None
     pieces = cut(graph, live, (), 1e5)
-    assert len({names.piece(piece) for piece in pieces} - {None}) == len({piece.key for piece in pieces}) > 3
+    assert (
+        len({names.piece(piece, short) for piece in pieces for short in (True, False)} - {None})
+        == 2 * len({piece.key for piece in pieces})
+        > 6
+    )
     assert np.isfinite(y.numpy()).all()
 
 

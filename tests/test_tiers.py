@@ -14,7 +14,7 @@ import pytest
 import bireme
 from bireme import nn
 from bireme.core.base import dtype as dtypes
-from bireme.core.base import workers
+from bireme.core.base import machine, workers
 from bireme.core.base.registry import OPS
 from bireme.core.graph import cost, executor
 from bireme.core.graph.graph import sig_of
@@ -575,7 +575,7 @@ def test_an_option_that_this_compiler_does_not_have_is_left_out(monkeypatch):
     wrong = {"xla_no_such_option": True, "xla_cpu_experimental_ynn_fusion_type": "NO_SUCH_TYPE"}
     monkeypatch.setattr(xla, "OPTIONS", {"cpu": {**wrong, "xla_backend_optimization_level": 1}})
     monkeypatch.setattr(xla, "_unknown", set())
-    monkeypatch.setattr(matmul_backend, "ARM", False)
+    monkeypatch.setattr(machine, "ARM", False)
     x = randn(300, 310)
     for _ in range(2):
         y = bireme.tanh(x @ x.T).sum().item()
@@ -596,7 +596,7 @@ def test_products_of_batches_decide_who_multiplies(monkeypatch):
 
     spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (2, 4, 4))]
     assert matmul_backend.multiplications(jax.jit(program).trace(*spec).jaxpr) == (3 * 800, 2 * 64, 0)
-    monkeypatch.setattr(matmul_backend, "ARM", True)
+    monkeypatch.setattr(machine, "ARM", True)
     assert options_with(2, 2) == options_with(1, 200) == matmul_backend.BY_EIGEN
     assert options_with(8, 2) == options_with(2, 20) == {}
 
@@ -607,5 +607,5 @@ def test_products_of_batches_decide_who_multiplies(monkeypatch):
     traced = jax.jit(of_integers).trace(*whole).jaxpr
     assert matmul_backend.multiplications(traced) == (0, 0, 800)
     assert matmul_backend.options(traced) == {}  # Eigen leaves integers to a plain loop
-    monkeypatch.setattr(matmul_backend, "ARM", False)
+    monkeypatch.setattr(machine, "ARM", False)
     assert options_with(2, 2) == {}

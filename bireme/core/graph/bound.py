@@ -407,7 +407,11 @@ class GradBound:
         """What is known of it; nobody has to say the Sigs of its operands."""
         if self._use is None:
             sigs, outs = shared(self.operand_sigs), shared(tuple([self.sigs[i] for i in self.needs]))
-            amounts = tuple([2 * n for n in self.base.use(self.sigs).amounts])
+            elements, more, flops = self.base.use(self.sigs).amounts
+            if self.base.op.draws:  # what was drawn is known by now
+                more = 0
+            times = min(len(self.needs), 2)
+            amounts = times * elements, times * more, times * flops
             self._use = Use(sigs, outs, amounts, self.base.op.grad_numpy)
         return self._use
 

@@ -19,6 +19,7 @@ FLOP = 2e-5
 UFUNC, TRACED = 2, 40  # steps of a ufunc, and of a body that is traced, where nothing is known of it
 DRAWN = 30  # passes over the elements that random words for them take
 A_PASS = 12  # of so many steps in a form one goes over all elements once more: the others look at shapes
+MOST_PASSES = 4  # a form of many steps has many cases
 _NAMES = (
     "BINARY_OP",
     "BINARY_SLICE",
@@ -42,7 +43,7 @@ def of(form: Any, elements: float, more: float, flops: float, times: int = 1) ->
     do products, whose steps look at shapes.
     """
     steps = bytecode_steps(form)
-    passes = 1 if times > 1 or flops else 1 + steps / A_PASS
+    passes = 1 if times > 1 or flops else min(1 + steps / A_PASS, MOST_PASSES)
     return STEP * steps * times + ELEMENT * (elements * passes + more) + FLOP * flops
 
 

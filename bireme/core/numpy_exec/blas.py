@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import platform
 import queue
 import threading
 from collections.abc import Callable
@@ -19,10 +18,10 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-from bireme.core.base import workers
+from bireme.core.base import machine, workers
 
 # multiplications, which take a core 200 us: to wake another one takes 60
-SHARED_PRODUCT = 1 << (24 if platform.machine().lower() in ("x86_64", "amd64") else 22)
+SHARED_PRODUCT = 1 << (24 if machine.X86 else 22)
 PRODUCT_PART = SHARED_PRODUCT >> 1
 SHARED_ELEMENTS = 1 << 18  # of functions such as exp: a millisecond
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies

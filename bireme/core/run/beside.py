@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bireme.core.base import flags, turns, workers
+from bireme.core.base import flags, machine, turns, workers
 from bireme.core.graph import cost
 from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
@@ -22,6 +22,9 @@ from bireme.core.run import tiers
 from bireme.core.xla_exec import pieces
 from bireme.core.xla_exec.program_names import Names
 
+# A program that is made beside the runs takes the compiler this part of what `cost` says, which is fitted to those that are
+# made with all that it can do, see `xla.BESIDE_STEPS`. On x86 the interpreter takes half of what `cost` says, too.
+SHORTER = 0.9 if machine.X86 else 0.5
 LEAST_CALLS = 12  # fewer are compiled in half a second
 LEAST_ROUND = 4  # calls that are traced or lowered in a run
 BEFORE_PIECES = 5  # parts of Python's work before that for the pieces: names of programs, and what jax does once
@@ -33,8 +36,8 @@ class Compiling:
     To say it, the graph has to be cut, which takes as long as half a run, and short jobs end before it matters.
     """
 
-    def __init__(self, graph: Graph, least: int, find: Callable[[], tiers.Beside]):
-        self._graph, self.least, self._find = graph, least, find
+    def __init__(self, graph: Graph, least: int, find: Callable[[], tiers.Beside], short: bool = True):
+        self._graph, self.least, self._find, self._short = graph, least, find, short
         self._wanted: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         self._rounds: Iterator[None] = iter(())  # what Python has still to do
 
@@ -63,7 +66,7 @@ class Compiling:
         parts = pieces.beside_runs(graph, live, donate)
         calls = _calls(graph, parts)
         for piece in parts:
-            yield from pieces.begin(piece, graph, graph.device, names, calls)
+            yield from pieces.begin(piece, graph, graph.device, names, calls, self._short)
 
     def go_on(self) -> None:
         """Do the next part, if there is one."""
@@ -74,16 +77,53 @@ class Compiling:
         self._rounds = iter(())
         graph = self._graph
         found = pieces.beside_runs(graph, live, donate)
-        run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making, found)
+        run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making, found, self._short)
         run.wait()
         return run
+
+    def finer(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Finer:
+        """What will take the place of the program that was taken."""
+        return Finer(self._graph, live, donate, tiers.finer(self.when))
+
+
+class Finer:
+    """The programs of a graph made once more, beside the runs of those that were made in a short time, to take their
+    place: by all that the compiler can do.
+    """
+
+    tier = "xla_pieces"
+
+    def __init__(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], when: tiers.Beside):
+        self.when, self._live, self._donate = when, live, donate
+        self._compiling = Compiling(graph, when.begin, lambda: when, short=False)
+        self._runs = 0
+
+    @property
+    def told(self) -> str:
+        return f"compiled once more from run {self.when.due}"
+
+    def due(self, early: bool) -> bool:
+        """Count a run, in which a part of Python's work is done; whether what was made takes over in it."""
+        self._runs += 1
+        if self._compiling.begun:
+            self._compiling.go_on()
+        elif self._runs >= self.when.begin:
+            self._compiling.begin(self._live, self._donate)
+        return self._runs >= self.when.due
+
+    def take(self) -> Any:
+        """The program, waited for; None where the compiler has failed, as for want of memory."""
+        try:
+            return self._donate, None, self._compiling.take(self._live, self._donate, pieces.Making())
+        except workers.FAILURES:
+            return None
 
 
 def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Compiling | None:
     """A compile beside the runs of a graph, still to be begun; None where it is not worth it."""
     if not graph.device.is_cpu or not flags.compile_beside.value:
         return None
-    least = tiers.beside(graph.work, cut.least_compile_work(graph.needed(live)[0]), met, 1)
+    least = tiers.beside(graph.work, SHORTER * cut.least_compile_work(graph.needed(live)[0]), met, 1)
     if least is not None:
         return Compiling(graph, least.begin, functools.partial(_when, graph, live, donate, met))
     when = _when(graph, live, donate, met)
@@ -93,14 +133,14 @@ def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met:
 def _when(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Any:
     found = pieces.beside_runs(graph, live, donate)
     rounds = BEFORE_PIECES + pieces.rounds(found, _calls(graph, found))
-    return tiers.beside(graph.work, cut.compile_work(found), met, rounds, found[-1].compile_work)
+    return tiers.beside(graph.work, SHORTER * cut.compile_work(found), met, rounds, SHORTER * found[-1].compile_work)
 
 
 def _calls(graph: Graph, found: list[cut.Piece]) -> int:
     """How many calls are traced or lowered in one run: as Python takes a tenth of the compiler's time, that makes the runs
     of this while a fifth longer.
     """
-    runs = cut.compile_work(found) / graph.work
+    runs = SHORTER * cut.compile_work(found) / graph.work
     return max(LEAST_ROUND, math.ceil(2 * sum([len(piece.nodes) for piece in found]) / (runs / 2)))
 
 
@@ -110,11 +150,17 @@ class Whole:
     `make` compiles it, given whether the loss is to be there early and what to enter while it is lowered.
     """
 
+    tier = "xla"
+
     def __init__(self, graph: Graph, make: Callable[[bool, type], Any]):
         run = sum([cost.on_accelerator(*node.bound.amounts(node.sigs, node.outs)) for node in graph.nodes])
         self.when = tiers.whole(run, cost.COMPILE_ON_ACCELERATOR * len(graph.nodes))
         self._make, self._runs = make, 0
         self._made: Any = None
+
+    @property
+    def told(self) -> str:
+        return f"one program from run {self.when.due}"
 
     def due(self, early: bool) -> bool:
         """Count a run, and begin to compile when it is time; whether the program takes over in this run."""

@@ -32,7 +32,7 @@ class Executable:
     ):
         self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
         self.source: Any = None  # what was compiled for a mesh: its text tells the collectives
-        self.later: beside.Whole | None = None  # what will take its place
+        self.later: beside.Whole | beside.Finer | None = None  # what will take its place
         self.before: Executable | None = None  # the pieces whose place it takes with its next run
         self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
         self.numbers: tuple[list[int], list[int]] | None = (
@@ -103,7 +103,7 @@ class Entry:
         if not self.compiled:
             return self.executor + (f"; compiled from run {self.beside.when.due}" if self.beside else "")
         program = self.compiled[-1]
-        later = "" if program.later is None else f"; one program from run {program.later.when.due}"
+        later = "" if program.later is None else f"; {program.later.told}"
         kind = program.call.told if program.tier == "xla_pieces" else self.executor
         return f"{kind}{', padded' if self.graph.padded else ''}{later}"
 

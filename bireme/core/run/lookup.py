@@ -159,8 +159,8 @@ def _run(seg: Any, program: Executable, vectors: list, dead: list[int]) -> None:
 
 
 def _in_place_of_pieces(seg: Any, entry: Entry, program: Executable, vectors: list, dead: list[int]) -> Executable:
-    """The first run of a program that takes the place of pieces, and which of both has run: where it fails, as for want of
-    memory, and nothing is lost, the pieces go on.
+    """The first run of a program that takes the place of pieces, or of one that was compiled in a short time, and which of
+    both has run: where it fails, as for want of memory, and nothing is lost, what it was to replace goes on.
     """
     pieces, program.before = program.before, None
     try:
@@ -173,7 +173,11 @@ def _in_place_of_pieces(seg: Any, entry: Entry, program: Executable, vectors: li
         return program
     seg.early = ()  # what it had made is let go before the pieces need the room
     graphs.replace(entry, program, pieces)
-    entry.note.reason = f"one program for all of it failed ({why}): its pieces go on"
+    entry.note.reason = (
+        f"one program for all of it failed ({why}): its pieces go on"
+        if program.tier == "xla"
+        else f"the program that was compiled once more failed ({why}): the one before goes on"
+    )
     errors.warn(f"{progress.operators(entry.graph)}: {entry.note.reason}", RuntimeWarning)
     _run(seg, pieces, vectors, dead)
     return pieces
@@ -404,6 +408,8 @@ def _compile(entry: Entry, key: Wanted, exact_only: bool, meanwhile: Callable[[]
             program = Executable(live, donate, call, len(graph.leaf_sigs), tier, front)
             if at_once:
                 program.later = beside.Whole(graph, functools.partial(_whole, entry, live, dead))
+            elif waiting:
+                program.later = waiting.finer(live, donate)
     except BaseException:  # Ctrl-C too: the place that was taken is free again
         with graphs.lock:
             if not compiled and not entry.others:
@@ -449,7 +455,7 @@ def _take_over(entry: Entry, program: Executable) -> Executable:
     if made is None:
         return program
     donate, front, call = made
-    new = Executable(program.live, donate, call, len(entry.graph.leaf_sigs), "xla", front)
+    new = Executable(program.live, donate, call, len(entry.graph.leaf_sigs), later.tier, front)
     new.before = program
     with graphs.lock:
         explain.compiled(entry, time.perf_counter() - start)

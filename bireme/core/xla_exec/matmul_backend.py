@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import platform
 from typing import Any
 
-from bireme.core.base import workers
+from bireme.core.base import machine, workers
 
 # On ARM the products of Eigen are a sixth faster than those of YNNPACK, which is the compiler's choice: 35 against 30
 # GFLOP/s on each core of a Neoverse N1. On x86 with AVX-512 they are at most a tenth ahead. But the products of a batch
 # Eigen makes one by one.
-ARM = platform.machine() in ("aarch64", "arm64")
 BY_EIGEN = {
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_REDUCE"
 }
@@ -23,7 +21,7 @@ def options(program: Any) -> dict[str, Any]:
     """Options of the compiler for this jaxpr: Eigen, where single products gain more than batches lose, which then have
     one core of all, and products of integers.
     """
-    if not ARM:
+    if not machine.ARM:
         return {}
     single, batched, integers = multiplications(program)
     lost = batched * (workers.processors() - 1) + integers * LOSS

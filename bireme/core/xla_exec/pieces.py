@@ -88,8 +88,11 @@ class InPieces:
         device: Device,
         making: Making | None = None,
         pieces: list[Piece] | None = None,
+        short: bool = True,
     ) -> Any:
-        """A call that waits for its programs when it is called first; `making` lets others see how far they are."""
+        """A call that waits for its programs when it is called first; `making` lets others see how far they are, `short`
+        says how they are compiled, see `xla.lower`.
+        """
         pieces, names = pieces or parts(graph, live, donate), Names(device)
         found: list[Future] = []
         if making is not None:
@@ -97,7 +100,7 @@ class InPieces:
         # what takes longest first: the threads of the compiler are then done at about the same time
         order = sorted(range(len(pieces)), key=lambda at: -pieces[at].compile_work)
         for at in order:
-            found.append(program_of(pieces[at], graph, device, names))
+            found.append(program_of(pieces[at], graph, device, names, short))
         return _Run(
             graph,
             live,
@@ -117,19 +120,19 @@ def beside_runs(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) ->
     return found if compile_work(found) < compile_work(few) * (1 - SPARED) else few
 
 
-def program_of(piece: Piece, graph: Graph, device: Device, names: Names) -> Future:
+def program_of(piece: Piece, graph: Graph, device: Device, names: Names, short: bool = True) -> Future:
     """The program of a piece, being compiled or read if it is new; who wants it waits for its result."""
-    made = _Made(piece, graph, device, names)
+    made = _Made(piece, graph, device, names, short=short)
     if made.known is None and not made.kept:
         made.lower(made.trace())
     return made.known or made.submit()
 
 
-def begin(piece: Piece, graph: Graph, device: Device, names: Names, calls: int) -> Iterator[None]:
+def begin(piece: Piece, graph: Graph, device: Device, names: Names, calls: int, short: bool = True) -> Iterator[None]:
     """Let a thread compile a piece that nobody waits for yet; each round is a part of what Python does for it, tracing or
     lowering so many calls.
     """
-    made = _Made(piece, graph, device, names, calls)
+    made = _Made(piece, graph, device, names, calls, short)
     if made.known is not None:
         return
     if not made.kept:
@@ -154,12 +157,13 @@ def warm_up(device: Device) -> None:
 class _Made:
     """A program of a piece in the making."""
 
-    def __init__(self, piece: Piece, graph: Graph, device: Device, names: Names, pauses: int = 0):
-        self._key, self._device, self._results = (device, piece.key), device, len(piece.gives)
+    def __init__(self, piece: Piece, graph: Graph, device: Device, names: Names, pauses: int = 0, short: bool = True):
+        self._key, self._device, self._results = (device, piece.key, short), device, len(piece.gives)
+        self._short = short
         self._seconds = 0.0  # spent on it so far
         self.known = self._find()
         if self.known is None:
-            self._name = names.piece(piece)
+            self._name = names.piece(piece, short)
             self._fn, self._args = _function(piece, graph, device, pauses)
             # another's operator may do more than give results, or wait for numbers other than zeros
             self._harmless = device.is_cpu and all(is_ours(node.bound) for node in piece.nodes)
@@ -182,7 +186,7 @@ class _Made:
 
     def lower(self, traced: Any) -> None:
         start = time.perf_counter()
-        self._lowered = xla.lower(traced, self._device, short=True)
+        self._lowered = xla.lower(traced, self._device, self._short)
         self._seconds += time.perf_counter() - start
 
     def submit(self, aside: bool = False) -> Future:
@@ -200,7 +204,7 @@ class _Made:
         found = program_files.load(self._name, device, args, results) if self.kept else None
         from_disk = found is not None
         if found is None:
-            lowered, options = self._lowered or xla.lower(xla.trace(self._fn, args, (0,), device), device, short=True)
+            lowered, options = self._lowered or xla.lower(xla.trace(self._fn, args, (0,), device), device, self._short)
             found = xla.compiled(lowered, options, device, args, results, self._name, aside)
         if aside and self._harmless and not workers.ending():
             _rehearse(found, args, device)

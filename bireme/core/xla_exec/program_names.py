@@ -52,10 +52,10 @@ class Names:
         told = f"{part} {live} {donate}"
         return self._name(told, [(node.bound, node.key[1:]) for node in graph.nodes])
 
-    def piece(self, piece: Piece) -> str | None:
-        """Of a piece, whatever graph it comes from."""
+    def piece(self, piece: Piece, short: bool) -> str | None:
+        """Of a piece, whatever graph it comes from; `short`: see `xla.lower`."""
         made = {i: place for place, i in enumerate(piece.made)}
-        told = f"piece {[made[i] for i in piece.gives]} {piece.donate} {piece.turned}"
+        told = f"{'piece' if short else 'large piece'} {[made[i] for i in piece.gives]} {piece.donate} {piece.turned}"
         return self._name(told, [(bound, rest) for bound, *rest in piece.wiring])
 
     def text(self, lowered: Any, options: dict[str, Any], args: tuple) -> str | None:

@@ -41,6 +41,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"xla_backend_optimization_level": 1, **EXACT},
     "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_experimental_enable_fusion_autotuner": False, **EXACT},
 }
+# Beside steps on CPU: one thread at a time, since the steps have the other cores; and without the compiler's newer way to
+# make kernels of joined operators, which takes it as long again for programs that are a tenth faster.
+BESIDE_STEPS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 LARGE = 64  # calls of a graph
 HOST_MEMORY, MOST_ON_HOST = "pinned_host", 1 << 26  # what a device writes into itself, and bytes of results for it
 ONE_ZERO = 1 << 16  # bytes of an array of zeros that the device makes sooner than it is sent
@@ -294,6 +297,8 @@ def _options(device: Device, short: bool, jaxpr: Any, apart: bool, often: bool) 
         device.platform == "cpu" and not apart
     ):  # Eigen's products round the last rows of a batch otherwise than the first
         found |= matmul_backend.options(jaxpr)
+    if device.platform == "cpu" and short:
+        found |= BESIDE_STEPS
     if device.platform == "cuda":
         graphs = kernel_choice.SHORT_PROGRAM if short else kernel_choice.WITH_CONVOLUTIONS if often else {}
         found |= kernel_choice.options(jaxpr) | graphs

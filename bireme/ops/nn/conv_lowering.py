@@ -15,13 +15,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import platform as machine
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from bireme.core.base import machine
 from bireme.core.numpy_exec.convolution import places, taps
 from bireme.core.xla_exec.barrier import holding
 from bireme.ops._shared.precision import widen
@@ -33,7 +33,7 @@ _LOW = 3  # rows of a result that are added up one by one
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
 # measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it
 # slower
-_WIDE = machine.machine().lower() in ("x86_64", "amd64")
+_WIDE = machine.X86
 
 
 def move(x, last: bool):

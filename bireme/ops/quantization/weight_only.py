@@ -14,9 +14,9 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, DTypeLike
+from bireme.core.base.machine import ARM
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.xla_exec.matmul_backend import ARM
 from bireme.ops.quantization.integer import as_floats, product_on_cpu
 from bireme.ops.quantization.integer import product as integer_product
 from bireme.ops.quantization.linear import width
