@@ -25,10 +25,10 @@ SHORT_COMPILE = 2e6  # nobody minds this wait
 WAITED_COMPILE, WAITED_RUNS = 2e5, 2  # a compile that takes this, or as long as so many runs, is waited for
 # The interpreted runs have taken so many times as long as a compile before it is begun beside them, and go on for so
 # many times as long until its program takes over.
-PATIENCE, TAKE_OVER = 1.5, 1.5
+PATIENCE, TAKE_OVER = 2.0, 1.5
 # The runs of that program, many times as many as its compile was given, before it is made once more, and until that takes
 # over: a tenth to a fifth is gained.
-FINER, FINER_TAKE_OVER = 8, 4
+FINER, FINER_TAKE_OVER = 4, 3
 BRIEF_COMPILE = SHORT_COMPILE / 10
 WHOLE_RUNS = 2  # the runs of pieces have taken so many times as long as the compile of the whole before that is begun
 FIRST_WHOLE = 4  # runs after which it is known what is read of each, see `loss_reads`
