@@ -172,10 +172,10 @@ def test_pieces_are_kept_small_where_the_least_crosses():
 def test_when_a_compile_goes_on_beside_the_runs():
     assert tiers.beside(work=1e6, compile_work=1.5e6, met=2) is None  # as long as two runs: it is waited for
     assert tiers.beside(work=1e3, compile_work=1.5e5, met=2) is None  # a fifth of a second: it is waited for
-    assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (75, 150)
+    assert tiers.beside(work=1e5, compile_work=5e6, met=2) == (100, 175)
     assert tiers.beside(work=1e5, compile_work=5e6, met=170) == (170, 245)
-    assert tiers.beside(work=1e6, compile_work=5e6, met=2, rounds=30) == (8, 38)
-    assert tiers.finer(tiers.Beside(75, 150)) == (600, 900)
+    assert tiers.beside(work=1e6, compile_work=5e6, met=2, rounds=30) == (10, 40)
+    assert tiers.finer(tiers.Beside(100, 175)) == (300, 525)
 
 
 @pytest.fixture

@@ -151,11 +151,11 @@ class Beside(NamedTuple):
 def beside(work: float, compile_work: float, met: int, rounds: int = 1, last: float = 0.0) -> Beside | None:
     """When to compile what takes the compiler many times as long as a run; None where it may as well be waited for.
 
-    It is begun when the runs so far have taken two and a half times as long as the compile will: with every core busy a job
-    that ends then has lost two fifths, and one that goes on, where a program is 1.8 times as fast (most are 1.1 to 1.6 times),
-    takes at most half as much again as one that had compiled at once. The compiler may take half as long again as estimated,
-    since it has the cores that the runs leave; each run does one of the `rounds` of Python's work for it, and the `last` part
-    of it is compiled after these.
+    It is begun when the runs so far have taken twice as long as the compile will: with every core busy a job that ends
+    then has lost a third, and one that goes on, where a program is twice as fast (most are 1.1 to 1.6 times), takes at
+    most half as much again as one that had compiled at once. The compiler may take half as long again as estimated,
+    since it has the cores that the runs leave; each run does one of the `rounds` of Python's work for it, and the
+    `last` part of it is compiled after these.
     """
     if _is_waited_for(compile_work, work):
         return None
