@@ -4,6 +4,7 @@ common.
 
 from __future__ import annotations
 
+import functools
 import typing
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -188,6 +189,13 @@ CONVERSIONS: dict[str, Callable] = {
 # ---------------------------------------------------------------- numbers and promotion
 
 
+@functools.cache
+def _range(dtype: DType) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    info = np.iinfo(dtype.np)
+    return int(info.min), int(info.max)
+
+
 def number(x: Any, dtype: DType, where: str) -> Any:
     """A Python number that fits the type it will travel in."""
     if isinstance(x, np.generic):
@@ -197,8 +205,8 @@ def number(x: Any, dtype: DType, where: str) -> Any:
             raise errors.bad(where, f"a real number for {dtype.name}", x, kind=errors.ArgumentTypeError)
         if isinstance(x, float):
             return int(cast_host(np.array(x), dtype))
-        info = np.iinfo(dtype.np)
-        if not info.min <= x <= info.max:
+        least, most = _range(dtype)
+        if not least <= x <= most:
             if dtype.itemsize < 8 and -(2**63) <= x < 2**63:
                 return int(np.array(x, np.int64).astype(dtype.np))
             raise errors.bad(where, f"a number in the range of {dtype.name}", x, kind=OverflowError)

@@ -526,11 +526,8 @@ def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, st
         raise errors.bad("arange(step)", "a nonzero step", step)
     size = builtins.max(0, _count(first, last, by, kind))
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64
-    arguments = {
-        "start": (exact, number(first, exact, "arange(start)")),
-        "step": (exact, number(by, exact, "arange(step)")),
-    }
-    return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
+    given = [(exact, number(first, exact, "arange(start)")), (exact, number(by, exact, "arange(step)"))]
+    return placed(count_up.settled(given, size, kind), device, requires_grad)
 
 
 @op(internal="eye", differentiable=False, numpy=True)
