@@ -505,6 +505,7 @@ class GradOp:
         self.grad_upcast = False
         self.scales: tuple[int, ...] = ()
         self.carries = self.of_the_past = self.bilinear = self.is_product = self.linear = self.by_operators = False
+        self.draws = False  # what was drawn is an operand
         self.lowerings: dict = {}
         self.grad_lowerings: dict = {}
         self._next: GradOp | None = None
