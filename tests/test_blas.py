@@ -152,7 +152,15 @@ def test_rows_that_are_shared_have_the_same_bits(monkeypatch):
 
     def made():
         adam = registry.find("adam_update").numpy_form
-        updated = adam(*arrays, *numbers, None, decoupled=True, lr_ratios=(1.0,) * 3, decays=(True, True, False))
+        updated = adam(
+            *arrays,
+            *numbers,
+            None,
+            decoupled=True,
+            lr_ratios=(1.0,) * 3,
+            decays=(True, True, False),
+            by_rows=(False,) * 3,
+        )
         return [loss._nll_numpy(x, labels, -100), loss._nll_grad_numpy(labels * x[0, 0], x, labels, -100)[0], *updated]
 
     wanted = made()

@@ -104,8 +104,8 @@ class Embedding(Layer):
         norm_type: Order of that norm. Default: 2.0.
         scale_grad_by_freq: Divide the gradient of a row by how often it was read in the batch; not with ``sparse``.
             Default: False.
-        sparse: Let ``Adam`` and ``AdamW`` with ``lazy_mode`` update only the rows that were read. The gradient is dense
-            either way. Default: False.
+        sparse: Let ``Adam`` and ``AdamW`` with ``lazy_mode`` update only the rows that were read. The numbers of
+            ``weight.grad`` are those of the whole table either way. Default: False.
         _weight: The table itself, of shape ``[num_embeddings, embedding_dim]``, instead of a new one. Default: None.
         _freeze: Do not train the table. Default: False.
         device: Device of the table, such as ``'cpu'`` or ``'gpu:0'``. Default: None, the current device.

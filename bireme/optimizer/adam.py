@@ -110,14 +110,14 @@ class Adam(Optimizer):
             numbers = self.get_lr(), *self._betas(group), group.get("epsilon", self._epsilon)
             ratios = tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots)
             new = self._stepped(group, slots, (*operands, pows.first, pows.second, *numbers), ratios)
-            if self._lazy_mode:
+            if self._amsgrad and self._lazy_mode:
                 new = _rows_moved(slots, operands, new)
             self._store(slots, new[:-2], self._accumulator_names)
             self._advance(pows, slots, *self._kept([pows.first, pows.second], new[-2:]))
 
     @property
     def _rule_skips(self) -> bool:
-        return not self._amsgrad and not self._lazy_mode  # whose rows are chosen by gradients afterwards
+        return not self._amsgrad
 
     def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
         coeff, decays = self._decays(group, slots)
@@ -125,8 +125,10 @@ class Adam(Optimizer):
             return _amsgrad_update(
                 *operands, weight_decay=coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
             )
+        lazy = self._lazy_mode
+        by_rows = tuple(lazy and getattr(slot.param, "_read_by_rows", False) for slot in slots)
         return updates.adam_update(
-            *operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
+            *operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays, by_rows=by_rows
         )
 
     def _betas(self, group: dict) -> tuple[float | Tensor, float | Tensor]:

@@ -46,6 +46,7 @@ from bireme.core.graph import segment
 from bireme.core.graph.bound import Bound, GradOp, Interned, exact, on_mesh
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.numpy_exec.rows import OnRows
 from bireme.core.tensor import tape, view
 from bireme.core.tensor.inplace import write_out
 from bireme.core.tensor.tensor import Tensor
@@ -97,6 +98,8 @@ class Op:
         self.numpy_form = on_numpy(body) if numpy_form is True else numpy_form
         self.grad_rule: Callable | None = None
         self.grad_numpy: Callable | None = None
+        self.grad_rows: Callable | None = None
+        self.on_rows: OnRows | None = None
         self.infer_rule: Callable | None = None
         self.check_rule: Callable | None = None
         self.flops_rule: Callable | None = None

@@ -16,7 +16,7 @@ from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Graph, Node, Number
-from bireme.core.numpy_exec import blas, planning
+from bireme.core.numpy_exec import blas, planning, rows
 
 LONG_LAPACK_CALL = 10_000  # microseconds: a wait for a thread that is not running is shorter
 
@@ -73,11 +73,14 @@ class Interpreter:
 
     name = "interpreter"
 
-    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+    def prepare(
+        self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, updates: bool = False
+    ) -> Any:
+        """A call that runs a graph; with `updates`, results may be `rows.Update` and `rows.Rows`."""
         order = _order(graph, live)
         nodes = [graph.nodes[i] for i in order.nodes]
-        plan = planning.plan
-        forms = [plan(node.bound, node.sigs) for node in nodes]
+        plan, by_rows = planning.plan, rows.forms(nodes) if updates else {}
+        forms = [by_rows[i] if i in by_rows else plan(node.bound, node.sigs) for i, node in enumerate(nodes)]
         steps, where, n_values = order.steps, order.where, order.values
         fresh = order.wanted is not None and all(isinstance(forms[i], np.ufunc) for i in order.wanted)
         limited = order.limited and all(_work(nodes[i]) < LONG_LAPACK_CALL for i in order.by_blas)
@@ -132,6 +135,9 @@ def _owned(outs: list, leaves: list) -> list:
     owned = []
     for o in outs:
         if o.__class__ is not np.ndarray:
+            if o.__class__ is rows.Update or o.__class__ is rows.Rows:
+                owned.append(o)
+                continue
             o = np.asarray(o)
         if o.base is not None or id(o) in seen or not o.flags.c_contiguous:
             o = np.array(o, order="C")
@@ -140,4 +146,5 @@ def _owned(outs: list, leaves: list) -> list:
     return owned
 
 
-INTERPRETER = executor.register(Interpreter())
+INTERPRETER = Interpreter()
+executor.register(INTERPRETER)

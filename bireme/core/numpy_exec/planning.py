@@ -44,6 +44,13 @@ def _plan_of_gradient(grad: GradBound, sigs: tuple[Sig, ...]) -> Callable:
     return rule if isinstance(rule, NumpyRule) else typed(rule, grad.infer(sigs), True, sigs)
 
 
+def rule_of_gradient(grad: GradBound, form: Callable) -> NumpyRule:
+    """Another rule than the declared one, which reads the same of a gradient."""
+    rule = _numpy_rule(grad, form, False)
+    assert isinstance(rule, NumpyRule), f"{grad.base.op.name}: its rule reads what is not there"
+    return rule
+
+
 def _declared(bound: Bound) -> tuple[Any, tuple]:
     """The declared form, None if there is none, and the attributes that follow the arrays: the body itself takes its
     own by keyword.
@@ -143,9 +150,9 @@ class _Typed:
             xs = tuple([x.astype(np.float32) if x.dtype in NARROW else x for x in map(np.asarray, xs)])
         out = self.form(*xs, *self.attrs)
         if self.many:
-            return [_converted(o, w) for o, w in zip(out, self.wants)]
+            return [converted(o, w) for o, w in zip(out, self.wants)]
         want = self.wants[0]
-        return out if out.__class__ is np.ndarray and out.dtype is want else _converted(out, want)
+        return out if out.__class__ is np.ndarray and out.dtype is want else converted(out, want)
 
 
 def typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ...], attrs: tuple = ()) -> Callable:
@@ -183,15 +190,19 @@ class NumpyRule:
         self.form, self.known, self.places, self.needs, self.sigs = form, known, places, needs, sigs
         self.g, self.widen, self.zeros = g, widen, zeros
 
-    def __call__(self, *arrays: Any) -> list:
-        if self.widen:  # half precision is computed in float32
-            arrays = tuple([x.astype(np.float32) if x.dtype in NARROW else x for x in map(np.asarray, arrays)])
+    def taken(self, arrays: tuple) -> list:
+        """What the form is called with."""
         taken = self.known.copy()
         for k, place in self.places:
             taken[k] = arrays[place] if place.__class__ is int else list(arrays[place[0] : place[1]])
         for i, zero in self.zeros:
             taken[self.g].insert(i, zero)
-        found = self.form(*taken)
+        return taken
+
+    def __call__(self, *arrays: Any) -> list:
+        if self.widen:  # half precision is computed in float32
+            arrays = tuple([x.astype(np.float32) if x.dtype in NARROW else x for x in map(np.asarray, arrays)])
+        found = self.form(*self.taken(arrays))
         if found.__class__ is np.ndarray:
             fitting = [found]
         else:
@@ -203,6 +214,6 @@ class NumpyRule:
         return fitting
 
 
-def _converted(x: Any, want: Any) -> Any:
+def converted(x: Any, want: Any) -> Any:
     x = x if isinstance(x, np.ndarray) else np.asarray(x)
     return x if x.dtype == want else primitives.cast(x, want)

@@ -30,6 +30,7 @@ from bireme.core.graph.segment import (
     nodes,
     reads_again,
 )
+from bireme.core.numpy_exec import rows
 from bireme.core.record import agreement, guards
 from bireme.core.record.agreement import Need
 from bireme.core.run import lookup, padding
@@ -392,11 +393,16 @@ def fill(seg: Segment) -> None:
         live = seg.live
         assert live is not None
         made = (*seg.early, *seg.results[0]) if seg.early else seg.results[0]
+        if rows.used[0]:
+            made = rows.settled(made)
         if seg.guards or seg.leaf_guards:
             _fill_guards(seg, dict(zip(live, made)))
         for i, array in zip(live, made):
             v = seg.values[i]()
             if v is not None and v.segment is seg:
+                if array.__class__ is rows.Rows:
+                    _put_off(v, array)
+                    continue
                 v.array = array if seg.plan is None else padding.result(seg, i, array, v.sig.shape)
                 v.segment = None
         if seg.guards:
@@ -404,6 +410,16 @@ def fill(seg: Segment) -> None:
         seg.arrays, seg.results, seg.replaced, seg.early, seg.original = [], [()], [], (), None
         seg.edges, seg.cells = [], []
         OPEN.pop(id(seg), None)
+
+
+def _put_off(v: Value, found: rows.Rows) -> None:
+    """Let a value wait in a segment of its own, which has run, until somebody asks for it: most gradients of a large table
+    are gone by then.
+    """
+    seg = Segment()
+    seg.closed, seg.device, seg.live, seg.values = True, v.device, (0,), [ref(v)]
+    seg.results = [[rows.Asked(found)]]
+    v.index, v.segment = 0, seg
 
 
 def _fill_guards(seg: Segment, made: dict[int, Any]) -> None:

@@ -155,8 +155,8 @@ _fresh: deque[Entry] = deque()
 lock = threading.RLock()  # of all of this module; made anew in the child of a fork
 
 
-def entry_of(seg: Any, n_live: int) -> Entry:
-    """What is known of a segment's graph, of which so many results are wanted."""
+def entry_of(seg: Any, live: tuple[int, ...]) -> Entry:
+    """What is known of a segment's graph, of which these results are wanted."""
     state: Node = seg.state
     graph, device = state.graph, seg.device
     # the same calls may run on another one
@@ -174,7 +174,7 @@ def entry_of(seg: Any, n_live: int) -> Entry:
                 if len(_families) > MAX_GRAPHS:
                     _families.popitem(last=False)
             family.graphs += 1
-            entry = known[graph.key] = graph.entry = Entry(graph, family, tiers.size_of(graph, n_live))
+            entry = known[graph.key] = graph.entry = Entry(graph, family, tiers.size_of(graph, live))
             explain.met(entry, seg)
             _calls[0] += len(graph.nodes)
             _new[id(entry)] = entry

@@ -86,9 +86,9 @@ def execute(seg: Any, held: set[int]) -> None:
     if not live:
         seg.results.append(())
         return
-    entry = graphs.entry_of(seg, len(live))
+    entry = graphs.entry_of(seg, live)
     if seg.original is None and _runs_padded(seg, entry):
-        state, entry = seg.state, graphs.entry_of(seg, len(live))
+        state, entry = seg.state, graphs.entry_of(seg, live)
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead:
@@ -344,7 +344,7 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
         program = Executable(
             live,
             (),
-            interpreter.INTERPRETER.prepare(graph, live, (), graph.device),
+            interpreter.INTERPRETER.prepare(graph, live, (), graph.device, updates=graph.device.is_cpu),
             len(graph.leaf_sigs),
             "interpreter",
         )

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from bireme.core.graph.graph import Graph
+from bireme.core.numpy_exec import rows
 
 # A compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line that takes the
 # interpreter 300 us is never worth it.
@@ -129,13 +130,14 @@ class Size(NamedTuple):
         return self.tiny_calls or self.compile_work >= max(LOOP_RUNS * self.work, BRIEF_COMPILE)
 
 
-def size_of(graph: Graph, live: int) -> Size:
-    """The size of a graph of which so many results are wanted."""
+def size_of(graph: Graph, live: tuple[int, ...]) -> Size:
+    """The size of a graph of which these results are wanted."""
     simple = sum([n.bound.is_ufunc for n in graph.nodes])
     leaves = len(graph.leaf_sigs)
     only = not graph.device.is_cpu and any(n.bound.device_only for n in graph.nodes)
     results = len(graph.value_sigs)
-    arrays, by_numpy, updates = live + leaves, graph.work_by_numpy, graph.work_of_updates
+    arrays, updates = len(live) + leaves, graph.work_of_updates
+    by_numpy = graph.work_by_numpy + (rows.work(graph, live) if graph.device.is_cpu else 0.0)
     return Size(graph.work, by_numpy, len(graph.nodes), simple, results, arrays, leaves, only, updates)
 
 

@@ -15,6 +15,7 @@ from bireme.core.base.dtype import COMPLEX, FLOAT, INT
 from bireme.core.base.host_arrays import convert
 from bireme.core.declare.op import Const, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import rows
 from bireme.core.record import guards
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.inplace import assign_inplace
@@ -120,6 +121,7 @@ def _scaled(arguments):
         arguments["y"] = arguments["y"] * alpha
 
 
+add.on_rows = rows.OnRows(lambda x, y, alpha=1: rows.total(x, y), grads=("x", "y"))
 add.prepare(_scaled, sizes=False, keeps_numbers_unless="alpha")
 add.infer(elementwise("add"))
 

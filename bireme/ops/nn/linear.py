@@ -19,6 +19,7 @@ from bireme.core.declare.public import PUBLIC
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.primitives import scatter_add_rows
+from bireme.core.numpy_exec.rows import Rows
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.ops.creation.tensors import ones, zeros
 from bireme.ops.indexing.along_axis import add_at, add_rows
@@ -113,13 +114,25 @@ def _table_grad(g, x, padding_idx, by_count, sigs, add):
 
 
 def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
+    return scatter_add_rows(np.zeros(sigs[1].shape, g.dtype), x, _looked_up(g, x, padding_idx, by_count, sigs))
+
+
+def _table_grad_rows(g, x, padding_idx, by_count, sigs):
+    return Rows.added(x.reshape(-1), _looked_up(g, x, padding_idx, by_count, sigs), sigs[1].shape[0])
+
+
+embedding_of.grad_rows = _table_grad_rows
+
+
+def _looked_up(g, x, padding_idx, by_count, sigs):
+    """The gradient of each row that was looked up."""
     flat = g.reshape(x.size, sigs[1].shape[1])
     if by_count:
         at = x.reshape(-1)
         flat = flat / np.bincount(at, minlength=sigs[1].shape[0])[at][:, None].astype(g.dtype)
     if padding_idx is not None:
         flat = np.where((x == padding_idx).reshape(-1, 1), 0, flat)
-    return scatter_add_rows(np.zeros(sigs[1].shape, g.dtype), x, flat)
+    return flat
 
 
 @composite(alias={"x": "input"}, plain="x")
@@ -142,7 +155,8 @@ def embedding(
         max_norm: If given, the rows that are read are first scaled down in ``weight`` itself to a norm of at most this.
             Default: None.
         norm_type: The p of that norm. Default: 2.0.
-        sparse: Has no effect: gradients are dense. Not with ``scale_grad_by_freq``. Default: False.
+        sparse: Has no effect: how an optimizer moves a table is asked of ``nn.Embedding``. Not with
+            ``scale_grad_by_freq``. Default: False.
         scale_grad_by_freq: Whether to divide the gradient of a row by how often ``x`` names it. Default: False.
 
     Returns:

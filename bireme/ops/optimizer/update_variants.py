@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.numpy_exec import rows
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(
@@ -45,6 +46,7 @@ def adagrad_update(
 
 
 adagrad_update.infer(lambda params, moments: [*params, *moments])
+adagrad_update.on_rows = rows.updates(adagrad_update.numpy_form, ("moments",))
 
 
 @op(internal=True, each=(), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)

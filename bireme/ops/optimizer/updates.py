@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.op import Attr, DTypeArg, Tensor, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import rows
 from bireme.core.numpy_exec.rebinding import traced_once
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import wrap
@@ -35,6 +37,7 @@ def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) ->
 
 
 sgd_update.infer(lambda params: params)
+sgd_update.on_rows = rows.updates(sgd_update.numpy_form, ())
 
 
 @op(
@@ -77,7 +80,14 @@ def _with_momentum(p, g, v, lr, mu, weight_decay, *, use_nesterov, decay):
 momentum_update.infer(lambda params, velocities: [*params, *velocities])
 
 
-@op(internal=True, each=("lr_ratios", "decays"), differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+@op(
+    internal=True,
+    each=("lr_ratios", "decays", "by_rows"),
+    differentiable=False,
+    numbers=_NUMBERS,
+    name_arg=False,
+    numpy=True,
+)
 def adam_update(
     params: list[Tensor],
     grads: list[Tensor],
@@ -95,9 +105,10 @@ def adam_update(
     decoupled: bool,
     lr_ratios: Attr,
     decays: Attr,
+    by_rows: Attr,
 ) -> list[Tensor]:
     """Parameters, moments and powers of the betas after a step of Adam, or of AdamW if `decoupled`; unchanged where
-    `skip`.
+    `skip`, and, of those `by_rows`, in rows whose gradient is zero.
     """
     p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
     made: dict[tuple, tuple] = {}
@@ -109,11 +120,11 @@ def adam_update(
     if params and isinstance(params[0], np.ndarray):
         if skip is not None and skip.reshape(()):
             return [*params, *moment1s, *moment2s, beta1_pow, beta2_pow]
-        new, first, second = updates_numpy.adam(params, grads, moment1s, moment2s, numbers, decays, decoupled)
+        new, first, second = updates_numpy.adam(params, grads, moment1s, moment2s, numbers, decays, decoupled, by_rows)
         return [*new, *first, *second, p1, p2]
     found = [
-        _adam(p, g, m, v, of_step, skip, decay=bool(decay), decoupled=decoupled)
-        for p, g, m, v, of_step, decay in zip(params, grads, moment1s, moment2s, numbers, decays)
+        _adam(p, g, m, v, of_step, skip, decay=bool(decay), decoupled=decoupled, by_rows=bool(rows))
+        for p, g, m, v, of_step, decay, rows in zip(params, grads, moment1s, moment2s, numbers, decays, by_rows)
     ]
     new, first, second = [[parts[k] for parts in found] for k in range(3)]
     return [*new, *first, *second, _unless(skip, beta1_pow, p1), _unless(skip, beta2_pow, p2)]
@@ -141,8 +152,9 @@ def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
 
 
 @traced_once
-def _adam(p, g, m, v, numbers, skip, *, decay, decoupled):
+def _adam(p, g, m, v, numbers, skip, *, decay, decoupled, by_rows):
     """One parameter and its moments."""
+    moved = jnp.any(g != 0, axis=-1, keepdims=True) if by_rows else None
     b1, rest1, b2, rest2, rate, epsilon, weight_decay, shrink = numbers
     wide, g = p.astype(m.dtype), g.astype(m.dtype)
     if decay and decoupled:
@@ -152,7 +164,10 @@ def _adam(p, g, m, v, numbers, skip, *, decay, decoupled):
     new_m = b1 * m + rest1 * g
     new_v = b2 * v + g * g * rest2
     step = new_m / (jnp.sqrt(new_v) + epsilon) * rate
-    return _unless(skip, p, (wide - step).astype(p.dtype)), _unless(skip, m, new_m), _unless(skip, v, new_v)
+    found = (wide - step).astype(p.dtype), new_m, new_v
+    if by_rows:
+        found = tuple([jnp.where(moved, new, old) for new, old in zip(found, (p, m, v))])
+    return tuple([_unless(skip, old, new) for new, old in zip(found, (p, m, v))])
 
 
 def _unless(skip, old, new):
@@ -162,6 +177,7 @@ def _unless(skip, old, new):
 adam_update.infer(
     lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow]
 )
+adam_update.on_rows = rows.updates(adam_update.numpy_form, ("moment1s", "moment2s"), moved=True, each="by_rows")
 
 
 @op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
@@ -188,6 +204,15 @@ def _scaled(g, factor):
 
 
 clip_by_global_norm.infer(lambda grads: grads)
+
+
+def _clipped_rows(grads: list, clip_norm: Any, wide: Any) -> list:
+    values = [g.values if g.__class__ is rows.Rows else g for g in grads]
+    scaled = clip_by_global_norm.numpy_form(values, clip_norm, wide)
+    return [rows.Rows(g.index, s, g.count) if g.__class__ is rows.Rows else s for g, s in zip(grads, scaled)]
+
+
+clip_by_global_norm.on_rows = rows.OnRows(_clipped_rows)
 
 
 @op(internal=True, differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)

@@ -14,13 +14,21 @@ _BLOCK = 1 << 15  # elements at a time: seven arrays of them stay in a cache
 
 
 def adam(
-    params: list, grads: list, firsts: list, seconds: list, numbers: list[tuple], decays: tuple, decoupled: bool
-) -> list[list[np.ndarray]]:
+    params: list, grads: list, firsts: list, seconds: list, numbers: list[tuple], decays: tuple, decoupled: bool,
+    by_rows: tuple,
+) -> list[list[np.ndarray]]:  # fmt: skip
     """Parameters and both moments after a step of Adam; `numbers` are those of `updates._of_adam` for each parameter."""
-    made = [[np.empty(p.shape, p.dtype) for p in kind] for kind in (params, firsts, seconds)]
+    olds = [list(params), list(firsts), list(seconds)]
+    grads = list(grads)
+    moved = {i: np.flatnonzero((grads[i] != 0).any(axis=-1)) for i, own in enumerate(by_rows) if own}
+    for i, index in moved.items():
+        grads[i] = grads[i][index]
+        for kind in olds:
+            kind[i] = kind[i][index]
+    made = [[np.empty(p.shape, p.dtype) for p in kind] for kind in olds]
     parts: list[tuple] = []
-    for i, arrays in enumerate(zip(params, grads, firsts, seconds, *made, strict=True)):
-        size = params[i].size
+    for i, arrays in enumerate(zip(olds[0], grads, *olds[1:], *made, strict=True)):
+        size = arrays[0].size
         if size > _BLOCK:
             flat = [x.reshape(-1) for x in arrays]
             parts += [(i, [x[at : at + _BLOCK] for x in flat]) for at in range(0, size, _BLOCK)]
@@ -31,12 +39,16 @@ def adam(
         for i, arrays in parts:
             _adam(*arrays, numbers[i], bool(decays[i]), decoupled)
 
-    total = sum([p.size for p in params])
+    total = sum([p.size for p in olds[0]])
     count = min(blas.cores(), total // _PART)
     if count < 2:
         work(parts)
     else:
         blas.share([functools.partial(work, group) for group in _shares(parts, total, count)])
+    for i, index in moved.items():
+        for new, old in zip(made, (params, firsts, seconds)):
+            some, new[i] = new[i], np.array(old[i])
+            new[i][index] = some
     return made
 
 

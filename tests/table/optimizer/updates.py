@@ -19,26 +19,32 @@ def _momentum(params, grads, velocities, lr, mu, wd, *, use_nesterov, decays):
     return [p - lr * (g + mu * v if use_nesterov else v) for p, g, v in zip(params, grads, kept, strict=True)] + kept
 
 
-def _adam(params, grads, m1, m2, p1, p2, lr, b1, b2, eps, wd, *, decoupled, lr_ratios, decays, **_):
+def _adam(params, grads, m1, m2, p1, p2, lr, b1, b2, eps, wd, *, decoupled, lr_ratios, decays, by_rows, **_):
     p1, p2 = p1 * b1, p2 * b2
     new, first, second = [], [], []
-    for p, g, m, v, ratio, decay in zip(params, grads, m1, m2, lr_ratios, decays, strict=True):
+    for p, g, m, v, ratio, decay, rows in zip(params, grads, m1, m2, lr_ratios, decays, by_rows, strict=True):
+        moved = (g != 0).any(axis=-1, keepdims=True) if rows else True
+        olds = p, m, v
         if decay and decoupled:
             p = p * (1 - lr * ratio * wd)
         elif decay:
             g = g + wd * p
         m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
-        new.append(p - lr * ratio * (m / (1 - p1)) / (np.sqrt(v / (1 - p2)) + eps))
-        first.append(m)
-        second.append(v)
+        p = p - lr * ratio * (m / (1 - p1)) / (np.sqrt(v / (1 - p2)) + eps)
+        for kept, made, old in zip((new, first, second), (p, m, v), olds, strict=True):
+            kept.append(np.where(moved, made, old))
     return [*new, *first, *second, p1, p2]
 
 
-def _state(n, decoupled, decays):
+def _state(n, decoupled, decays, by_rows=(False, False)):
     parts = [[floats(2, 3, seed=k), *([floats(4, seed=k)] * (n - 1))] for k in range(3)]
     squares = [floats(2, 3, low=0.1, seed=5), *([floats(4, low=0.1, seed=5)] * (n - 1))]
     numbers = (np.array(0.81), np.array(0.99), 0.01, 0.9, 0.99, 1e-8, 0.1)
-    return call(*parts, squares, *numbers, decoupled=decoupled, lr_ratios=(1, 0.5)[:n], decays=decays)
+    if by_rows[0]:
+        parts[1][0][1] = 0
+    return call(
+        *parts, squares, *numbers, decoupled=decoupled, lr_ratios=(1, 0.5)[:n], decays=decays, by_rows=by_rows[:n]
+    )
 
 
 F32_NUMBERS = (1e4, "rates and betas travel as float32, whatever the parameters are")
@@ -189,8 +195,9 @@ TABLE = [
         0.25, 0.5, 0.5, use_nesterov=n, decays=(n, True)) for n in (False, True)]
         + [call([floats()], [floats(seed=1)], [floats(seed=2)], 0.5, 0.5, 0.0, use_nesterov=True, decays=(False,)),
         call([Z], [Z], [Z], 0.5, 0.5, 0.5, use_nesterov=False, decays=(True,))], _momentum, dtypes=NONE, grad=0),
-    Row("adam_update", [_state(2, False, (0, 1)), _state(2, True, (1, 0)), _state(1, False, (0,)), call([Z], [Z], [Z], [Z], np.array(0.9),
-        np.array(0.9), 0.1, 0.9, 0.9, 1e-8, 0.0, decoupled=False, lr_ratios=(1,), decays=(0,))],
+    Row("adam_update", [_state(2, False, (0, 1)), _state(2, True, (1, 0)), _state(1, False, (0,)),
+        _state(2, True, (1, 0), (True, False)), call([Z], [Z], [Z], [Z], np.array(0.9),
+        np.array(0.9), 0.1, 0.9, 0.9, 1e-8, 0.0, decoupled=False, lr_ratios=(1,), decays=(0,), by_rows=(False,))],
         _adam, dtypes=NONE, grad=0, loose=F32_NUMBERS),
     Row("clip_by_global_norm", [call([floats(2, 3), floats(4)], 1.5, "float64"), call([floats(2, 3), floats(4)], 100.0, "float64"),
         call([floats()], 0.5, "float64"), call([Z, floats(2)], 0.5, "float64"), call([np.zeros(2)], 1.0, "float64")],
