@@ -14,7 +14,7 @@ from bireme.core.run import lookup
 from bireme.core.tensor.tensor import wrap
 
 pytestmark = pytest.mark.usefixtures("compiled_when_met_again")
-WIDTH = 64  # 16 KiB of weights: large enough to be kept on the device and donated
+WIDTH = 96  # 36 KiB of weights: large enough to be kept on the device and donated
 
 
 @pytest.fixture(params=["both tiers", "compiled"], autouse=True)
