@@ -10,6 +10,7 @@ from bireme.core.tensor.grad_mode import enable_grad, no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
 from bireme.ops import concat, to_tensor, zeros
+from bireme.ops.optimizer.quasi_newton import inverse_curvature
 from bireme.optimizer.line_search import Point, strong_wolfe
 from bireme.optimizer.line_search import _cubic_interpolate as _cubic_interpolate
 from bireme.optimizer.line_search import _strong_wolfe as _strong_wolfe
@@ -157,15 +158,13 @@ class LBFGS(Optimizer):
             for name, value in (("old_yk", y), ("old_sk", s), ("ro", 1.0 / both)):
                 state[name] = [*state[name], value][-self.history_size :]
             state["H_diag"] = both / (y * y).sum()
-        history = list(zip(state["old_yk"], state["old_sk"], state["ro"]))
-        q, factors = -grad, []
-        for yk, sk, ro in reversed(history):
-            factors.append((sk * q).sum() * ro)
-            q = q - yk * factors[-1]
-        r, state["al"] = q * state["H_diag"], factors[::-1]
-        for (yk, sk, ro), factor in zip(history, state["al"]):
-            r = r + sk * (factor - (yk * r).sum() * ro)
-        return r
+        if not state["ro"]:
+            state["al"] = []
+            return -grad * state["H_diag"]
+        history = [state[name] for name in ("old_yk", "old_sk", "ro")]
+        direction, weights = inverse_curvature(grad, *history, state["H_diag"])
+        state["al"] = weights
+        return direction
 
     def _along(self, closure: Callable[[], Tensor], begin: list[Tensor], direction: Tensor) -> Callable[[float], Point]:
         def evaluate(step: float) -> Point:
@@ -214,7 +213,10 @@ class LBFGS(Optimizer):
         Returns:
             A dict with the key ``state``: the last direction, its length and the history of gradients.
         """
-        return {"state": dict(self.state)}
+        state = dict(self.state)
+        if "al" in state:
+            state["al"] = list(state["al"])
+        return {"state": state}
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state of another ``LBFGS``.

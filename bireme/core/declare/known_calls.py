@@ -319,11 +319,13 @@ def binary(op: Any, other: Callable) -> Callable:
             if y.__class__ is int and travels(y) and x._value.sig.dtype.kind == "f":
                 y = float(y)
             number = y.__class__ is float
-            if not number and not isinstance(y, Tensor):
+            if not number and not isinstance(y, Tensor) and not (by_value and y.__class__ is int):
                 y = other(y)
                 return y if y is NotImplemented else long_way(x, y)
-            if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None or by_value:
+            if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None:
                 return long_way(x, y)
+            if by_value:
+                return _by_integer(op, bound, x, y) if y.__class__ is int else long_way(x, y)
             seg = local.segment
             device = seg.device
             leaves: Any = ()
@@ -374,3 +376,14 @@ def binary(op: Any, other: Callable) -> Callable:
             raise
 
     return method
+
+
+_INT = range(1 << 31)
+
+
+def _by_integer(op: Any, bound: Any, x: Tensor, y: int) -> Tensor:
+    """An operator that looks at numbers for zeros, such as `//`, of integers and an integer that is none."""
+    dtype = x._value.sig.dtype
+    if y in _INT and y and dtype.kind == "i" and dtype.itemsize >= 4:
+        return op.record(bound, [x, (dtype, y)])
+    return op.public(x, y)

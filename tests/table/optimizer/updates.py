@@ -47,6 +47,20 @@ def _state(n, decoupled, decays, by_rows=(False, False)):
     )
 
 
+def _inverse_curvature(grad, ys, ss, factors, scale):
+    """From the matrix that BFGS would hold, pair by pair."""
+    unit = np.eye(len(grad))
+    inverse = scale * unit
+    for y, s, factor in zip(ys, ss, factors, strict=True):
+        left = unit - factor * np.outer(s, y)
+        inverse = left @ inverse @ left.T + factor * np.outer(s, s)
+    weights, q = [], -grad
+    for y, s, factor in zip(ys[::-1], ss[::-1], factors[::-1], strict=True):
+        weights.insert(0, factor * (s @ q))
+        q = q - weights[0] * y
+    return [-inverse @ grad, np.array(weights)]
+
+
 F32_NUMBERS = (1e4, "rates and betas travel as float32, whatever the parameters are")
 
 
@@ -199,6 +213,9 @@ TABLE = [
         _state(2, True, (1, 0), (True, False)), call([Z], [Z], [Z], [Z], np.array(0.9),
         np.array(0.9), 0.1, 0.9, 0.9, 1e-8, 0.0, decoupled=False, lr_ratios=(1,), decays=(0,), by_rows=(False,))],
         _adam, dtypes=NONE, grad=0, loose=F32_NUMBERS),
+    Row("inverse_curvature", [call(floats(5), *[[floats(5, seed=k * n + i) for i in range(n)] for k in (1, 2)],
+        [floats(low=0.1, seed=i) for i in range(n)], floats(low=0.1, seed=9)) for n in (1, 3)]
+        + [call(Z, [Z], [Z], [floats(low=0.1)], floats(low=0.1, seed=9))], _inverse_curvature, dtypes=NONE, grad=0),
     Row("clip_by_global_norm", [call([floats(2, 3), floats(4)], 1.5, "float64"), call([floats(2, 3), floats(4)], 100.0, "float64"),
         call([floats()], 0.5, "float64"), call([Z, floats(2)], 0.5, "float64"), call([np.zeros(2)], 1.0, "float64")],
         lambda grads, limit, wide: [g * min(1, limit / max(np.sqrt(sum((h**2).sum() for h in grads)), 1e-300)) for g in grads], dtypes=FLOAT,
