@@ -1,6 +1,7 @@
 """Tables of which a step changes a few rows: gradients that stay rows, updates that write rows in place."""
 
 import gc
+import random
 import sys
 import threading
 
@@ -186,13 +187,16 @@ def test_several_steps_before_anything_is_read(counted, monkeypatch):
     np.testing.assert_array_equal(found, run())
 
 
-def test_a_gradient_that_is_read_is_whole(counted):
+@pytest.mark.parametrize("step", [True, False])
+def test_a_gradient_that_is_read_is_whole(step, counted):
     e = nn.Embedding(ROWS, WIDTH, sparse=True)
-    e(bireme.to_tensor([4, 4, 7])).sum().backward()
-    bireme.optimizer.SGD(0.1, parameters=e.parameters()).step()
-    grad = e.weight.grad.numpy()
+    loss = e(bireme.to_tensor([4, 4, 7])).sum()
+    loss.backward()
+    if step:
+        bireme.optimizer.SGD(0.1, parameters=e.parameters()).step()
+    grad = e.weight.grad.numpy()  # which runs all that is pending
     assert grad.shape == (ROWS, WIDTH) and grad.sum() == 3 * WIDTH and (grad[4] == 2).all()
-    assert not counted["in place"]
+    assert loss.item() and e.weight.grad.sum().item() == 3 * WIDTH
 
 
 @pytest.mark.parametrize("name", ["sgd", "lazy adam"])
@@ -328,6 +332,72 @@ def test_memory_stays_level(counted):
         arrays.add(id(e.weight._value.array))
     gc.collect()
     assert len(arrays) == 1 and counted["copied"] <= 1
+
+
+def random_program(seed):
+    """A loop over small tables that shares, holds, reads and clears at random; all numbers that come out of it."""
+    choice, rng = random.Random(seed), np.random.default_rng(seed)
+    bireme.seed(seed)
+    count, width = choice.choice([(5, 3), (40, 4), (300, 2)])
+    tables = [
+        nn.Embedding(count, width, sparse=choice.random() < 0.7, padding_idx=choice.choice([None, None, 0]))
+        for _ in range(choice.choice([1, 1, 2]))
+    ]
+    last = nn.Linear(width, 2)
+    parameters = [p for layer in (*tables, last) for p in layer.parameters()]
+    name = choice.choice([*OPTIMIZERS])
+    optimizer = OPTIMIZERS[name](parameters)
+    holders = [
+        lambda w: w.numpy(),
+        lambda w: w.clone(),
+        lambda w: w.detach(),
+        lambda w: w[1:],
+        lambda w: w.grad,
+        lambda w: w.set_value(w * 0.5),
+        lambda w: [t for t in optimizer.state_dict().values() if isinstance(t, bireme.Tensor)],
+    ]
+    found, held = [], []
+    for _ in range(choice.randint(2, 6)):
+        if choice.random() < 0.4:
+            optimizer.clear_grad(set_to_zero=choice.random() < 0.5)
+        loss = 0.0
+        for _ in range(choice.choice([1, 1, 2, 3])):
+            table, shape = choice.choice(tables), choice.choice([(1,), (4,), (2, 3)])
+            rows_read = table(bireme.to_tensor(rng.integers(0, count, shape)))
+            if choice.random() < 0.2:
+                rows_read = rows_read * table.weight[:1]
+            labels = bireme.to_tensor(rng.integers(0, 2, int(np.prod(shape))))
+            loss = loss + F.cross_entropy(last(rows_read).reshape([-1, 2]), labels)
+        if choice.random() < 0.2:
+            found.append(loss.item())
+        loss.backward()
+        weight = choice.choice(tables).weight
+        if choice.random() < 0.15 and weight.grad is not None:
+            found.append(weight.grad.numpy())
+        if choice.random() < 0.6:
+            held.append(choice.choice(holders)(weight))
+        for _ in range(choice.choice([1, 1, 1, 1, 2])):
+            optimizer.step()
+        if choice.random() < 0.6:
+            optimizer.clear_grad()
+        if choice.random() < 0.7:
+            found.append(loss.item())
+    found += [x.numpy() for p in parameters for x in (p, p.grad) if x is not None]
+    for it in held:
+        found += [np.array(x) for x in (it if isinstance(it, list) else [it]) if x is not None]
+    return name, found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(seed, counted, monkeypatch):
+    monkeypatch.setattr(rows, "LEAST_SHARE", 0)
+    monkeypatch.setattr(rows, "LEAST_TABLE", 0)
+    name, found = random_program(seed)
+    without_rows(monkeypatch)
+    _, expected = random_program(seed)
+    tolerance = 1e-5 if "clipped" in name else 0
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 
 def test_sums_of_rows():

@@ -21,6 +21,9 @@ from bireme.core.numpy_exec import planning, primitives
 
 LEAST_TABLE = 1 << 18  # elements: a smaller one is gone over in less time than its rows are sorted out
 LEAST_SHARE = 8  # rows of the table for each one that was looked up
+SORTED = (
+    256  # rows of the table for each one that was looked up, from which on sorting these is faster than a list of all
+)
 
 
 used = [False]  # whether a graph of this process was ever run with rows: before that, nobody looks for them
@@ -40,14 +43,26 @@ class Rows:
         inside = (at >= 0) & (at < count)
         if not inside.all():
             at, values = at[inside], values[inside]
-        index, places = np.unique(at, return_inverse=True)
+        index, places = _places(at, count)
         zeros = np.zeros((len(index), values.shape[1]), values.dtype)
-        return cls(index, primitives.scatter_add_rows(zeros, places.ravel(), values), count)
+        return cls(index, primitives.scatter_add_rows(zeros, places, values), count)
 
     def whole(self) -> np.ndarray:
         found = np.zeros((self.count, *self.values.shape[1:]), self.values.dtype)
         found[self.index] = self.values
         return found
+
+
+def _places(at: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The different numbers below `count` in order, and which of them each is."""
+    if count > SORTED * len(at):
+        index, places = np.unique(at, return_inverse=True)
+        return index, places.ravel()
+    met, place = np.zeros(count, bool), np.empty(count, np.intp)
+    met[at] = True
+    index = np.flatnonzero(met)
+    place[index] = np.arange(len(index))
+    return index, place[at]
 
 
 def total(x: Rows, y: Rows) -> Rows:
@@ -113,14 +128,14 @@ def settled(results: Sequence[Any]) -> list:
 class OnRows(NamedTuple):
     """What an operator does with gradients that are `Rows`.
 
-    `form` takes its arguments by name; those called `grads` may be Rows, in lists too. It gives Rows, or so many kinds of
-    `tables`, of each one for each parameter: itself, then its states. `each` names the attribute that says of which
-    parameters rows without a gradient stay as they are; None: of all.
+    `form` takes its arguments by name; those called `grads` may be Rows, in lists too. It gives Rows, or new `tables`: lists
+    of these arguments, one after the other. `each` names the attribute that says of which parameters rows without a
+    gradient stay as they are; None: of all.
     """
 
     form: Callable
     grads: tuple[str, ...] = ("grads",)
-    tables: int = 0
+    tables: tuple[str, ...] = ()
     each: str | None = None
 
 
@@ -153,7 +168,7 @@ def updates(form: Callable, states: tuple[str, ...], *, moved: bool = False, eac
                 made[place] = Update(arguments[name][i], index, made[place])
         return made
 
-    return OnRows(on_rows, tables=len(tables), each=each)
+    return OnRows(on_rows, tables=tables, each=each)
 
 
 # ---------------------------------------------------------------- in a graph
@@ -164,26 +179,13 @@ def forms(nodes: list[Node]) -> dict[int, Callable]:
     makers = [i for i, node in enumerate(nodes) if _makes_rows(node)]
     if not makers:
         return {}
-    readers: dict[int, list[tuple[int, int]]] = {}
-    for i, node in enumerate(nodes):
-        for place, r in enumerate(node.args):
-            if r.__class__ is int and r >= 0:
-                readers.setdefault(r, []).append((i, place))
-    made = {nodes[i].first: i for i in makers}  # values that may be rows, and the calls that make them
-    for i, node in enumerate(nodes):
-        rule = _rule(node)
-        if rule is not None and not rule.tables:
-            for r, to in _kept(node, rule):
-                if all(x in made for x in r):
-                    made[to] = i
-    while (wrong := _first_wrong(nodes, readers, made)) is not None:
-        del made[wrong]
+    search = _Search(nodes, makers)
     found: dict[int, Callable] = {}
-    for value, i in made.items():
-        node = nodes[i]
-        found[i] = _maker(node) if node.bound.__class__ is GradBound else _Form(node)
-        for reader, _ in readers.get(value, ()):
-            found.setdefault(reader, _Form(nodes[reader]))
+    for value, i in search.made.items():
+        for at in (i, *[reader for reader, _ in search.readers.get(value, ())]):
+            if at not in found:
+                node = nodes[at]
+                found[at] = _maker(node) if node.bound.__class__ is GradBound else _Form(node)
     used[0] = used[0] or bool(found)
     return found
 
@@ -207,52 +209,69 @@ def _makes_rows(node: Node) -> bool:
     )  # fmt: skip
 
 
+class _Search:
+    """Which values of a graph are rows: `made`, with the places of the calls that give them."""
+
+    def __init__(self, nodes: list[Node], makers: list[int]):
+        self.nodes = nodes
+        self.readers: dict[int, list[tuple[int, int]]] = {}
+        for i, node in enumerate(nodes):
+            for place, r in enumerate(node.args):
+                if r.__class__ is int and r >= 0:
+                    self.readers.setdefault(r, []).append((i, place))
+        self.kept: dict[int, list[tuple[list[int], int]]] = {}  # of calls that give rows, see `_kept`
+        self.made = {nodes[i].first: i for i in makers}
+        for i, node in enumerate(nodes):
+            rule = _rule(node)
+            if rule is not None and not rule.tables:
+                self.kept[i] = _kept(node, rule)
+                self.made.update({to: i for given, to in self.kept[i] if all(r in self.made for r in given)})
+        before = -1
+        while before != len(self.made):
+            before = len(self.made)
+            for value in list(reversed(self.made)):  # what leads to one that is none is none either
+                if not self._can_be(value):
+                    del self.made[value]
+
+    def _can_be(self, value: int) -> bool:
+        i = self.made[value]
+        if i in self.kept and not all(r in self.made for given, to in self.kept[i] if to == value for r in given):
+            return False
+        return all(self._can_read(value, reader, place) for reader, place in self.readers.get(value, ()))
+
+    def _can_read(self, value: int, reader: int, place: int) -> bool:
+        if reader in self.kept:
+            own = [to for given, to in self.kept[reader] if value in given]
+            return bool(own) and all(to in self.made for to in own)
+        node, rule = self.nodes[reader], _rule(self.nodes[reader])
+        grads = range(0) if rule is None else _span(node, rule.grads[0])
+        if rule is None or place not in grads:
+            return False
+        k, count = place - grads.start, len(grads)
+        if rule.each is not None and not node.bound.arguments(node.args)[rule.each][k]:
+            return False
+        if any(node.args[_span(node, name)[k]] >= 0 for name in rule.tables):
+            return False  # made by this very graph, so that somebody may be given it
+        news = [k + part * count for part in range(len(rule.tables))]
+        return not any(self.readers.get(node.first + n) or node.outs[n].dtype.np in NARROW for n in news)
+
+
 def _rule(node: Node) -> OnRows | None:
     return getattr(node.bound.op, "on_rows", None)
 
 
-def _spans(node: Node, rule: OnRows) -> list[range]:
-    """The places among the operands of each of the arguments that may be rows."""
-    places = node.bound.arguments(range(len(node.args)))
-    return [
-        range(p, p + 1) if p.__class__ is int else range(p[0], p[0] + len(p)) if p else range(0)
-        for p in [places[name] for name in rule.grads]
-    ]
+def _span(node: Node, name: str) -> range:
+    """The places of an argument among the operands."""
+    p = node.bound.arguments(range(len(node.args)))[name]
+    return range(p, p + 1) if p.__class__ is int else range(p[0], p[0] + len(p)) if p else range(0)
 
 
 def _kept(node: Node, rule: OnRows) -> list[tuple[list[int], int]]:
     """Of a call that gives rows: which values have to be rows for which result to be."""
-    spans = _spans(node, rule)
+    places = [p for name in rule.grads for p in _span(node, name)]
     if not node.bound.many:
-        return [([node.args[p] for span in spans for p in span], node.first)]
-    return [([node.args[p]], node.first + k) for k, p in enumerate(spans[0])]
-
-
-def _first_wrong(nodes: list[Node], readers: dict[int, list[tuple[int, int]]], made: dict[int, int]) -> int | None:
-    """A value that cannot be rows: another call reads it, or a table that would be an update."""
-    for value in made:
-        for i, place in readers.get(value, ()):
-            node, rule = nodes[i], _rule(nodes[i])
-            spans = [] if rule is None else _spans(node, rule)
-            if rule is None or not any(place in span for span in spans):
-                return value
-            if not rule.tables:
-                if not all(to in made for r, to in _kept(node, rule) if value in r):
-                    return value
-                continue
-            k, count = place - spans[0].start, len(spans[0])
-            if rule.each is not None and not node.bound.arguments(node.args)[rule.each][k]:
-                return value
-            tables = [k + part * count for part in range(rule.tables)]
-            if any(readers.get(node.first + t) or node.outs[t].dtype.np in NARROW for t in tables):
-                return value
-    for value, i in made.items():
-        rule = _rule(nodes[i])
-        if rule is not None and not rule.tables:
-            for r, to in _kept(nodes[i], rule):
-                if to == value and not all(x in made for x in r):
-                    return value
-    return None
+        return [([node.args[p] for p in places], node.first)]
+    return [([node.args[p]], node.first + k) for k, p in enumerate(places)]
 
 
 def _maker(node: Node) -> Callable:

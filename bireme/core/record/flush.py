@@ -499,6 +499,10 @@ def force(v: Value, need: Need = Need.OPERAND) -> Any:
                 elif not (numbers and seg.error is None and agreement.read_here(seg, v, _ENGINE)):
                     run(seg, need, v)
             seg = v.segment
+            if seg is not None and v.array is None and seg.results:  # it was put off by that run
+                with seg.lock:
+                    fill(seg)
+                seg = v.segment
         if v.array is None and v in alone:  # what this process has computed of it without the others
             return alone[v]
         if v.array is None:
