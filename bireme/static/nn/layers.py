@@ -105,7 +105,7 @@ def embedding(
     Args:
         input: Tensor of integers.
         size: Number of rows and their length.
-        is_sparse: Has no effect.
+        is_sparse: Let ``Adam`` and ``AdamW`` with ``lazy_mode`` update only the rows that were read. Default: False.
         is_distributed: Has no effect.
         padding_idx: Index whose row is zeros and gets no gradient. Default: None.
         param_attr: A ``ParamAttr`` of the table. Default: None.
@@ -121,6 +121,8 @@ def embedding(
     if padding_idx is not None and padding_idx < 0:
         padding_idx += size[0]
     table = parameters_of("embedding", dtype)(list(size), param_attr)
+    if is_sparse:
+        table._read_by_rows = True
     return nn.functional.embedding(input, table, padding_idx=padding_idx)
 
 
