@@ -480,7 +480,7 @@ def test_a_program_of_a_new_graph_is_prepared_once(monkeypatch):
     """Also where it is interpreted more than once, as until a compile can be worth it; a few new ones are kept."""
     graphs.clear()
     made, prepare = [], lookup.interpreter.Interpreter.prepare
-    monkeypatch.setattr(lookup.interpreter.Interpreter, "prepare", lambda *a: made.append(a) or prepare(*a))
+    monkeypatch.setattr(lookup.interpreter.Interpreter, "prepare", lambda *a, **k: made.append(a) or prepare(*a, **k))
     net, x = Net(layers=10, width=64), bireme.ones([256, 8])
     net(x).numpy()
     before = len(made)
