@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core.base import registry
+from bireme.core.base import registry, workers
 from bireme.core.numpy_exec import blas
 from bireme.ops.nn import loss
 from bireme.ops.optimizer import updates_numpy
@@ -171,3 +171,20 @@ def test_rows_that_are_shared_have_the_same_bits(monkeypatch):
     for ours, theirs in zip(made(), wanted, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert parts == [2, 2, 2]
+
+
+def test_parts_are_made_here_while_compilers_have_the_cores(monkeypatch):
+    rng = np.random.default_rng(0)
+    a, b = rng.random((600, 500), np.float32), rng.random((500, 600), np.float32)
+    monkeypatch.setattr(blas, "SHARED_PRODUCT", 1 << 20)
+    monkeypatch.setattr(blas, "PRODUCT_PART", 1 << 19)
+    monkeypatch.setattr(blas, "cores", lambda: 2)
+    shared = blas.matmul(a, b)
+    monkeypatch.setattr(workers, "free", lambda: 1)
+    threads = []
+    parts = [lambda: threads.append(threading.current_thread()) for _ in range(3)]
+    blas.share(parts)
+    assert threads == [threading.current_thread()] * 3
+    np.testing.assert_array_equal(blas.matmul(a, b), shared)
+    with pytest.raises(ValueError, match="nothing"):
+        blas.share([lambda: int("nothing"), lambda: None])

@@ -51,6 +51,11 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def free() -> int:
+    """How many cores these threads leave to others."""
+    return processors() - _running[0]
+
+
 def ending() -> bool:
     """Whether the program has ended, and waits for its threads."""
     return not threading.main_thread().is_alive()

@@ -145,7 +145,14 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def share(makers: list[Callable[[], Any]]) -> None:
-    """Make parts on all cores, the first of them here; raises what one of them raised."""
+    """Make parts on all cores, the first of them here; raises what one of them raised.
+
+    While compilers have the other cores, all are made here: two threads on one core would only take each other's time.
+    """
+    if workers.free() < 2:
+        for make in makers:
+            make()
+        return
     work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
     for make in makers[1:]:
         work.put((make, done))
