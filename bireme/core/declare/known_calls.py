@@ -378,12 +378,9 @@ def binary(op: Any, other: Callable) -> Callable:
     return method
 
 
-_INT = range(1 << 31)
-
-
 def _by_integer(op: Any, bound: Any, x: Tensor, y: int) -> Tensor:
     """An operator that looks at numbers for zeros, such as `//`, of integers and an integer that is none."""
     dtype = x._value.sig.dtype
-    if y in _INT and y and dtype.kind == "i" and dtype.itemsize >= 4:
+    if 0 < y < 1 << 31 and dtype.kind == "i" and dtype.itemsize >= 4:
         return op.record(bound, [x, (dtype, y)])
     return op.public(x, y)

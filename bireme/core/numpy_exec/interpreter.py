@@ -79,8 +79,10 @@ class Interpreter:
         """A call that runs a graph; with `updates`, results may be `rows.Update` and `rows.Rows`."""
         order = _order(graph, live)
         nodes = [graph.nodes[i] for i in order.nodes]
-        plan, by_rows = planning.plan, rows.forms(nodes) if updates else {}
-        forms = [by_rows[i] if i in by_rows else plan(node.bound, node.sigs) for i, node in enumerate(nodes)]
+        plan = planning.plan
+        forms = [plan(node.bound, node.sigs) for node in nodes]
+        for i, form in rows.forms(nodes).items() if updates else ():
+            forms[i] = form
         steps, where, n_values = order.steps, order.where, order.values
         fresh = order.wanted is not None and all(isinstance(forms[i], np.ufunc) for i in order.wanted)
         limited = order.limited and all(_work(nodes[i]) < LONG_LAPACK_CALL for i in order.by_blas)

@@ -123,8 +123,8 @@ def adam_update(
         new, first, second = updates_numpy.adam(params, grads, moment1s, moment2s, numbers, decays, decoupled, by_rows)
         return [*new, *first, *second, p1, p2]
     found = [
-        _adam(p, g, m, v, of_step, skip, decay=bool(decay), decoupled=decoupled, by_rows=bool(rows))
-        for p, g, m, v, of_step, decay, rows in zip(params, grads, moment1s, moment2s, numbers, decays, by_rows)
+        _adam(p, g, m, v, of_step, skip, decay=bool(decay), decoupled=decoupled, by_rows=bool(own))
+        for p, g, m, v, of_step, decay, own in zip(params, grads, moment1s, moment2s, numbers, decays, by_rows)
     ]
     new, first, second = [[parts[k] for parts in found] for k in range(3)]
     return [*new, *first, *second, _unless(skip, beta1_pow, p1), _unless(skip, beta2_pow, p2)]
