@@ -135,8 +135,12 @@ class Piece:
     @property
     def compile_work(self) -> float:
         """What the compiler takes for it, in microseconds and roughly."""
-        calls = sum([cost.compiling(node.bound) for node in self.nodes])
-        return cost.COMPILE_PIECE + cost.COMPILE_RESULT * len(self.gives) + calls
+        return cost.COMPILE_PIECE + cost.COMPILE_RESULT * len(self.gives) + self.work_of_calls
+
+    @property
+    def work_of_calls(self) -> float:
+        """The part of it that is for calls, whatever they give back."""
+        return sum([cost.compiling(node.bound) for node in self.nodes])
 
 
 def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most: float = math.inf) -> list[Piece]:

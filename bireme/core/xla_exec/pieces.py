@@ -97,8 +97,9 @@ class InPieces:
         found: list[Future] = []
         if making is not None:
             making.begin(pieces, found)
-        # what takes longest first: the threads of the compiler are then done at about the same time
-        order = sorted(range(len(pieces)), key=lambda at: -pieces[at].compile_work)
+        # what takes longest first: the threads of the compiler are then done at about the same time. Updates of many
+        # parameters give back much and are soon there.
+        order = sorted(range(len(pieces)), key=lambda at: -pieces[at].work_of_calls)
         for at in order:
             found.append(program_of(pieces[at], graph, device, names, short))
         return _Run(
