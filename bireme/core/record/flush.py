@@ -350,7 +350,7 @@ def run(seg: Segment, need: Need = Need.CUT, wanted: Value | None = None) -> Non
 
 def _execute(seg: Segment) -> None:
     try:
-        shutdown.within(lookup.execute, seg, _held_elsewhere(seg))
+        shutdown.within(lookup.execute, seg, _held_elsewhere)
     except lookup.GuardFailed as e:
         _execute_without(e, seg)
 
@@ -365,7 +365,7 @@ def _execute_without(failed: lookup.GuardFailed, seg: Segment) -> None:
         seg.lost = guards.not_computable(seg, guard) | seg.lost
         _take_back(seg, seg.lost)
         try:
-            shutdown.within(lookup.execute, seg, _held_elsewhere(seg))
+            shutdown.within(lookup.execute, seg, _held_elsewhere)
             return
         except lookup.GuardFailed as e:
             failed = e

@@ -50,6 +50,8 @@ class Entry:
         "met",
         "hits",
         "exact",
+        "always",
+        "always_under",
         "compiled",
         "interpreted",
         "family",
@@ -74,6 +76,9 @@ class Entry:
         # when it was met without a program, by the family's clock
         self.recent: deque[int] = deque(maxlen=tiers.BUSY_RUNS_SLOW)
         self.exact: dict[tuple, Executable] = {}
+        # what runs it in every run where the same results are wanted: the interpreter; and the settings that said so
+        self.always: Executable | None = None
+        self.always_under: Any = None
         self.compiled: list[Executable] = []
         self.interpreted: Executable | None = None
         self.making = threading.RLock()  # held by who makes a program of it
@@ -127,7 +132,7 @@ class Entry:
         """Let go of what was compiled."""
         self.exact.clear()
         self.compiled.clear()
-        self.others = None
+        self.others = self.always = None
 
 
 class Family:

@@ -71,12 +71,13 @@ class GuardFailed(Exception):
         self.guard = guard
 
 
-def execute(seg: Any, held: set[int]) -> None:
-    """Run a cut segment: results go to `seg.results` in the same bytecode as the call. To be called `within` jax."""
+def execute(seg: Any, held: Callable[[Any], set[int]]) -> None:
+    """Run a cut segment: results go to `seg.results` in the same bytecode as the call; `held` says which arrays others read.
+    To be called `within` jax.
+    """
     if seg.lost and seg.original is not None:
         padding.restore(seg)  # the rest of a run that failed is interpreted
     state: Node = seg.state
-    stats = counters.STATS
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
     if seg.lost:
         live = tuple([i for i in live if i not in seg.lost])
@@ -86,18 +87,69 @@ def execute(seg: Any, held: set[int]) -> None:
     if not live:
         seg.results.append(())
         return
+    found = _interpreted_always(seg, live) or _prepared(seg, live, held)
+    if found is None:
+        return
+    entry, program, dead = found
+    watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
+    seg.live = program.live
+    vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
+    try:
+        if program.before is not None:
+            program = _in_place_of_pieces(seg, entry, program, vectors, dead)
+        else:
+            _run(seg, program, vectors, dead)
+    except IndexError as e:
+        failed = _failed_guard(seg, entry, vectors)
+        raise _failed(e, seg, entry) if failed is None else GuardFailed(failed) from e
+    except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
+        raise _failed(e, seg, entry) from e
+    if watch is not None and entry.watch is watch:
+        watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+
+
+Found = tuple[
+    Entry, Executable, list[int]
+]  # what is known of a graph, its program, and leaves that this may write over
+
+
+def _interpreted_always(seg: Any, live: tuple[int, ...]) -> Found | None:
+    """A graph that is interpreted in every run, if these results are wanted: whoever holds its leaves, since none is
+    donated. Small results that are read at once are most of what such loops wait for, so nothing else is looked at.
+    """
+    graph = seg.state.graph
+    entry: Entry | None = None if graph is None else graph.entry
+    program = None if entry is None else entry.always
+    if entry is None or program is None or program.live != live or graph.device is not seg.device:
+        return None
+    if entry.always_under != _settings[0] or seg.lost or seg.original is not None or executor.forced() is not None:
+        return None
+    stats = counters.STATS
+    stats["flushes"] += 1
+    stats["nodes"] += seg.state.depth
+    stats["cache_hits"] += 1
+    entry.hits += 1
+    return entry, program, []
+
+
+def _prepared(seg: Any, live: tuple[int, ...], held: Callable[[Any], set[int]]) -> Found | None:
+    """A segment's graph with its program for what is alive; None where a mesh of virtual devices has been told all that
+    there is to know.
+    """
+    state: Node = seg.state
+    stats = counters.STATS
     entry = graphs.entry_of(seg, live)
     if seg.original is None and _runs_padded(seg, entry):
         state, entry = seg.state, graphs.entry_of(seg, live)
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead:
-        dead = only_here(dead, arrays, held)
+        dead = only_here(dead, arrays, held(seg))
     if seg.agreed is not None:
         dead = list(seg.agreed[1])
     stats["flushes"] += 1
     stats["nodes"] += state.depth
-    watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
+    watch = entry.watch
     if watch is not None:
         loss_reads.look_back(entry, watch)
     on_mesh = seg.device.several
@@ -113,7 +165,7 @@ def execute(seg: Any, held: set[int]) -> None:
             for g in seg.guards:
                 g.resolve(False)
             seg.results.append(mesh_run.rehearsed(entry.graph, program))
-            return
+            return None
     elif seg.lost:  # the rest of a run that failed: once, and not remembered
         call = interpreter.INTERPRETER.prepare(entry.graph, live, (), seg.device)
         program = Executable(live, (), call, len(arrays), "interpreter")
@@ -130,20 +182,7 @@ def execute(seg: Any, held: set[int]) -> None:
             entry.last = entry.family.clock
     if program.later is not None and program.later.due(entry.early):
         program = _take_over(entry, program)
-    seg.live = program.live
-    vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
-    try:
-        if program.before is not None:
-            program = _in_place_of_pieces(seg, entry, program, vectors, dead)
-        else:
-            _run(seg, program, vectors, dead)
-    except IndexError as e:
-        failed = _failed_guard(seg, entry, vectors)
-        raise _failed(e, seg, entry) if failed is None else GuardFailed(failed) from e
-    except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
-        raise _failed(e, seg, entry) from e
-    if watch is not None and entry.watch is watch:
-        watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+    return entry, program, dead
 
 
 def _run(seg: Any, program: Executable, vectors: list, dead: list[int]) -> None:
@@ -351,6 +390,8 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
         if not keep:
             graphs.keep_interpreted(entry, program)
     entry.note.interpreted += 1
+    if keep and graph.device.is_cpu:
+        entry.always, entry.always_under = program, _settings[0]
     return _keep(entry.exact, keep, program) if keep else program
 
 
