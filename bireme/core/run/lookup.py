@@ -77,8 +77,7 @@ def execute(seg: Any, held: Callable[[Any], set[int]]) -> None:
     """
     if seg.lost and seg.original is not None:
         padding.restore(seg)  # the rest of a run that failed is interpreted
-    state: Node = seg.state
-    live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
+    live = tuple([i for i, r in enumerate(seg.values[: seg.state.end]) if r() is not None])
     if seg.lost:
         live = tuple([i for i in live if i not in seg.lost])
     if seg.agreed is not None:
@@ -91,6 +90,7 @@ def execute(seg: Any, held: Callable[[Any], set[int]]) -> None:
     if found is None:
         return
     entry, program, dead = found
+    state: Node = seg.state  # not before: it may run padded
     watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
