@@ -20,6 +20,7 @@ F = nn.functional
 def accelerator(monkeypatch):
     """Every graph of some calls may be padded, as on an accelerator."""
     monkeypatch.setattr(padding, "applies", lambda graph: len(graph.nodes) >= padding.LEAST_CALLS)
+    monkeypatch.setattr(padding, "ROOMY_SIZES", ())  # so little work would be done at one size
     flush.flush()
     graphs.clear()
     flush._joined.clear()
@@ -148,7 +149,9 @@ def test_what_cannot_be_shown_is_refused(accelerator):
             np.testing.assert_allclose(a, sorted_rows(t), rtol=1e-5)
 
 
-def test_a_cache_that_grows_stays_padded(accelerator):
+@pytest.mark.parametrize("roomy", [(), padding.ROOMY_SIZES])
+def test_a_cache_that_grows_stays_padded(accelerator, monkeypatch, roomy):
+    monkeypatch.setattr(padding, "ROOMY_SIZES", roomy)
     layers = [nn.Linear(8, 24) for _ in range(3)]
     out = nn.Linear(8, 8)
 
@@ -167,7 +170,7 @@ def test_a_cache_that_grows_stays_padded(accelerator):
         return made, kept
 
     made, kept = generate(40)
-    assert kinds() == ([(16,), (32,), (64,)], [])
+    assert kinds() == ([(128,)] if roomy else [(16,), (32,), (64,)], [])
     with bireme.debug.use_executor("interpreter"):
         expected, caches = generate(40)
     np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-6)
@@ -231,6 +234,19 @@ def test_the_flag_and_the_host_do_without(monkeypatch):
 def test_sizes():
     assert [padding._step(n) for n in (1, 16, 17, 100, 129, 193, 300, 400)] == [16, 16, 32, 128, 192, 256, 384, 512]
     assert padding._sizes((41,), {48, 16, 99}) == [(64,), (48,)]
+
+
+def test_sizes_are_larger_where_the_device_waits_for_the_host_anyway():
+    none, linear = np.zeros((3, 2)), np.array([[0.0, 0.0], [10.0, 1e6], [100.0, 0.0]])  # microseconds, bytes by size
+    assert padding._roomy((20,), none, 100) == [(128,), (64,)]
+    assert padding._roomy((100,), none, 100) == []  # the next of the few sizes is 128
+    assert padding._roomy((130,), none, 100) == [(512,), (256,)]
+    assert padding._roomy((130,), linear, 100) == []  # 5.2 ms of the device, 2.5 of the host
+    assert padding._roomy((130,), linear, 200) == [(256,)]
+    assert padding._roomy((130,), linear * [[1], [0.01], [1]], 200) == [(512,), (256,)]
+    assert padding._roomy((600,), linear * [[1, 1], [0.01, 1.2], [1, 1]], 200) == [(1024,)]  # 2.4 GB are too many
+    assert padding._roomy((20, 30), None, 100) == []
+    assert padding._roomy((4000,), none, 100) == []
 
 
 def test_integers_follow_from_the_smallest_size():

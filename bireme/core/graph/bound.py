@@ -64,7 +64,7 @@ class Use:
 class Bound:
     """An operator with its attributes: what a Node refers to. Interned, so it compares by identity."""
 
-    of_product = False
+    of_product = is_gradient = False
     __slots__ = (
         "op",
         "attrs",
@@ -303,7 +303,7 @@ class GradBound:
         "__weakref__",
     )
 
-    many = differentiable = True
+    many = differentiable = is_gradient = True
     is_ufunc = False
     selects = False  # what it reads of the operands is held where they are selected from
     rows_apart = False

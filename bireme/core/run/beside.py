@@ -153,8 +153,7 @@ class Whole:
     tier = "xla"
 
     def __init__(self, graph: Graph, make: Callable[[bool, type], Any]):
-        run = sum([cost.on_accelerator(*node.bound.amounts(node.sigs, node.outs)) for node in graph.nodes])
-        self.when = tiers.whole(run, cost.COMPILE_ON_ACCELERATOR * len(graph.nodes))
+        self.when = tiers.whole(cost.in_pieces(graph), cost.compiling_there(graph))
         self._make, self._runs = make, 0
         self._made: Any = None
 
@@ -178,8 +177,12 @@ class Whole:
 
 
 def at_once(graph: Graph) -> bool:
-    """Whether the first run waits for pieces, since nothing else can run it meanwhile: on an accelerator."""
-    return not graph.device.is_cpu and len(graph.nodes) >= LEAST_CALLS and bool(flags.compile_beside.value)
+    """Whether the first run waits for pieces, since nothing else can run it meanwhile: on an accelerator. Who pads has met
+    the graph at three sizes, and many runs will share its program: where that is a brief wait, it is one for the whole.
+    """
+    if graph.device.is_cpu or len(graph.nodes) < LEAST_CALLS or not flags.compile_beside.value:
+        return False
+    return not graph.padded or cost.compiling_there(graph) > tiers.SHORT_COMPILE
 
 
 # held while a piece is lowered, which is Python's work: a fork waits for its end, as the child would have its locks

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from bireme.core.base import flags
+from bireme.core.graph import cost
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.varying import Integers, Varying, integers
 from bireme.core.xla_exec import xla
@@ -27,6 +28,10 @@ LEAST_CALLS = 12  # of a graph: fewer are compiled soon enough
 SAMPLES = 2  # graphs of one skeleton that have programs of their own, and tell what changes
 OWN_PROGRAM = 64  # runs of one graph after which it gets a program of its own
 SMALL_SIZE, SMALLEST_SIZE = 128, 16
+# Larger sizes, of which there are fewer, where the device computes all of one in a part of the time in which the host
+# launches it, and all that is made takes so many bytes: a new size costs a compile, its padding then nothing.
+ROOMY_SIZES = (128, 512, 2048)
+FREE, MOST_BYTES = 0.6, 1 << 31
 MOST_KINDS = 256  # skeletons that are remembered
 
 
@@ -76,11 +81,12 @@ class Plan:
 class _Kind:
     """All graphs of one skeleton."""
 
-    __slots__ = ("samples", "varying", "padded", "reason")
+    __slots__ = ("samples", "varying", "padded", "reason", "needs")
 
     def __init__(self) -> None:
         self.samples: list[tuple[Integers, Graph]] = []
         self.varying: Varying | None = None
+        self.needs: np.ndarray | None = None  # the device's time and bytes as polynomials of the size
         self.padded: dict[tuple[int, ...], PaddedGraph | None] = {}
         self.reason = ""  # why these are never padded
 
@@ -124,10 +130,11 @@ def _plan(graph: Graph) -> Plan | None:
         except ValueError as e:
             kind.reason = str(e)
             return None
+        kind.needs = _needs_by_size(kind.varying, [*kind.samples, (found, graph)])
     values = kind.varying.values(found)
     if values is None:
         return None
-    for sizes in _sizes(values, kind.varying.constants):
+    for sizes in [*_roomy(values, kind.needs, len(graph.nodes)), *_sizes(values, kind.varying.constants)]:
         made = _padded(kind, graph, values, sizes)
         if made is not None:
             return Plan(made, values)
@@ -152,6 +159,30 @@ def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int
             kind.padded[sizes] = None  # as a table of positions that is not long enough
         return kind.padded.get(sizes)
     return None
+
+
+def _needs_by_size(varying: Varying, samples: list[tuple[Integers, Graph]]) -> np.ndarray | None:
+    """What graphs of three sizes need, as polynomials of the size: sums over their elements, of which none has it more
+    than twice. None where more than one size changes.
+    """
+    sizes = [float(found.numbers[varying.params[0]]) for found, _ in samples]
+    if len(varying.params) > 1 or len(set(sizes)) < len(samples):
+        return None
+    needs = [(cost.beyond_launches(graph), float(graph.nodes[-1].nbytes)) for _, graph in samples]
+    return np.linalg.solve(np.vander(sizes), np.array(needs))
+
+
+def _roomy(values: tuple[int, ...], needs: np.ndarray | None, calls: int) -> list[tuple[int, ...]]:
+    """Sizes of which there are few, where the padding is free."""
+    size = next((n for n in ROOMY_SIZES if n >= max(values)), None)
+    if needs is None or size is None:
+        return []
+    found: list[tuple[int, ...]] = []
+    for n in (size, size // 2):
+        time, held = np.vander([float(n)], 3)[0] @ needs
+        if n > _step(values[0]) and time <= FREE * cost.LAUNCH * calls and held <= MOST_BYTES:
+            found.append((n,))
+    return found
 
 
 def _sizes(values: tuple[int, ...], constants: Iterable[int]) -> list[tuple[int, ...]]:
