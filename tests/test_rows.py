@@ -60,7 +60,7 @@ def trained(make, steps=4, before=lambda net, i: None, **settings):
         optimizer.step()
         optimizer.clear_grad()
         losses.append(loss.item())
-    state = [v for k, v in sorted(optimizer.state_dict().items()) if isinstance(v, bireme.Tensor)]
+    state = [v for v in optimizer.state_dict().values() if isinstance(v, bireme.Tensor)]  # in the order of parameters
     return [p.numpy() for p in net.parameters()] + [s.numpy() for s in state], losses
 
 
@@ -276,7 +276,7 @@ def test_an_interrupt_anywhere_leaves_a_step_whole():
                 pass
             finally:
                 sys.settrace(None)
-        state = [v for k, v in sorted(optimizer.state_dict().items()) if "moment" in k]
+        state = [v for k, v in optimizer.state_dict().items() if "moment" in k]
         return [e.weight.numpy(), *[s.numpy() for s in state]], lines[0]
 
     whole, count = train(-1)

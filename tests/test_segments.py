@@ -50,7 +50,7 @@ def flag():
 class Step:
     """A small model with everything a training step needs; large enough not to be interpreted for ever."""
 
-    widths = itertools.count(50)  # programs are known to the whole process: each test has shapes of its own
+    widths = itertools.count(100)  # programs are known to the whole process: each test has shapes of its own
 
     def __init__(self, optimizer=bireme.optimizer.SGD, **options):
         width = next(self.widths)
