@@ -31,7 +31,9 @@ PATIENCE, TAKE_OVER = 2.0, 1.5
 # over: a tenth to a fifth is gained.
 FINER, FINER_TAKE_OVER = 4, 3
 BRIEF_COMPILE = SHORT_COMPILE / 10
-WHOLE_RUNS = 2  # the runs of pieces have taken so many times as long as the compile of the whole before that is begun
+# The runs of pieces have taken so many times as long as the compile of the whole before that is begun: a process that ends
+# then waits for it, which nobody minds where it is short.
+WHOLE_RUNS, BRIEF_WHOLE = 2, 0.25
 FIRST_WHOLE = 4  # runs after which it is known what is read of each, see `loss_reads`
 
 # A loop of tiny operators, as a hand-written recurrence, takes seconds to compile and microseconds to run.
@@ -188,11 +190,15 @@ def whole(run: float, compile_work: float) -> Beside:
     """When to compile a whole graph beside the runs of its pieces.
 
     A process that ends in the middle of it waits for the compiler: it is begun when the runs have taken twice as long,
-    so that this is at most half of the time. As long again it may take, the runs beside it included.
+    so that this is at most half of the time. As long again it may take, the runs beside it included. Where the wait is
+    short anyway, as for a network that makes token after token, it is begun sooner.
     """
-    runs = WHOLE_RUNS * math.ceil(compile_work / run)
-    begin = max(runs, FIRST_WHOLE)
-    return Beside(begin, begin + runs)
+    runs = math.ceil(compile_work / run)
+    if compile_work < SHORT_COMPILE:
+        begin = max(math.ceil(runs * BRIEF_WHOLE), FIRST_WHOLE)
+        return Beside(begin, begin + runs)
+    begin = max(WHOLE_RUNS * runs, FIRST_WHOLE)
+    return Beside(begin, begin + WHOLE_RUNS * runs)
 
 
 class History(NamedTuple):

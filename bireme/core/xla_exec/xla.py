@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.sharding import SingleDeviceSharding
 
 from bireme.core.base import host_memory, mesh, shutdown
@@ -46,7 +47,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 BESIDE_STEPS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 LARGE = 64  # calls of a graph
 HOST_MEMORY, MOST_ON_HOST = "pinned_host", 1 << 26  # what a device writes into itself, and bytes of results for it
-ONE_ZERO = 1 << 16  # bytes of an array of zeros that is worth a look at its place in memory
+# bytes of an array of zeros that is worth a look at its place in memory, and of all that are sent
+ONE_ZERO, MOST_SENT = 1 << 16, 1 << 29
 _NO_SUCH_OPTION = re.compile(
     "No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid"
 )
@@ -425,35 +427,43 @@ def _fit_on_host(graph: Graph, live: tuple[int, ...]) -> bool:
 
 def move_to_device(seg: Any) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
-    stay, arrays, device = [], seg.arrays, seg.device
-    zeros = {} if device.is_cpu or device.several else _zeros_there(arrays, device)
+    arrays, device = seg.arrays, seg.device
+    moved, stay = [], []
     for i, a in enumerate(arrays):
         if isinstance(a, np.ndarray):
-            v = seg.leaves[i]()
-            if v is not None and (a.nbytes > 1 << 12 or not device.is_cpu):
-                v.array = arrays[i] = zeros[i] if i in zeros else put(a, device)
-            elif not device.is_cpu:
-                arrays[i] = zeros[i] if i in zeros else put(a, device)
-            else:
-                stay.append(i)
+            used_once = device.is_cpu and (a.nbytes <= 1 << 12 or seg.leaves[i]() is None)
+            (stay if used_once else moved).append(i)
+    for i, array in zip(moved, _moved([arrays[i] for i in moved], device)):
+        arrays[i] = array
+        v = seg.leaves[i]()
+        if v is not None:
+            v.array = array
     return tuple(stay)
 
 
-def _zeros_there(arrays: list, device: Device) -> dict[int, Any]:
-    """Those arrays that are one zero in every place, see `Zero`, on the device: an optimizer's state is three times as
-    large as the model. All are sent from one block of the host's memory, whose pages are so fetched once: 453 MB in 13 ms
-    where arrays of their own take 200. Programs that make them would wait behind those of the first step.
+def _moved(arrays: list, device: Device) -> list:
+    """Arrays of the host on a device, in as few calls as may be: of a first step there are hundreds."""
+    if device.is_cpu or device.several or Fork.child or len(arrays) == 1:
+        return [put(a, device) for a in arrays]
+    zeros = [i for i, a in enumerate(arrays) if a.nbytes > ONE_ZERO and not any(a.strides) and not a[(0,) * a.ndim]]
+    made = dict(zip(zeros, _zeros_there([arrays[i] for i in zeros], device))) if zeros else {}
+    others = [i for i in range(len(arrays)) if i not in made]
+    made.update(zip(others, put_all([arrays[i] for i in others], device)))
+    return [made[i] for i in range(len(arrays))]
+
+
+def _zeros_there(zeros: list, device: Device) -> list:
+    """Arrays that are one zero in every place, see `Zero`, on the device: an optimizer's state is three times as large as
+    the model. They are sent from one block of the host's memory, whose pages are so fetched once: 453 MB in 13 ms where
+    arrays of their own take 200. Where they are many gigabytes the device makes them, by one program that is compiled here,
+    since the compiler's threads have the first step to do.
     """
-    zero = [
-        i
-        for i, a in enumerate(arrays)
-        if a.__class__ is np.ndarray and a.nbytes > ONE_ZERO and not any(a.strides) and not a[(0,) * a.ndim]
-    ]
-    if not zero:
-        return {}
-    block = np.zeros(max([arrays[i].nbytes for i in zero]), np.uint8)
-    views = [block[: arrays[i].nbytes].view(arrays[i].dtype).reshape(arrays[i].shape) for i in zero]
-    return dict(zip(zero, put_all(views, device)))
+    if sum([a.nbytes for a in zeros]) > MOST_SENT:
+        kinds = [(a.shape, a.dtype) for a in zeros]
+        with x64(), jax.default_device(device.jax):
+            return jax.jit(lambda: [lax.full(shape, 0, dtype) for shape, dtype in kinds])()
+    block = np.zeros(max([a.nbytes for a in zeros]), np.uint8)
+    return put_all([block[: a.nbytes].view(a.dtype).reshape(a.shape) for a in zeros], device)
 
 
 class PerOp:
