@@ -175,3 +175,26 @@ def test_results_of_a_predictor_are_read_from_handles_and_go_on_as_tensors(tmp_p
         (y,) = predictor.run([bireme.to_tensor(given)])
         assert str(y.place) == "Place(gpu:0)"
         np.testing.assert_allclose((y * 2).numpy(), expected * 2, rtol=2e-3, atol=2e-3)
+
+
+def test_sums_at_places_have_the_same_bits_every_time():
+    g = np.random.default_rng(0)
+    ids = bireme.to_tensor(g.integers(0, 50, (64, 128)))  # each place comes about 160 times
+    weights = bireme.to_tensor(g.standard_normal((64, 128, 96)).astype("float32"))
+    table = bireme.to_tensor(g.standard_normal((50, 96)).astype("float32"), stop_gradient=False)
+
+    def gradients():
+        found = []
+        for read in (F.embedding, lambda i, t: bireme.gather(t, i.flatten()).reshape([64, 128, 96]), lambda i, t: t[i]):
+            (grad,) = bireme.grad((read(ids, table) * weights).sum(), table)
+            found.append(grad.numpy())
+        found.append(bireme.index_add(table, ids.flatten(), 0, weights.reshape([-1, 96])).numpy())
+        return found
+
+    first = gradients()
+    exact = np.zeros((50, 96))
+    np.add.at(exact, ids.numpy(), weights.numpy().astype(np.float64))
+    np.testing.assert_allclose(first[0], exact, rtol=1e-5, atol=1e-4)
+    for _ in range(10):
+        for a, b in zip(first, gradients(), strict=True):
+            np.testing.assert_array_equal(a, b)

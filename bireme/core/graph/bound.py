@@ -199,10 +199,11 @@ class Bound:
         """The same, traced once for each kind of operands however often it is called."""
         return jax.jit(self.lower(platform), inline=True)
 
-    def jitted(self, platform: str) -> Callable:
+    def jitted(self, platform: str, around: Callable[[Callable, str], Callable]) -> Callable:
+        """The same as a program of its own; `around` makes what is compiled of it."""
         found = self._jits.get(platform)
         if found is None:
-            found = self._jits[platform] = jax.jit(self.lower(platform))
+            found = self._jits[platform] = jax.jit(around(self.lower(platform), platform))
         return found
 
     def use(self, sigs: tuple[Sig, ...]) -> Use:

@@ -143,12 +143,21 @@ class Piece:
         return sum([cost.compiling(node.bound) for node in self.nodes])
 
 
-def cut(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...] = (), most: float = math.inf) -> list[Piece]:
+def cut(
+    graph: Graph,
+    live: tuple[int, ...],
+    donate: tuple[int, ...] = (),
+    most: float = math.inf,
+    side_by_side: bool = False,
+) -> list[Piece]:
     """A graph as pieces, in order; `donate` are leaves that may be written over.
 
     What does not repeat is cut so that no piece takes `most` microseconds to compile, where the least has to be kept.
+    Where pieces are compiled `side_by_side` and no call reads another, each is one: a cast of every parameter.
     """
     nodes = _behind_what_they_read([call for node in graph.needed(live)[0] for call in _shares(node)])
+    if side_by_side and _repeat_apart(nodes):
+        return _made_of([(node,) for node in nodes], nodes, graph, live, donate)
     borders = _runs([(n.bound, n.sigs) for n in nodes], [getattr(n, "weight", 1) for n in nodes])
     if most < math.inf:
         borders = _short_enough(borders, nodes, most)
@@ -186,6 +195,13 @@ def least_compile_work(nodes: Sequence[Node]) -> float:
 
 
 # ------------------------------------------------------------ what repeats
+
+
+def _repeat_apart(nodes: list[Any]) -> bool:
+    """Whether no call reads another, and most are alike."""
+    if len({(node.bound, node.sigs) for node in nodes}) * SHORT > len(nodes):
+        return False
+    return not any(r.__class__ is int and r >= 0 for node in nodes for r in node.args)
 
 
 def _runs(calls: Sequence[Hashable], weights: Sequence[int] | None = None) -> list[tuple[int, int]]:

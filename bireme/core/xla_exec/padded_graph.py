@@ -49,8 +49,8 @@ class PaddedBound:
     def lower_once(self, platform: str) -> Callable:
         return jax.jit(self.lower(platform), inline=True)
 
-    def jitted(self, platform: str) -> Callable:
-        return jax.jit(self.lower(platform))
+    def jitted(self, platform: str, around: Callable[[Callable, str], Callable]) -> Callable:
+        return jax.jit(around(self.lower(platform), platform))
 
 
 _known: dict[tuple, PaddedBound | None] = {}

@@ -112,7 +112,7 @@ class InPieces:
 
 def parts(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:
     """A graph as the pieces that are compiled."""
-    return cut(graph, live, donate, UNIT)
+    return cut(graph, live, donate, UNIT, side_by_side=True)
 
 
 def beside_runs(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> list[Piece]:

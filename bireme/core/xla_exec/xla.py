@@ -27,6 +27,7 @@ from bireme.core.xla_exec import (
     kernel_choice,
     lowering,
     matmul_backend,
+    ordered_sums,
     program_files,
     split_step,
 )
@@ -245,7 +246,11 @@ def trace(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, to_hos
     if to_host:
         places["out_shardings"] = SingleDeviceSharding(device.jax, memory_kind=HOST_MEMORY)
     with x64(), jax.default_device(device.jax):
-        return jax.jit(fn, donate_argnums=donated, **places).trace(*args)
+        traced = jax.jit(fn, donate_argnums=donated, **places).trace(*args)
+        if device.platform in ordered_sums.PLATFORMS and ordered_sums.found_in(traced.jaxpr):
+            fn = ordered_sums.in_order(traced.jaxpr, jax.tree.structure(traced.out_info))
+            return jax.jit(fn, donate_argnums=donated, **places).trace(*args)
+        return traced
 
 
 def lower(
@@ -428,7 +433,8 @@ def _fit_on_host(graph: Graph, live: tuple[int, ...]) -> bool:
 def move_to_device(seg: Any) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
     arrays, device = seg.arrays, seg.device
-    moved, stay = [], []
+    moved: list[int] = []
+    stay: list[int] = []
     for i, a in enumerate(arrays):
         if isinstance(a, np.ndarray):
             used_once = device.is_cpu and (a.nbytes <= 1 << 12 or seg.leaves[i]() is None)
@@ -483,7 +489,7 @@ class PerOp:
                     else vectors[places[r.place][0]][places[r.place][1]]
                     for r in node.args
                 ]
-                out = node.bound.jitted(device.platform)(*args)
+                out = node.bound.jitted(device.platform, _each)(*args)
                 for i, o in enumerate(out if node.bound.many else [out]):
                     env[node.first + i] = o
                 for r in unread:
@@ -491,6 +497,11 @@ class PerOp:
             return [env[i] for i in live]
 
         return call
+
+
+def _each(fn: Callable, platform: str) -> Callable:
+    """An operator's form for a platform, as its program has it."""
+    return ordered_sums.ordered(fn) if platform in ordered_sums.PLATFORMS else fn
 
 
 XLA, PER_OP = Xla(), PerOp()

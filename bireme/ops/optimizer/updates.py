@@ -117,8 +117,9 @@ def adam_update(
             made[m.dtype, ratio] = _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, m.dtype)
 
     numbers = [made[m.dtype, ratio] for m, ratio in zip(moment1s, lr_ratios)]
+    skip = None if skip is None else skip.reshape(())
     if params and isinstance(params[0], np.ndarray):
-        if skip is not None and skip.reshape(()):
+        if skip is not None and skip:
             return [*params, *moment1s, *moment2s, beta1_pow, beta2_pow]
         new, first, second = updates_numpy.adam(params, grads, moment1s, moment2s, numbers, decays, decoupled, by_rows)
         return [*new, *first, *second, p1, p2]
@@ -171,7 +172,7 @@ def _adam(p, g, m, v, numbers, skip, *, decay, decoupled, by_rows):
 
 
 def _unless(skip, old, new):
-    return new if skip is None else jnp.where(skip.reshape(()), old, new)
+    return new if skip is None else jnp.where(skip, old, new)
 
 
 adam_update.infer(
