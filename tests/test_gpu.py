@@ -191,7 +191,8 @@ def test_sums_at_places_have_the_same_bits_every_time():
         found.append(bireme.index_add(table, ids.flatten(), 0, weights.reshape([-1, 96])).numpy())
         return found
 
-    first = gradients()
+    for _ in range(3):  # the host computes the first, as all that it reads is still there
+        first = gradients()
     exact = np.zeros((50, 96))
     np.add.at(exact, ids.numpy(), weights.numpy().astype(np.float64))
     np.testing.assert_allclose(first[0], exact, rtol=1e-5, atol=1e-4)

@@ -44,7 +44,9 @@ def add(x, index, rows):
 @pytest.mark.parametrize("count", [2, 31, 32, 33, 1000, 3000])
 @pytest.mark.parametrize("places", [1, 3, 10_000])
 @pytest.mark.parametrize("row", [(), (5,), (3, 2)], ids=str)
-def test_rows_are_added(count, places, row):
+@pytest.mark.parametrize("small", [0, ordered_sums.SMALL])
+def test_rows_are_added(count, places, row, small, monkeypatch):
+    monkeypatch.setattr(ordered_sums, "SMALL", small)
     check(add, normal(places, *row), whole(places, count), normal(count, *row))
 
 
@@ -66,7 +68,9 @@ def test_inside_of_another_function():
     check(lambda x, i, r: inner(x * 2, i, r) + 1, normal(6, 8), whole(6, 50), normal(50, 8))
 
 
-def test_what_is_not_finite_stays_in_its_row():
+@pytest.mark.parametrize("small", [0, ordered_sums.SMALL])
+def test_what_is_not_finite_stays_in_its_row(small, monkeypatch):
+    monkeypatch.setattr(ordered_sums, "SMALL", small)
     rows = normal(50, 7)
     rows[3, 2], rows[4, 3], rows[9, 3] = np.nan, np.inf, -np.inf
     check(add, normal(6, 7), whole(6, 50), rows)
@@ -106,6 +110,7 @@ def test_a_network_learns_the_same(monkeypatch):
         return found
 
     expected = losses()
+    monkeypatch.setattr(ordered_sums, "SMALL", 100)
     with bireme.debug.use_executor("xla"):
         monkeypatch.setattr(ordered_sums, "PLATFORMS", ("cpu",))
         np.testing.assert_allclose(losses(), expected, rtol=1e-4)

@@ -169,6 +169,28 @@ def test_pieces_are_kept_small_where_the_least_crosses():
     assert len(set(made)) >= sum(len(n.outs) for n in graph.needed(live)[0])
 
 
+def test_calls_that_read_no_other_are_programs_of_their_own_side_by_side():
+    def record():
+        weights = [bireme.ones(shape) for _ in range(6) for shape in ([4, 8], [8], [8, 4], [4])]
+        bireme.debug.flush()
+        return [w.astype("float16") for w in weights]
+
+    graph, live = graph_of(record)
+    cut = pieces.cut(graph, live, side_by_side=True)
+    assert [len(piece.nodes) for piece in cut] == [1] * 24
+    assert len({piece.key for piece in cut}) == 4
+    assert len(pieces.cut(graph, live)) < 24
+    # all different, or one behind the other: nothing is gained by it
+    other, live = graph_of(lambda: [bireme.ones([n]).astype("float16") for n in range(1, 20)])
+    assert len(pieces.cut(other, live, side_by_side=True)) == len(pieces.cut(other, live))
+
+
+def test_when_the_whole_takes_the_place_of_pieces():
+    assert tiers.whole(run=1e5, compile_work=1e7) == (200, 400)
+    assert tiers.whole(run=4e3, compile_work=1.2e6) == (75, 375)  # nobody minds to wait for that
+    assert tiers.whole(run=1e6, compile_work=1e6) == (4, 5)
+
+
 def test_when_a_compile_goes_on_beside_the_runs():
     assert tiers.beside(work=1e6, compile_work=1.5e6, met=2) is None  # as long as two runs: it is waited for
     assert tiers.beside(work=1e3, compile_work=1.5e5, met=2) is None  # a fifth of a second: it is waited for

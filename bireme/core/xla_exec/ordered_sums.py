@@ -20,7 +20,10 @@ from jax import lax
 from jax.extend import core
 
 PLATFORMS = ("cuda", "rocm")
-BLOCK = 32  # rows that one kernel adds up: each of them is read for every one in front of it
+# Rows that one kernel adds up, each of them read for every one in front of it; then sums of these, and so on. In blocks of
+# 32 from the first a million rows of 64 took 5.9 ms on an H200, a million of one number 0.16.
+BLOCKS = (4, 8, 32)
+SMALL = 1 << 24  # rows times all of a table: so much is gone over at once, by one kernel
 _INLINED = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
 
@@ -140,19 +143,22 @@ def _with_sums_in_order(eqn: Any, given: list) -> list:
 
 def added(table: Any, at: Any, rows: Any) -> Any:
     """A table with rows added at places; those beyond its end are left out."""
+    if len(table) * rows.size <= SMALL:  # as a table of relative positions
+        meant = at[None, :, None] == lax.iota(at.dtype, len(table))[:, None, None]
+        return table + jnp.where(meant, rows, jnp.zeros((), rows.dtype)).sum(1)
     at, order = lax.sort((at, lax.iota(at.dtype, at.size)), num_keys=1, is_stable=True)
-    return _runs_added(table, at, rows[order])
+    return _runs_added(table, at, lax.optimization_barrier(rows[order]))
 
 
-def _runs_added(table: Any, at: Any, rows: Any) -> Any:
+def _runs_added(table: Any, at: Any, rows: Any, level: int = 0) -> Any:
     """The same for places of which equal ones stand side by side."""
-    n, (k, width) = len(table), rows.shape
-    blocks = -(-k // BLOCK)
-    size = blocks * BLOCK
+    n, (k, width), block = len(table), rows.shape, BLOCKS[min(level, len(BLOCKS) - 1)]
+    blocks = -(-k // block)
+    size = blocks * block
     at = jnp.concatenate([at, jnp.full(size - k, n, at.dtype)])
-    rows = jnp.concatenate([rows, jnp.zeros((size - k, width), rows.dtype)]).reshape(blocks, BLOCK, width)
+    rows = jnp.concatenate([rows, jnp.zeros((size - k, width), rows.dtype)]).reshape(blocks, block, width)
     begins = jnp.concatenate([jnp.ones(1, bool), at[1:] != at[:-1]])
-    by_block = at.reshape(blocks, BLOCK)
+    by_block = at.reshape(blocks, block)
     alike = by_block[:, :, None] == by_block[:, None, :]
     # for the first row of a run the sum of its rows in this block; those of all others are left out
     sums = jnp.where(alike[..., None], rows[:, None], jnp.zeros((), rows.dtype)).sum(2)
@@ -162,5 +168,5 @@ def _runs_added(table: Any, at: Any, rows: Any) -> Any:
     )
     if blocks == 1:
         return table
-    goes_on = ~begins.reshape(blocks, BLOCK)[:, 0]
-    return _runs_added(table, jnp.where(goes_on, by_block[:, 0], n), sums[:, 0])
+    goes_on = ~begins.reshape(blocks, block)[:, 0]
+    return _runs_added(table, jnp.where(goes_on, by_block[:, 0], n), sums[:, 0], level + 1)
