@@ -41,9 +41,18 @@ def add(x, index, rows):
     return x.at[index].add(rows)
 
 
-@pytest.mark.parametrize("count", [2, 31, 32, 33, 1000, 3000])
-@pytest.mark.parametrize("places", [1, 3, 10_000])
-@pytest.mark.parametrize("row", [(), (5,), (3, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("count", "places", "row"),
+    [
+        (2, 1, ()),
+        (4, 3, (5,)),
+        (31, 3, (3, 2)),
+        (32, 10_000, (5,)),
+        (33, 50, ()),
+        (1000, 3, (5,)),
+        (3000, 10_000, (2,)),
+    ],
+)
 @pytest.mark.parametrize("small", [0, ordered_sums.SMALL])
 def test_rows_are_added(count, places, row, small, monkeypatch):
     monkeypatch.setattr(ordered_sums, "SMALL", small)
@@ -55,6 +64,17 @@ def test_any_axes():
     check(lambda x, i, r: x.at[:, i].add(r), x, whole(9, 20), normal(6, 20, 8))  # the 7 and the 8 are left out
     check(lambda x, i, j, r: x.at[i, :, j].add(r), x, whole(6, 4, 5), whole(8, 4, 5), normal(4, 5, 7))
     check(lambda x, i, j, r: x.at[j, i].add(r, mode="clip"), x, whole(19, 4, 5), whole(8, 4, 5), normal(4, 5, 8))
+
+
+def test_a_batch_of_tables():
+    take = jnp.take_along_axis
+
+    def grad(x, i, r, axis):
+        return jax.grad(lambda x: (take(x, i, axis=axis) * r).sum())(x)
+
+    for axis, shape in ((0, (20, 7, 8)), (1, (6, 20, 8)), (2, (6, 7, 20))):
+        check(lambda x, i, r, axis=axis: grad(x, i, r, axis), normal(6, 7, 8), whole(6, *shape), normal(*shape))
+    check(jax.vmap(lambda x, i, r: x.at[i].add(r)), normal(5, 7, 8), whole(9, 5, 30), normal(5, 30, 8))
 
 
 def test_complex_numbers_and_a_derivative():

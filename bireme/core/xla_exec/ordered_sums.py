@@ -8,8 +8,10 @@ of rows, and then from block to block.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -110,10 +112,10 @@ def _is_one(eqn: Any) -> bool:
     (x, index, update), numbers = [v.aval for v in eqn.invars], eqn.params["dimension_numbers"]
     if not jnp.issubdtype(x.dtype, jnp.inexact) or not x.size or math.prod(index.shape[:-1]) < 2:
         return False
-    inner = [i for i in range(x.ndim) if i not in numbers.inserted_window_dims]
+    outer = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    inner = [i for i in range(x.ndim) if i not in outer]
     whole = [update.shape[place] == x.shape[axis] for axis, place in zip(inner, numbers.update_window_dims)]
-    places = tuple(sorted(numbers.scatter_dims_to_operand_dims))
-    return not numbers.operand_batching_dims and places == tuple(numbers.inserted_window_dims) and all(whole)
+    return set(numbers.scatter_dims_to_operand_dims) == set(numbers.inserted_window_dims) and all(whole)
 
 
 def _with_sums_in_order(eqn: Any, given: list) -> list:
@@ -122,17 +124,19 @@ def _with_sums_in_order(eqn: Any, given: list) -> list:
         return _in_order(inner)(*given)
     x, index, update = given
     numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
-    axes = numbers.scatter_dims_to_operand_dims
+    axes = (*numbers.operand_batching_dims, *numbers.scatter_dims_to_operand_dims)
     rest = [i for i in range(x.ndim) if i not in axes]
-    sizes = [x.shape[i] for i in axes]
-    n, k = math.prod(sizes), math.prod(index.shape[:-1])
+    sizes, batch = [x.shape[i] for i in axes], index.shape[:-1]
+    n, k = math.prod(sizes), math.prod(batch)
     kind = np.int32 if n + k < 1 << 31 else np.int64
+    places = [lax.broadcasted_iota(index.dtype, batch, i) for i in numbers.scatter_indices_batching_dims]
+    places += [index[..., i] for i in range(index.shape[-1])]
     if mode == lax.GatherScatterMode.CLIP:
-        index = jnp.clip(index, 0, np.array(sizes, index.dtype) - 1)
-    inside = jnp.all((index >= 0) & (index < np.array(sizes, index.dtype)), axis=-1).reshape(k)
+        places = [jnp.clip(at, 0, size - 1) for at, size in zip(places, sizes)]
+    inside = functools.reduce(operator.and_, [(at >= 0) & (at < size) for at, size in zip(places, sizes)])
     strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    flat = sum([index[..., i].reshape(k).astype(kind) * kind(stride) for i, stride in enumerate(strides)])
-    at = jnp.where(inside, flat, kind(n))
+    flat = sum([at.astype(kind) * kind(stride) for at, stride in zip(places, strides)])
+    at = jnp.where(inside, flat, kind(n)).reshape(k)
     window = numbers.update_window_dims
     outer = [i for i in range(update.ndim) if i not in window]
     rows = lax.transpose(update, (*outer, *window)).reshape(k, -1)
