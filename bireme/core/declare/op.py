@@ -43,7 +43,7 @@ from bireme.core.declare.names import names_of, told_as
 from bireme.core.declare.public import publish
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
-from bireme.core.graph.bound import Bound, GradOp, Interned, exact, on_mesh
+from bireme.core.graph.bound import Bound, Facts, GradOp, Interned, exact, on_mesh
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.numpy_exec.rows import OnRows
@@ -71,7 +71,7 @@ __all__ = [
 ]
 
 
-class Op:
+class Op(Facts):
     """A declared operator."""
 
     def __init__(self, body: Callable, options: dict[str, Any]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -497,21 +498,45 @@ class GradBound:
         raise AssertionError("a gradient node has no declared rule of its own")
 
 
-class GradOp:
+class Facts:
+    """What may be asked of the operator that a call names, and what holds of one that does not say otherwise; gradients
+    say little.
+    """
+
+    # what it is
+    is_view = is_product = bilinear = linear = by_operators = carries = of_the_past = wide = upcast = grad_upcast = (
+        False
+    )
+    draws = False  # random numbers; what a gradient draws again is an operand of it
+    scales: tuple[int, ...] = ()
+    each: tuple[str, ...] | None = None
+    options: Mapping[str, Any] = MappingProxyType({})
+    container: Any = list
+
+    # what it takes
+    operand_names: tuple[str, ...] = ()
+    attr_names: tuple[str, ...] = ()
+
+    # its rules
+    index_rule: Callable | None = None
+    put_rule: Callable | None = None
+    layout_rule: Callable | None = None
+    grad_rule: Callable | None = None
+    grad_numpy: Callable | None = None
+    grad_rows: Callable | None = None
+    on_rows: Any = None
+    numpy_form: Any = None
+    numpy_is_body = False
+
+
+class GradOp(Facts):
     """The operator a GradBound names: `tanh.grad`, `tanh.grad.grad`, ..."""
 
     def __init__(self, name: str, told: str):
         self.name, self.told = name + ".grad", told + ".grad"
-        self.grad_rule = self.grad_numpy = None
-        self.grad_upcast = False
-        self.scales: tuple[int, ...] = ()
-        self.carries = self.of_the_past = self.bilinear = self.is_product = self.linear = self.by_operators = False
-        self.draws = False  # what was drawn is an operand
         self.lowerings: dict = {}
         self.grad_lowerings: dict = {}
         self._next: GradOp | None = None
-        self.container = list
-        self.each = None
 
     @property
     def grad_op(self) -> GradOp:
