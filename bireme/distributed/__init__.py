@@ -9,7 +9,6 @@ from bireme.distributed import communication as communication
 from bireme.distributed import elastic as elastic
 from bireme.distributed import fleet
 from bireme.distributed import models as models
-from bireme.distributed import rpc as rpc
 from bireme.distributed import sharding as sharding
 from bireme.distributed import utils as utils
 from bireme.distributed.auto_parallel.api import (
@@ -95,7 +94,7 @@ from bireme.distributed.communication.tensors import (
 from bireme.distributed.entry_attr import CountFilterEntry, ProbabilityEntry, ShowClickEntry
 from bireme.distributed.fleet.dataset.dataset import InMemoryDataset, QueueDataset
 from bireme.distributed.fleet.layers.mpu.mp_ops import split
-from bireme.distributed.launch.main import launch
+from bireme.distributed.launch.entry import launch
 from bireme.distributed.parallel import (
     DataParallel as DataParallel,
 )
@@ -111,6 +110,7 @@ from bireme.distributed.spawn import spawn
 
 if TYPE_CHECKING:
     from bireme.distributed import planning as planning
+    from bireme.distributed import rpc as rpc
     from bireme.distributed.planning.plan import plan
 
 __all__ = [
@@ -132,13 +132,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-for _module in (globals(), *map(vars, (checkpoint, communication, elastic, rpc, sharding, stream))):
+for _module in (globals(), *map(vars, (checkpoint, communication, elastic, sharding, stream))):
     if "__all__" in _module:
         guard_names(_module, __name__)
 
 
 def __getattr__(name: str) -> Any:
-    """The search for a plan, imported when it is first asked for."""
+    """The search for a plan and calls in other processes, imported when they are first asked for."""
+    if name == "rpc":
+        found = globals()["rpc"] = importlib.import_module(f"{__name__}.rpc")
+        return found
     if name in ("plan", "planning"):
         found = importlib.import_module(f"{__name__}.planning")
         globals().update(planning=found, plan=found.plan)

@@ -5,26 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.boundary import Guarded
+from bireme.core.base.later import Later
 from bireme.core.program import building
 from bireme.core.tensor.tensor import Tensor
 from bireme.distributed.fleet.base.distributed_strategy import DistributedStrategy
 from bireme.distributed.fleet.base.role_maker import PaddleCloudRoleMaker
 from bireme.distributed.ps import lookup
-from bireme.distributed.ps.client import Client
 from bireme.distributed.ps.optimizer import ParameterServerOptimizer
-from bireme.distributed.ps.server import Server
-from bireme.distributed.ps.worker import AsyncWorker, GeoWorker, Worker
 from bireme.files.store import save as save_file
 from bireme.static import inference_models
 from bireme.static.scopes import global_scope
 
+if TYPE_CHECKING:
+    from bireme.distributed.ps.server import Server
+
 __all__ = ["ParameterServerCalls"]
+
+clients, servers, workers = [Later(f"bireme.distributed.ps.{name}") for name in ("client", "server", "worker")]
 
 THRESHOLD = 0.8  # what a row has to be worth to stay: eight shows of a day without a click
 
@@ -87,7 +90,9 @@ class ParameterServerCalls(Guarded):
             )
         dirname = args[0] if args else kwargs.get("dirname")
         index = role._server_index()
-        self._server = Server(role._get_pserver_endpoints()[index], index, role._server_num(), role._worker_num())
+        self._server = servers.Server(
+            role._get_pserver_endpoints()[index], index, role._server_num(), role._worker_num()
+        )
         if dirname is not None:
             self._server.shard.load(os.fspath(dirname))
 
@@ -131,14 +136,14 @@ class ParameterServerCalls(Guarded):
         options = DistributedStrategy() if self._user_defined_strategy is None else self._user_defined_strategy
         made = self.user_defined_optimizer
         optimizer = made.user_defined_optimizer if isinstance(made, ParameterServerOptimizer) else None
-        client = Client(role._get_pserver_endpoints(), role._worker_index())
+        client = clients.Client(role._get_pserver_endpoints(), role._worker_index())
         count, settings = role._worker_num(), options.a_sync_configs
         if not options.a_sync:
-            worker = Worker(client, count, optimizer)
+            worker = workers.Worker(client, count, optimizer)
         elif settings["k_steps"] > 0:
-            worker = GeoWorker(client, count, optimizer, settings["k_steps"])
+            worker = workers.GeoWorker(client, count, optimizer, settings["k_steps"])
         else:
-            worker = AsyncWorker(client, count, optimizer, settings["send_queue_size"])
+            worker = workers.AsyncWorker(client, count, optimizer, settings["send_queue_size"])
         scope = scopes[0] if isinstance(scopes, (list, tuple)) and scopes else scopes or global_scope()
         params: list[Tensor] = [] if optimizer is None else optimizer._parameter_list
         with building.suspended():

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from bireme.distributed import world
 from bireme.distributed.launch import job, render, servers
+from bireme.distributed.launch.entry import launch
 from bireme.distributed.launch.members import Members, is_local
 
 __all__ = ["launch"]
@@ -47,18 +48,6 @@ OTHERS = {
     "master", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "job_id", "host", "ips", "start_port",
     "elastic_level", "legacy", "gloo_port", "with_gloo", "run_mode", "log_dir", "render", "image", *servers.LISTS,
 }  # fmt: skip
-
-
-def launch() -> None:
-    """Run the program that the command line names: what ``python -m bireme.distributed.launch`` does.
-
-    Raises:
-        SystemExit: If the command line is not understood, or a process has failed.
-
-    Examples:
-        >>> bireme.distributed.launch()  # doctest: +SKIP
-    """
-    run(sys.argv[1:])
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -118,3 +118,13 @@ def grow(owner: object, name: str, count: int) -> None:
         array = array.copy()
         setattr(owner, name, array)
     array.resize((max(count, array.shape[0] + array.shape[0] // 4), *array.shape[1:]), refcheck=False)
+
+
+def sum_rows(rows: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:
+    """Rows added up by the places that they go to."""
+    made = np.zeros((count, rows.shape[1]), np.float32)
+    order = np.argsort(at, kind="stable")
+    starts = np.flatnonzero(np.diff(at[order], prepend=-1))
+    if order.size:
+        made[at[order][starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return made

@@ -11,8 +11,7 @@ from bireme.core.program.calls import recordable
 from bireme.core.program.program import Program
 from bireme.core.tensor.grad_mode import state as grad_state
 from bireme.core.tensor.tensor import Tensor
-from bireme.distributed.ps.id_index import as_ids
-from bireme.distributed.ps.shard import sum_rows
+from bireme.distributed.ps.id_index import as_ids, sum_rows
 from bireme.ops import full
 
 TABLES: dict[str, dict[str, Any]] = {}  # what this program says of its tables, in the order in which they were named

@@ -12,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.distributed.ps import rules, table_files
-from bireme.distributed.ps.id_index import mixed
+from bireme.distributed.ps.id_index import mixed, sum_rows
 from bireme.distributed.ps.messages import Message
 from bireme.distributed.ps.sparse_table import SparseTable
 
@@ -231,13 +231,3 @@ def summed(given: list[list[np.ndarray]]) -> list[np.ndarray]:
         return [ids, given[0][1].copy(), given[0][2]]
     ids, at = np.unique(np.concatenate([one[0] for one in given]), return_inverse=True)
     return [ids, *[sum_rows(np.concatenate([one[k] for one in given]), at, ids.size) for k in (1, 2)]]
-
-
-def sum_rows(rows: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:
-    """Rows added up by the places that they go to."""
-    made = np.zeros((count, rows.shape[1]), np.float32)
-    order = np.argsort(at, kind="stable")
-    starts = np.flatnonzero(np.diff(at[order], prepend=-1))
-    if order.size:
-        made[at[order][starts]] = np.add.reduceat(rows[order], starts, axis=0)
-    return made

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.later import Later
 from bireme.distributed import world
 from bireme.distributed.communication.group import barrier
 from bireme.distributed.communication.objects import all_gather_object
-from bireme.distributed.rpc.values import decode, encode
 
 __all__ = ["PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker"]
 
+values = Later("bireme.distributed.rpc.values")
 REDUCE: dict[str, Any] = {"sum": np.sum, "min": np.min, "max": np.max}
 
 
@@ -150,7 +151,7 @@ class PaddleCloudRoleMaker:
                 raise errors.bad(
                     "fleet.util", "a call of fleet.init_worker() before", described="none", kind=RuntimeError
                 )
-            return [decode(data) for data in self._gather(encode("fleet.util", input))]
+            return [values.decode(data) for data in self._gather(values.encode("fleet.util", input))]
         if self._workers == 1:
             return [input]
         found: list = []
