@@ -152,6 +152,8 @@ def test_what_cannot_be_shown_is_refused(accelerator):
 @pytest.mark.parametrize("roomy", [(), padding.ROOMY_SIZES])
 def test_a_cache_that_grows_stays_padded(accelerator, monkeypatch, roomy):
     monkeypatch.setattr(padding, "ROOMY_SIZES", roomy)
+    resized, resize = [], padding._resize
+    monkeypatch.setattr(padding, "_resize", lambda shapes: resized.append(shapes) or resize(shapes))
     layers = [nn.Linear(8, 24) for _ in range(3)]
     out = nn.Linear(8, 8)
 
@@ -170,7 +172,9 @@ def test_a_cache_that_grows_stays_padded(accelerator, monkeypatch, roomy):
         return made, kept
 
     made, kept = generate(40)
-    assert kinds() == ([(128,)] if roomy else [(16,), (32,), (64,)], [])
+    # one less than they hold: what is added fits, so that the next token takes the caches as they lie
+    assert kinds() == ([(127,)] if roomy else [(15,), (31,), (63,)], [])
+    assert resized == ([] if roomy else [((2, n, 1, 8),) * 6 for n in (32, 64)])
     with bireme.debug.use_executor("interpreter"):
         expected, caches = generate(40)
     np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-6)

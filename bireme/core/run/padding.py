@@ -22,7 +22,7 @@ from bireme.core.graph.graph import Graph
 from bireme.core.graph.varying import Integers, Varying, integers
 from bireme.core.xla_exec import xla
 from bireme.core.xla_exec.padded import SMALLEST, Dims, Refused
-from bireme.core.xla_exec.padded_graph import PaddedGraph
+from bireme.core.xla_exec.padded_graph import PaddedGraph, growing
 
 LEAST_CALLS = 12  # of a graph: fewer are compiled soon enough
 SAMPLES = 2  # graphs of one skeleton that have programs of their own, and tell what changes
@@ -81,12 +81,13 @@ class Plan:
 class _Kind:
     """All graphs of one skeleton."""
 
-    __slots__ = ("samples", "varying", "padded", "reason", "needs")
+    __slots__ = ("samples", "varying", "padded", "reason", "needs", "grown")
 
     def __init__(self) -> None:
         self.samples: list[tuple[Integers, Graph]] = []
         self.varying: Varying | None = None
         self.needs: np.ndarray | None = None  # the device's time and bytes as polynomials of the size
+        self.grown: dict[int, tuple[int, int]] = {}  # leaves that a call makes longer, see `growing`
         self.padded: dict[tuple[int, ...], PaddedGraph | None] = {}
         self.reason = ""  # why these are never padded
 
@@ -131,11 +132,15 @@ def _plan(graph: Graph) -> Plan | None:
             kind.reason = str(e)
             return None
         kind.needs = _needs_by_size(kind.varying, [*kind.samples, (found, graph)])
+        if len(kind.varying.params) == 1:
+            kind.grown = growing(kind.samples[0][1], graph)
     values = kind.varying.values(found)
     if values is None:
         return None
-    for sizes in [*_roomy(values, kind.needs, len(graph.nodes)), *_sizes(values, kind.varying.constants)]:
-        made = _padded(kind, graph, values, sizes)
+    more = max([n for _, n in kind.grown.values()], default=0)
+    wanted = tuple([n + more for n in values])  # what grows fits into the padded size
+    for sizes in [*_roomy(wanted, kind.needs, len(graph.nodes)), *_sizes(wanted, kind.varying.constants)]:
+        made = _padded(kind, graph, values, tuple([n - more for n in sizes]))
         if made is not None:
             return Plan(made, values)
         if kind.reason:
@@ -152,7 +157,7 @@ def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int
         if other_values is None or any(a == b or b < SMALLEST for a, b in zip(sizes, other_values)):
             continue
         try:
-            kind.padded[sizes] = PaddedGraph(other, kind.varying, other_values, sizes)
+            kind.padded[sizes] = PaddedGraph(other, kind.varying, other_values, sizes, kind.grown)
         except Refused as e:
             kind.reason = str(e)
         except (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError):
@@ -209,10 +214,10 @@ def rewrite(seg: Any, plan: Plan) -> None:
     for i in plan.changed:
         array, shape = arrays[i], sigs[i].shape
         if array.__class__ is PaddedArray:
-            if tuple(array.array.shape) == shape and array.dims == graph.leaves[i]:
-                arrays[i] = array.array  # its Value is its owner, and may want it again
-                continue
             if all(d is None or len(d.factors) == 1 for d in array.dims):
+                if tuple(array.array.shape) == shape:
+                    arrays[i] = array.array  # its Value is its owner, and may want it again
+                    continue
                 resized.append((i, array.array, shape))
                 leaves[i] = _nothing
                 continue

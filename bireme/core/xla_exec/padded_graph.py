@@ -7,15 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax import lax
 from jax.extend import core
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base.device import Device
 from bireme.core.graph.bound import bounded
-from bireme.core.graph.graph import Graph, Node, Number, Sig, number_at, scalar_sig
+from bireme.core.graph.graph import Graph, Node, Number, Sig, number_at, scalar_sig, sig_of
 from bireme.core.graph.varying import Varying, rebuilt
 from bireme.core.xla_exec import xla
-from bireme.core.xla_exec.padded import Dims, Fit, Refused, evaluated
+from bireme.core.xla_exec.padded import LARGEST_PLUS, Dims, Fit, Refused, evaluated
 
 
 class PaddedBound:
@@ -64,9 +65,12 @@ def padded(
     dims: tuple[Dims, ...],
     fit: Fit,
     device: Device,
+    given: tuple[Sig, ...],
 ) -> PaddedBound:
-    """A call at padded sizes, of which `other` is the one at other sizes; raises Refused."""
-    key = (bound, sigs, dims, fit.padded, device)
+    """A call at padded sizes, of which `other` is the one at other sizes, on operands of which only the beginnings may be
+    wanted, see `growing`; raises Refused.
+    """
+    key = (bound, sigs, dims, fit.padded, device, given)
     found = _known.get(key)
     if found is None:
         if key in _known:
@@ -75,8 +79,49 @@ def padded(
         with xla.x64(), jax.default_device(device.jax):
             first, second = _traced(bound, sigs, device), _traced(other, others, device)
             closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, fit)
-        found = _known[key] = PaddedBound(bound, closed, made, (sigs, dims, fit.padded))
+            if given != sigs:
+                closed = _of_beginnings(closed, sigs, given)
+        found = _known[key] = PaddedBound(bound, closed, made, (given, dims, fit.padded))
     return found
+
+
+def _of_beginnings(closed: Any, sigs: tuple[Sig, ...], given: tuple[Sig, ...]) -> Any:
+    """The same on operands with more rows than it takes."""
+    fn, numbers = core.jaxpr_as_fun(closed), closed.in_avals[len(sigs) :]
+
+    def call(*arrays: Any) -> Any:
+        cut = [lax.slice(x, (0,) * x.ndim, sig.shape) for x, sig in zip(arrays, sigs)]
+        return fn(*cut, *arrays[len(sigs) :])
+
+    return jax.make_jaxpr(call)(*[xla.spec(s) for s in given], *numbers)
+
+
+def growing(graph: Graph, other: Graph) -> dict[int, tuple[int, int]]:
+    """The leaves that a call makes longer along an axis whose size varies, as a cache of keys by `concat`: axis and by
+    how much. Both graphs differ in sizes alone.
+
+    Such a leaf has room for what is added, so that the result can be the leaf of the next run as it lies.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for node, twin in zip(graph.nodes, other.nodes):
+        for r, sig, sig2 in zip(node.args, node.sigs, twin.sigs):
+            if r.__class__ is Number or r >= 0:
+                continue
+            for out, out2 in zip(node.outs, twin.outs):
+                axis = _longer(sig, out)
+                if axis is not None and axis == _longer(sig2, out2) and sig.shape[axis] != sig2.shape[axis]:
+                    more = out.shape[axis] - sig.shape[axis]
+                    if more == out2.shape[axis] - sig2.shape[axis]:
+                        found[~r] = axis, more
+    return found
+
+
+def _longer(sig: Sig, out: Sig) -> int | None:
+    """The axis along which a result is a little longer than an operand, where that is all in which they differ."""
+    if sig.dtype is not out.dtype or sig.ndim != out.ndim:
+        return None
+    axes = [axis for axis, (a, b) in enumerate(zip(sig.shape, out.shape)) if a != b]
+    return axes[0] if len(axes) == 1 and 0 < out.shape[axes[0]] - sig.shape[axes[0]] <= LARGEST_PLUS else None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -87,6 +132,10 @@ def _traced(bound: Any, sigs: tuple[Sig, ...], device: Device) -> Any:
     return jax.make_jaxpr(lambda *arrays: list(fn(*arrays)) if bound.many else [fn(*arrays)])(*map(xla.spec, sigs))
 
 
+def _with_room(sig: Sig, axis: int, more: int) -> Sig:
+    return sig_of((*sig.shape[:axis], sig.shape[axis] + more, *sig.shape[axis + 1 :]), sig.dtype)
+
+
 class PaddedGraph:
     """A graph at padded sizes.
 
@@ -94,10 +143,20 @@ class PaddedGraph:
     from: places among those of the recorded graph, or ~ the index of a parameter.
     """
 
-    def __init__(self, graph: Graph, varying: Varying, values: tuple[int, ...], sizes: tuple[int, ...]):
-        """`graph` is one of the family, recorded at `values`, which differ from the padded `sizes`."""
+    def __init__(
+        self,
+        graph: Graph,
+        varying: Varying,
+        values: tuple[int, ...],
+        sizes: tuple[int, ...],
+        grown: dict[int, tuple[int, int]],
+    ):
+        """`graph` is one of the family, recorded at `values`, which differ from the padded `sizes`; `grown` are the leaves
+        with more room than that, see `growing`.
+        """
         device, fit, integers = graph.device, Fit(sizes, values), varying.at(sizes)
-        leaf_sigs = self.leaf_sigs = [rebuilt(sig, integers) for sig in graph.leaf_sigs]
+        leaf_sigs = [rebuilt(sig, integers) for sig in graph.leaf_sigs]
+        self.leaf_sigs = [_with_room(sig, *grown[i]) if i in grown else sig for i, sig in enumerate(leaf_sigs)]
         self.leaves: list[Dims] = [
             tuple([fit.dim(a, b) for a, b in zip(sig.shape, other.shape)])
             for sig, other in zip(leaf_sigs, graph.leaf_sigs)
@@ -108,18 +167,19 @@ class PaddedGraph:
         state = Node()
         for twin in graph.nodes:
             bound = rebuilt(twin.bound, integers)
-            sigs, dims = [], []
+            sigs, given, dims = [], [], []
             for r, sig in zip(twin.args, twin.sigs):
                 number = r.__class__ is Number
                 sigs.append(sig if number else made[r] if r >= 0 else leaf_sigs[~r])
+                given.append(sig if number else made[r] if r >= 0 else self.leaf_sigs[~r])
                 dims.append(() if number else self.dims[r] if r >= 0 else self.leaves[~r])
             outs: tuple[Sig, ...] = bound.infer(tuple(sigs))
             found: list[Dims] = [(None,) * s.ndim for s in outs]
             extra = 0
             if bound is not twin.bound or any(any(d) for d in dims):
-                bound = padded(bound, tuple(sigs), twin.bound, twin.sigs, tuple(dims), fit, device)
+                bound = padded(bound, tuple(sigs), twin.bound, twin.sigs, tuple(dims), fit, device, tuple(given))
                 found, extra = bound.dims, len(sizes)
-            state = self._node(state, twin, bound, tuple(sigs), outs, leaf_sigs, extra)
+            state = self._node(state, twin, bound, tuple(given), outs, self.leaf_sigs, extra)
             made += outs
             self.dims += found
         if next(integers, None) is not None:

@@ -439,6 +439,8 @@ def move_to_device(seg: Any) -> tuple[int, ...]:
         if isinstance(a, np.ndarray):
             used_once = device.is_cpu and (a.nbytes <= 1 << 12 or seg.leaves[i]() is None)
             (stay if used_once else moved).append(i)
+    if not moved:  # as in most steps: sending nothing takes as long as a launch
+        return tuple(stay)
     for i, array in zip(moved, _moved([arrays[i] for i in moved], device)):
         arrays[i] = array
         v = seg.leaves[i]()
