@@ -18,6 +18,7 @@ from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Graph, Node, Number
 from bireme.core.numpy_exec import blas, planning, rows
 
+ON_ONE_THREAD = 9_000  # multiplications that OpenBLAS makes on one thread in any case, even of a matrix and a vector
 LONG_LAPACK_CALL = 10_000  # microseconds: a wait for a thread that is not running is shorter
 
 
@@ -27,7 +28,7 @@ class Order:
     Nothing in it depends on sizes, so it serves all graphs of an outline: of a new one only the calls' plans are made.
     """
 
-    __slots__ = ("by_blas", "limited", "nodes", "steps", "values", "where", "wanted")
+    __slots__ = ("by_blas", "nodes", "products", "steps", "values", "where", "wanted")
 
     def __init__(self, graph: Graph, live: tuple[int, ...]):
         nodes, unread = graph.needed(live)
@@ -46,9 +47,7 @@ class Order:
         makers = {node.first: i for i, node in enumerate(nodes) if not node.bound.many}
         # the steps that make what is wanted, None where one makes several results
         self.wanted = None if any(i not in makers for i in live) else tuple([makers[i] for i in live])
-        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them
-        # all
-        self.limited = any(n.bound.uses_blas for n in nodes)
+        self.products = tuple([i for i, n in enumerate(nodes) if n.bound.uses_blas])
         self.by_blas = tuple([i for i, n in enumerate(nodes) if n.bound.uses_blas and not n.bound.shares_cores])
 
 
@@ -85,7 +84,10 @@ class Interpreter:
             forms[i] = form
         steps, where, n_values = order.steps, order.where, order.values
         fresh = order.wanted is not None and all(isinstance(forms[i], np.ufunc) for i in order.wanted)
-        limited = order.limited and all(_work(nodes[i]) < LONG_LAPACK_CALL for i in order.by_blas)
+        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them
+        # all, and to tell it so takes longer than a few small products
+        limited = any(_may_have_threads(nodes[i]) for i in order.products)
+        limited = limited and all(_work(nodes[i]) < LONG_LAPACK_CALL for i in order.by_blas)
 
         def call(leaves: list, vectors: list) -> list:
             if limited:
@@ -116,6 +118,11 @@ class Interpreter:
             return _owned(outs, leaves)
 
         return call
+
+
+def _may_have_threads(node: Node) -> bool:
+    """Whether BLAS would take several threads for a call, if it had them."""
+    return not node.bound.shares_cores or node.bound.amounts(node.sigs, node.outs)[2] > ON_ONE_THREAD
 
 
 def _work(node: Node) -> float:
