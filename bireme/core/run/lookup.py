@@ -238,10 +238,7 @@ def _runs_padded(seg: Any, entry: Entry) -> bool:
             return True
     for i, array in enumerate(seg.arrays if padding.PaddedArray.used else ()):
         if array.__class__ is padding.PaddedArray:
-            v = seg.leaves[i]()
-            seg.arrays[i] = padding.exact(array)
-            if v is not None:
-                v.array = seg.arrays[i]
+            seg.arrays[i] = padding.made_exact(seg.leaves[i](), array)
     return False
 
 

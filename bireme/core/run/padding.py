@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -21,8 +21,8 @@ from bireme.core.graph import cost
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.varying import Integers, Varying, integers
 from bireme.core.xla_exec import xla
-from bireme.core.xla_exec.padded import SMALLEST, Dims, Refused
-from bireme.core.xla_exec.padded_graph import PaddedGraph, growing
+from bireme.core.xla_exec.padded import SMALLEST, Dims, Disagree, Refused
+from bireme.core.xla_exec.padded_graph import Call, PaddedGraph, growing, recorded, remade
 
 LEAST_CALLS = 12  # of a graph: fewer are compiled soon enough
 SAMPLES = 2  # graphs of one skeleton that have programs of their own, and tell what changes
@@ -32,6 +32,9 @@ SMALL_SIZE, SMALLEST_SIZE = 128, 16
 # launches it, and all that is made takes so many bytes: a new size costs a compile, its padding then nothing.
 ROOMY_SIZES = (128, 512, 2048)
 FREE, MOST_BYTES = 0.6, 1 << 31
+# sizes at which a padded graph is looked at once more, for one parameter or two: odd, and no multiples of each other
+THIRDS = ((3, 7), (7, 13), (13, 23))
+NOT_MADE = (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError)  # by a call at such sizes
 MOST_KINDS = 256  # skeletons that are remembered
 
 
@@ -66,6 +69,14 @@ class PaddedArray:
 def exact(array: Any) -> Any:
     """An array without padding."""
     return np.asarray(array) if array.__class__ is PaddedArray else array
+
+
+def made_exact(value: Any, array: PaddedArray) -> np.ndarray:
+    """An array without padding, which its Value has from now on."""
+    found = exact(array)
+    if value is not None:
+        value.array = found
+    return found
 
 
 class Plan:
@@ -142,7 +153,7 @@ def _plan(graph: Graph) -> Plan | None:
     for sizes in [*_roomy(wanted, kind.needs, len(graph.nodes)), *_sizes(wanted, kind.varying.constants)]:
         made = _padded(kind, graph, values, tuple([n - more for n in sizes]))
         if made is not None:
-            return Plan(made, values)
+            return Plan(made, values) if made.fits(graph, values) else None
         if kind.reason:
             break
     return None
@@ -153,17 +164,49 @@ def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int
         return kind.padded[sizes]
     assert kind.varying is not None
     # the samples first: what was traced of them is known already
-    for other, other_values in [*[(g, kind.varying.values(s)) for s, g in kind.samples], (graph, values)]:
-        if other_values is None or any(a == b or b < SMALLEST for a, b in zip(sizes, other_values)):
-            continue
+    family = [*[(g, kind.varying.values(s)) for s, g in kind.samples], (graph, values)]
+    usable = [(g, v) for g, v in family if v is not None and not _alike(v, sizes)]
+    if not usable:
+        return None
+    other, other_values = usable[0]
+    why = ""
+    for third, calls in _thirds(usable, kind.varying, sizes):
         try:
-            kind.padded[sizes] = PaddedGraph(other, kind.varying, other_values, sizes, kind.grown)
+            kind.padded[sizes] = PaddedGraph(other, kind.varying, other_values, sizes, kind.grown, calls, third)
         except Refused as e:
             kind.reason = str(e)
-        except (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError):
+        except Disagree as e:  # as it may at sizes below those that it is made for
+            why = str(e)
+            continue
+        except NOT_MADE:
             kind.padded[sizes] = None  # as a table of positions that is not long enough
         return kind.padded.get(sizes)
+    kind.reason = why or "sizes that cannot be told apart"
     return None
+
+
+def _alike(values: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
+    """Whether a set of sizes is too much like the padded ones to tell what follows from them."""
+    return any(a == b or b < SMALLEST for a, b in zip(sizes, values))
+
+
+def _thirds(
+    usable: list[tuple[Graph, tuple[int, ...]]], varying: Varying, sizes: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], list[Call]]]:
+    """Sizes that have to say the same as the first, with the calls that there would be: small ones, where whatever is
+    cut off at a size or counted in steps differs; then those of another graph, where nothing is made for small ones.
+    """
+    graph, values = usable[0]
+    for small in [n[: len(values)] for n in THIRDS]:
+        if not _alike(small, sizes) and small != values:
+            try:
+                calls = remade(graph, varying, small)
+            except NOT_MADE:
+                continue
+            yield small, calls
+    for other, third in usable[1:]:
+        if third != values:
+            yield third, recorded(other)
 
 
 def _needs_by_size(varying: Varying, samples: list[tuple[Integers, Graph]]) -> np.ndarray | None:
@@ -211,6 +254,10 @@ def rewrite(seg: Any, plan: Plan) -> None:
     arrays, leaves = list(seg.arrays), list(seg.leaves)
     sigs = graph.leaf_sigs
     resized = []
+    if PaddedArray.used:
+        for i in set(range(len(arrays))).difference(plan.changed):  # of a size that does not change here
+            if arrays[i].__class__ is PaddedArray:
+                arrays[i] = made_exact(leaves[i](), arrays[i])
     for i in plan.changed:
         array, shape = arrays[i], sigs[i].shape
         if array.__class__ is PaddedArray:
@@ -228,9 +275,11 @@ def rewrite(seg: Any, plan: Plan) -> None:
         fn = _resize(tuple([shape for _, _, shape in resized]))
         for (i, _, _), array in zip(resized, fn([array for _, array, _ in resized])):
             arrays[i] = array
-    seg.original = seg.state, seg.arrays, seg.leaves, seg.numbers
-    seg.arrays, seg.leaves = arrays, leaves
-    seg.numbers = [seg.numbers[place] if place >= 0 else plan.values[~place] for place in graph.numbers]
+    numbers = [seg.numbers[place] if place >= 0 else plan.values[~place] for place in graph.numbers]
+    before = seg.state, seg.arrays, seg.leaves, seg.numbers
+    # all or nothing: no call in between, at which an interrupt could come
+    seg.original = before
+    seg.arrays, seg.leaves, seg.numbers = arrays, leaves, numbers
     seg.state, seg.plan = graph.last, plan
 
 

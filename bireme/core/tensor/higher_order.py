@@ -158,6 +158,10 @@ class _Operators:
         return Term((x.dtype, 0.0), x.record)
 
     @staticmethod
+    def sum(x: Term) -> Term:
+        return x.call("sum", x, attrs=(None, x.dtype, False))
+
+    @staticmethod
     def where(condition: Term, x: Term, y: Term) -> Term:
         return x.call("select", condition, x, y)
 

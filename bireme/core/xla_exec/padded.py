@@ -31,6 +31,10 @@ class Refused(Exception):
     """A call of which it cannot be shown that padding changes nothing."""
 
 
+class Disagree(Exception):
+    """What two sets of sizes say of a call is not so at a third one."""
+
+
 class Dim(NamedTuple):
     """A dimension with padding: factors as (size, Extent of its valid part or None), the last changes fastest.
 
@@ -47,8 +51,17 @@ class Dim(NamedTuple):
             raise Refused("rows of several sizes in one dimension")
         return self.factors[0][1]
 
+    def valid(self, values: Sequence[int]) -> int:
+        """How many of its elements are valid."""
+        return math.prod([n if extent is None else extent.at(values) for n, extent in self.factors])
+
 
 Dims = tuple[Dim | None, ...]
+
+
+def _varied(dim: Dim | None) -> Dim | None:
+    """The same where its elements may differ."""
+    return None if dim is None else Dim(dim.factors)
 
 
 def _is_constant(x: Any) -> bool:
@@ -62,16 +75,18 @@ def _begins(dim: Dim | None) -> None:
 
 
 class Fit:
-    """How numbers that differ between two sets of sizes follow from the parameters."""
+    """How numbers that differ between two sets of sizes follow from the parameters; `said` are all answers, in order."""
 
     def __init__(self, padded: Sequence[int], other: Sequence[int]):
         self.padded, self.other = tuple(padded), tuple(other)
+        self.said: list[Extent | None] = []
         if any(a == b or min(a, b) < SMALLEST for a, b in zip(self.padded, self.other)):
             raise Refused("sizes that cannot be told apart")
 
     def extent(self, padded: int, other: int) -> Extent | None:
         """The Extent of a size or place; None where it does not change."""
         if padded == other:
+            self.said.append(None)
             return None
         found = []
         for i, (a, b) in enumerate(zip(self.padded, self.other)):
@@ -81,11 +96,14 @@ class Fit:
                 found.append(Extent(i, times, plus))
         if len(found) != 1:
             raise Refused(f"a size of {padded} where another was {other}")
+        self.said.append(found[0])
         return found[0]
 
     def dim(self, padded: int, other: int, uniform: bool = False) -> Dim | None:
         """A dimension of these sizes, valid at its beginning."""
         found = self.extent(padded, other)
+        if found is not None and found.times < 0:  # more of it would be valid than there is
+            raise Refused("a size that shrinks as another grows")
         return None if found is None else Dim(((padded, found),), uniform)
 
 
@@ -231,8 +249,7 @@ def _check(fit: Fit, x: Any, dims: Dims, padded: tuple[int, ...], other: tuple[i
             if size != twin:
                 raise Refused("a size that changes unseen")
             continue
-        true = math.prod([n if extent is None else extent.at(fit.other) for n, extent in dim.factors])
-        if math.prod([n for n, _ in dim.factors]) != size or true != twin:
+        if math.prod([n for n, _ in dim.factors]) != size or dim.valid(fit.other) != twin:
             raise Refused("a size that changes otherwise")
 
 
@@ -334,7 +351,7 @@ def _regrouped(shape: tuple[int, ...], dims: Dims, new: tuple[int, ...]) -> Dims
     """The dimensions of a reshaped array: factors are grouped anew, and none with padding is split."""
     left = [f for size, dim in zip(shape, dims) for f in (((size, None),) if dim is None else dim.factors) if f[0] != 1]
     left = left[::-1]
-    whole = {dim.factors: dim for dim in dims if dim is not None}
+    whole = {dim.factors: dim for dim in sorted([d for d in dims if d is not None], key=lambda d: not d.uniform)}
     found: list[Dim | None] = []
     for size in new:
         taken: list[tuple[int, Extent | None]] = []
@@ -419,7 +436,7 @@ def _running(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
         _begins(dims[0][axis])
         if eqn.params["reverse"]:
             x = p.filled(x, dims[0], (axis,), _NEUTRAL[eqn.primitive.name.removeprefix("cum")](x.dtype))
-    return _bind(eqn, [x]), dims
+    return _bind(eqn, [x]), [tuple([_varied(d) if i == axis else d for i, d in enumerate(dims[0])])]
 
 
 @_rule("dot_general")
@@ -428,7 +445,12 @@ def _product(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     x, y = arrays
     pairs = [(dims[0][i], dims[1][j]) for i, j in zip((*over_x, *batch_x), (*over_y, *batch_y))]
     together = [p.merged([(a,), (b,)], (0,))[0] for a, b in pairs]
-    x, y = p.filled(x, dims[0], over_x, 0), p.filled(y, dims[1], over_y, 0)
+    # what is equal everywhere is filled where the other has padding
+    own = dict(zip(over_x, together)), dict(zip(over_y, together))
+    x, y = [
+        p.filled(z, tuple([at.get(i, d) for i, d in enumerate(dims[k])]), list(at), 0)
+        for k, (z, at) in enumerate(zip((x, y), own))
+    ]
     rest = [d for i, d in enumerate(dims[0]) if i not in over_x and i not in batch_x]
     rest += [d for i, d in enumerate(dims[1]) if i not in over_y and i not in batch_y]
     return _bind(eqn, [x, y]), [(*together[len(over_x) :], *rest)]
@@ -452,6 +474,11 @@ def _concatenate(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]
     return [made], [tuple(around)]
 
 
+def _with_room(x: Any, axis: int, size: int) -> Any:
+    """An array with as much behind its end, so that what begins in it and ends in padding is not moved back."""
+    return lax.pad(x, jnp.zeros((), x.dtype), [(0, size if i == axis else 0, 0) for i in range(x.ndim)])
+
+
 @_rule("slice")
 def _slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, found = arrays[0], []
@@ -469,6 +496,8 @@ def _slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> M
         if extent is not None and step != 1:
             raise Refused("every other element of what is padded")
         if (moves := p.fit.extent(start, start2)) is not None:
+            if extent is not None:
+                x = _with_room(x, axis, size)
             x = lax.dynamic_slice_in_dim(x, p.true(moves), size, axis)
             x = lax.slice_in_dim(x, 0, size, step, axis)
         else:
@@ -488,19 +517,19 @@ def _dynamic_slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dim
             continue
         _begins(dim)
         found.append(p.fit.dim(size, size2))
-        if found[-1] is not None:  # the end of the padding must not move the start
-            x = lax.pad(x, jnp.zeros((), x.dtype), [(0, size if i == axis else 0, 0) for i in range(x.ndim)])
+        if found[-1] is not None:
+            x = _with_room(x, axis, size)
     return [lax.dynamic_slice(x, starts, eqn.params["slice_sizes"])], [tuple(found)]
 
 
 @_rule("dynamic_update_slice")
 def _dynamic_update(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, update, *starts = arrays
-    found = list(dims[0])
+    found = [_varied(d) for d in dims[0]]
     moved = []
     for axis, (whole, part) in enumerate(zip(dims[0], dims[1])):
         if update.shape[axis] == x.shape[axis] and (whole is not None or part is None):
-            found[axis] = p.merged([(whole,), (part,)], (0,))[0]
+            found[axis] = _varied(p.merged([(whole,), (part,)], (0,))[0])
         elif part is not None:
             _begins(part)
             moved.append(axis)
@@ -538,8 +567,10 @@ def _pad(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Mad
         moves = p.fit.extent(low, low2)
         found.append(p.fit.dim(shape[axis], other[axis]))
         if moves is not None:
-            rest = [shape[i] if i == axis else n for i, n in enumerate(x.shape)]
+            size = x.shape[axis]
+            rest = [shape[i] + size if i == axis else n for i, n in enumerate(x.shape)]  # with room, as `_with_room`
             x = lax.dynamic_update_slice_in_dim(jnp.full(rest, value, x.dtype), x, p.true(moves), axis)
+            x = lax.slice_in_dim(x, 0, shape[axis], 1, axis)
             config[axis] = (0, 0, 0)
     return [lax.pad(x, value, config)], [tuple(found)]
 
@@ -607,9 +638,10 @@ def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     inner = [
         i for i in range(x.ndim) if i not in numbers.inserted_window_dims and i not in numbers.operand_batching_dims
     ]
+    found = [_varied(d) for d in dims[0]]
     for axis, place in zip(inner, window):
         if dims[0][axis] is not None or dims[2][place] is not None:
-            p.merged([(dims[0][axis],), (dims[2][place],)], (0,))
+            found[axis] = _varied(p.merged([(dims[0][axis],), (dims[2][place],)], (0,))[0])
             if update.shape[place] != x.shape[axis] or dims[0][axis] is None:
                 raise Refused("an update of a part of what is padded")
     if dims[1][-1] is not None:
@@ -629,7 +661,7 @@ def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
             update = p.filled(update, tuple(spread), rows, _NEUTRAL[kind](update.dtype))
         index = p.filled(index, (*own, None), range(index.ndim - 1), jnp.iinfo(index.dtype).max)
         params |= {"mode": lax.GatherScatterMode.FILL_OR_DROP, "unique_indices": False}
-    return _bind(eqn, [x, index, update], **params), [dims[0]]
+    return _bind(eqn, [x, index, update], **params), [tuple(found)]
 
 
 def evaluated(first: Any, second: Any, specs: Sequence[Any], dims: Sequence[Dims], fit: Fit) -> tuple[Any, list[Dims]]:

@@ -16,18 +16,18 @@ from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Graph, Node, Number, Sig, number_at, scalar_sig, sig_of
 from bireme.core.graph.varying import Varying, rebuilt
 from bireme.core.xla_exec import xla
-from bireme.core.xla_exec.padded import LARGEST_PLUS, Dims, Fit, Refused, evaluated
+from bireme.core.xla_exec.padded import LARGEST_PLUS, Dims, Disagree, Fit, Refused, evaluated
 
 
 class PaddedBound:
     """A call on padded arrays: what `padded.evaluated` made of it. Interned, so it compares by identity."""
 
-    __slots__ = ("base", "closed", "dims", "name")
+    __slots__ = ("base", "closed", "dims", "operands", "said")
 
     selects = is_ufunc = by_numpy = differentiable = False
 
-    def __init__(self, base: Any, closed: Any, dims: list[Dims], name: tuple):
-        self.base, self.closed, self.dims, self.name = base, closed, dims, name
+    def __init__(self, base: Any, closed: Any, dims: list[Dims], operands: int, said: list):
+        self.base, self.closed, self.dims, self.operands, self.said = base, closed, dims, operands, said
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "base"), name)
@@ -36,7 +36,7 @@ class PaddedBound:
         return f"{self.base} padded"
 
     def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
-        return self.base.amounts(sigs[: len(self.name[0])], outs)
+        return self.base.amounts(sigs[: self.operands], outs)
 
     def lower(self, platform: str) -> Callable:
         fn, many = core.jaxpr_as_fun(self.closed), self.base.many
@@ -70,7 +70,7 @@ def padded(
     """A call at padded sizes, of which `other` is the one at other sizes, on operands of which only the beginnings may be
     wanted, see `growing`; raises Refused.
     """
-    key = (bound, sigs, dims, fit.padded, device, given)
+    key = (bound, sigs, other, others, dims, fit.padded, fit.other, device, given)
     found = _known.get(key)
     if found is None:
         if key in _known:
@@ -78,11 +78,66 @@ def padded(
         bounded(_known)[key] = None
         with xla.x64(), jax.default_device(device.jax):
             first, second = _traced(bound, sigs, device), _traced(other, others, device)
-            closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, fit)
+            own = Fit(fit.padded, fit.other)
+            closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, own)
             if given != sigs:
                 closed = _of_beginnings(closed, sigs, given)
-        found = _known[key] = PaddedBound(bound, closed, made, (given, dims, fit.padded))
+        found = _known[key] = PaddedBound(bound, closed, made, len(sigs), own.said)
     return found
+
+
+_agreed: dict[tuple, bool] = {}
+
+
+def agrees(
+    found: PaddedBound, sigs: tuple[Sig, ...], call: Call, dims: tuple[Dims, ...], fit: Fit, device: Device
+) -> bool:
+    """Whether a call at a third set of sizes says the same of a padded one as the call that it was made from. Two alone
+    may agree by chance: `min(n, 5)` is 5 at 32 and at 20.
+    """
+    key = (found, call, fit.other)
+    known = _agreed.get(key)
+    if known is None:
+        own = Fit(fit.padded, fit.other)
+        with xla.x64(), jax.default_device(device.jax):
+            first, third = _traced(found.base, sigs, device), _traced(*call, device)
+            try:
+                _, made = evaluated(first, third, [xla.spec(s) for s in sigs], dims, own)
+                known = made == found.dims and own.said == found.said
+            except Refused:
+                known = False
+        bounded(_agreed)[key] = known
+    return known
+
+
+Call = tuple[Any, tuple[Sig, ...]]  # with what it takes
+
+
+def recorded(graph: Graph) -> list[Call]:
+    """The calls of a graph."""
+    return [(node.bound, node.sigs) for node in graph.nodes]
+
+
+def remade(graph: Graph, varying: Varying, values: tuple[int, ...]) -> list[Call]:
+    """The calls that a graph would have at other sizes; raises what an operator raises that cannot have these."""
+    integers = varying.at(values)
+    leaves = [rebuilt(sig, integers) for sig in graph.leaf_sigs]
+    made: list[Sig] = []
+    calls: list[Call] = []
+    for node in graph.nodes:
+        bound = rebuilt(node.bound, integers)
+        sigs = tuple(
+            [
+                sig if r.__class__ is Number else made[r] if r >= 0 else leaves[~r]
+                for r, sig in zip(node.args, node.sigs)
+            ]
+        )
+        outs = bound.infer(sigs)
+        if any(n < 0 for s in (*sigs, *outs) for n in s.shape):
+            raise ValueError("a size below zero")
+        made += outs
+        calls.append((bound, sigs))
+    return calls
 
 
 def _of_beginnings(closed: Any, sigs: tuple[Sig, ...], given: tuple[Sig, ...]) -> Any:
@@ -150,9 +205,11 @@ class PaddedGraph:
         values: tuple[int, ...],
         sizes: tuple[int, ...],
         grown: dict[int, tuple[int, int]],
+        calls: list[Call],
+        third: tuple[int, ...],
     ):
         """`graph` is one of the family, recorded at `values`, which differ from the padded `sizes`; `grown` are the leaves
-        with more room than that, see `growing`.
+        with more room than that, see `growing`; `calls` are those of a graph of `third` values, which have to agree.
         """
         device, fit, integers = graph.device, Fit(sizes, values), varying.at(sizes)
         leaf_sigs = [rebuilt(sig, integers) for sig in graph.leaf_sigs]
@@ -164,8 +221,10 @@ class PaddedGraph:
         self.dims: list[Dims] = []
         self.numbers: list[int] = []
         made: list[Sig] = []
+        self.lowest = tuple(map(min, values, third))  # below, nothing is shown
+        at_third = Fit(sizes, third)
         state = Node()
-        for twin in graph.nodes:
+        for twin, call in zip(graph.nodes, calls):
             bound = rebuilt(twin.bound, integers)
             sigs, given, dims = [], [], []
             for r, sig in zip(twin.args, twin.sigs):
@@ -178,6 +237,8 @@ class PaddedGraph:
             extra = 0
             if bound is not twin.bound or any(any(d) for d in dims):
                 bound = padded(bound, tuple(sigs), twin.bound, twin.sigs, tuple(dims), fit, device, tuple(given))
+                if not agrees(bound, tuple(sigs), call, tuple(dims), at_third, device):
+                    raise Disagree(f"{bound.base.op.name}, which follows otherwise from other sizes")
                 found, extra = bound.dims, len(sizes)
             state = self._node(state, twin, bound, tuple(given), outs, self.leaf_sigs, extra)
             made += outs
@@ -185,8 +246,21 @@ class PaddedGraph:
         if next(integers, None) is not None:
             raise Refused("integers that were not read")
         self.last = state
+        self.outs = made
         state.graph = Graph(state, device)
         state.graph.padded = True
+
+    def fits(self, graph: Graph, values: tuple[int, ...]) -> bool:
+        """Whether what a graph gives has the sizes that follow from its values; those below the smallest that it was
+        made from are not even looked at.
+        """
+        if any(n < low for n, low in zip(values, self.lowest)):
+            return False
+        for sig, whole, dims in zip(graph.value_sigs, self.outs, self.dims):
+            for true, size, dim in zip(sig.shape, whole.shape, dims):
+                if true != (size if dim is None else dim.valid(values)):
+                    return False
+        return True
 
     def _node(
         self,
