@@ -22,7 +22,7 @@ from tests.table import unknown_sizes
 from tests.table.harness import Sample, is_data, same
 from tests.table.unknown_sizes import Dims, Subject, dynamic, filled, flat, parameters, roots
 
-SHOWN, PADDED = (4, 9), (6, 11)  # how often rows are repeated: at first, and when it is known what changes
+SHOWN, PADDED = (4, 9), (6, 11, 2, 1)  # how often rows are repeated: at first, and when it is known what changes
 
 
 @dataclass
