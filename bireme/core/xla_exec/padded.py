@@ -1,9 +1,9 @@
 """Padded calls: a call compiled for larger arrays computes the same on their beginnings, with sizes that are known when it runs.
 
 A function is traced at two sets of sizes, the padded ones and others, and what differs between both tells how its sizes
-follow from the parameters; `padded_graph` asks a third one whether that is so. Then it is evaluated on padded arrays whose valid parts are known: elementwise calls pass over
-the padding, sums and products are given neutral elements there, what counts or cuts takes the true sizes. Where this
-cannot be shown, the call is refused.
+follow from the parameters; `padded_graph` asks a third one whether that is so. Then it is evaluated on padded arrays whose
+valid parts are known: elementwise calls pass over the padding, sums and products are given neutral elements there, what
+counts or cuts takes the true sizes. Where this cannot be shown, the call is refused.
 """
 
 from __future__ import annotations
