@@ -32,8 +32,9 @@ SMALL_SIZE, SMALLEST_SIZE = 128, 16
 # launches it, and all that is made takes so many bytes: a new size costs a compile, its padding then nothing.
 ROOMY_SIZES = (128, 512, 2048)
 FREE, MOST_BYTES = 0.6, 1 << 31
-# sizes at which a padded graph is looked at once more, for one parameter or two: odd, and no multiples of each other
-THIRDS = ((3, 7), (7, 13), (13, 23))
+# sizes at which a padded graph is looked at once more, for one parameter or two: the smallest for which an operator has the
+# same steps, which may ask for even ones; no multiples of four, as padded ones are
+THIRDS = ((3, 7), (7, 13), (13, 23), (6, 14), (14, 26), (26, 46), (50, 94), (202, 394))
 NOT_MADE = (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError)  # by a call at such sizes
 MOST_KINDS = 256  # skeletons that are remembered
 
@@ -198,7 +199,7 @@ def _thirds(
     """
     graph, values = usable[0]
     for small in [n[: len(values)] for n in THIRDS]:
-        if not _alike(small, sizes) and small != values:
+        if all(a < b for a, b in zip(small, sizes)) and small != values:
             try:
                 calls = remade(graph, varying, small)
             except NOT_MADE:
