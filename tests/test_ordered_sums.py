@@ -88,6 +88,10 @@ def test_inside_of_another_function():
     check(lambda x, i, r: inner(x * 2, i, r) + 1, normal(6, 8), whole(6, 50), normal(50, 8))
 
 
+def test_inside_of_what_is_computed_again():
+    check(jax.checkpoint(lambda *a: jnp.sin(add(*a))), normal(3, 2), whole(3, 9), normal(9, 2))
+
+
 @pytest.mark.parametrize("small", [0, ordered_sums.SMALL])
 def test_what_is_not_finite_stays_in_its_row(small, monkeypatch):
     monkeypatch.setattr(ordered_sums, "SMALL", small)

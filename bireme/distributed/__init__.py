@@ -140,8 +140,7 @@ for _module in (globals(), *map(vars, (checkpoint, communication, elastic, shard
 def __getattr__(name: str) -> Any:
     """The search for a plan and calls in other processes, imported when they are first asked for."""
     if name == "rpc":
-        found = globals()["rpc"] = importlib.import_module(f"{__name__}.rpc")
-        return found
+        return importlib.import_module(f"{__name__}.rpc")  # which makes it a name of this package
     if name in ("plan", "planning"):
         found = importlib.import_module(f"{__name__}.planning")
         globals().update(planning=found, plan=found.plan)

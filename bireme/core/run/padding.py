@@ -21,7 +21,7 @@ from bireme.core.graph import cost
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.varying import Integers, Varying, integers
 from bireme.core.xla_exec import xla
-from bireme.core.xla_exec.padded import SMALLEST, Dims, Disagree, Refused
+from bireme.core.xla_exec.padded import NOT_MADE, SMALLEST, Dims, Disagree, Refused
 from bireme.core.xla_exec.padded_graph import Call, PaddedGraph, growing, recorded, remade
 
 LEAST_CALLS = 12  # of a graph: fewer are compiled soon enough
@@ -35,7 +35,6 @@ FREE, MOST_BYTES = 0.6, 1 << 31
 # sizes at which a padded graph is looked at once more, for one parameter or two: the smallest for which an operator has the
 # same steps, which may ask for even ones; no multiples of four, as padded ones are
 THIRDS = ((3, 7), (7, 13), (13, 23), (6, 14), (14, 26), (26, 46), (50, 94), (202, 394))
-NOT_MADE = (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError)  # by a call at such sizes
 MOST_KINDS = 256  # skeletons that are remembered
 
 

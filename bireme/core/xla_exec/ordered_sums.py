@@ -21,12 +21,13 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
+from bireme.core.xla_exec import inlined
+
 PLATFORMS = ("cuda", "rocm")
 # Rows that one kernel adds up, each of them read for every one in front of it; then sums of these, and so on. In blocks of
 # 32 from the first a million rows of 64 took 5.9 ms on an H200, a million of one number 0.16.
 BLOCKS = (4, 8, 32)
 SMALL = 1 << 24  # rows times all of a table: so much is gone over at once, by one kernel
-_INLINED = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
 
 def found_in(program: Any) -> bool:
@@ -94,15 +95,9 @@ def _reads(eqns: Sequence[Any]) -> list:
     return list(found)
 
 
-def _inner(eqn: Any) -> Any:
-    """The jaxpr of a step that only calls one."""
-    found = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr")) if eqn.primitive.name in _INLINED else None
-    return found if found is None or hasattr(found, "consts") else core.ClosedJaxpr(found, ())
-
-
 def _has_some(eqn: Any) -> bool:
-    inner = _inner(eqn)
-    return inner is not None and found_in(inner)
+    program = inlined.called(eqn)
+    return program is not None and found_in(program)
 
 
 def _is_one(eqn: Any) -> bool:
@@ -113,15 +108,15 @@ def _is_one(eqn: Any) -> bool:
     if not jnp.issubdtype(x.dtype, jnp.inexact) or not x.size or math.prod(index.shape[:-1]) < 2:
         return False
     outer = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    inner = [i for i in range(x.ndim) if i not in outer]
-    whole = [update.shape[place] == x.shape[axis] for axis, place in zip(inner, numbers.update_window_dims)]
+    rest = [i for i in range(x.ndim) if i not in outer]
+    whole = [update.shape[place] == x.shape[axis] for axis, place in zip(rest, numbers.update_window_dims)]
     return set(numbers.scatter_dims_to_operand_dims) == set(numbers.inserted_window_dims) and all(whole)
 
 
 def _with_sums_in_order(eqn: Any, given: list) -> list:
-    inner = _inner(eqn)
-    if inner is not None:
-        return _in_order(inner)(*given)
+    program = inlined.called(eqn)
+    if program is not None:
+        return _in_order(program)(*given)
     x, index, update = given
     numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
     axes = (*numbers.operand_batching_dims, *numbers.scatter_dims_to_operand_dims)

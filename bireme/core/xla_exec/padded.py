@@ -16,15 +16,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend import core
 
 from bireme.core.graph.varying import Extent
+from bireme.core.xla_exec import inlined
 
 LARGEST_PLUS = 8  # what is added to a multiple of a parameter, at most: else a product of two would pass for one
 SMALLEST = 3  # a parameter in the sizes that are compared
 
 
 WINDOWS = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # from which operand on they say where one begins
+
+
+NOT_MADE = (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError)  # by a call at other sizes
 
 
 class Refused(Exception):
@@ -155,11 +158,9 @@ class Padding:
 
     def _step(self, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> tuple[list, list[Dims]]:
         name = eqn.primitive.name
-        inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr")) if name in _INLINED else None
-        if inner is not None:
-            return self.run(
-                _closed(inner), _closed(twin.params.get("jaxpr", twin.params.get("call_jaxpr"))), arrays, dims
-            )
+        program = inlined.called(eqn)
+        if program is not None:
+            return self.run(program, inlined.called(twin), arrays, dims)
         if not any(any(d) for d in dims) and not _arrays_differ(eqn, twin):
             if _same(eqn.params, twin.params):
                 made = _bind(eqn, arrays)
@@ -223,10 +224,6 @@ class Padding:
         return x if valid is None else lax.select(valid, x, jnp.full_like(x, fill))
 
 
-def _closed(jaxpr: Any) -> Any:
-    return jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, ())
-
-
 def _bind(eqn: Any, arrays: list, **more: Any) -> list:
     made = eqn.primitive.bind(*arrays, **{**eqn.params, **more})
     return list(made) if eqn.primitive.multiple_results else [made]
@@ -253,10 +250,6 @@ def _check(fit: Fit, x: Any, dims: Dims, padded: tuple[int, ...], other: tuple[i
             raise Refused("a size that changes otherwise")
 
 
-_INLINED = frozenset((
-    "jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
-    "remat", "checkpoint", "remat2",
-))  # fmt: skip
 ELEMENTWISE = frozenset((
     "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e",
     "bessel_i1e", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "convert_element_type", "copy", "copy_p",
@@ -351,6 +344,7 @@ def _regrouped(shape: tuple[int, ...], dims: Dims, new: tuple[int, ...]) -> Dims
     """The dimensions of a reshaped array: factors are grouped anew, and none with padding is split."""
     left = [f for size, dim in zip(shape, dims) for f in (((size, None),) if dim is None else dim.factors) if f[0] != 1]
     left = left[::-1]
+    # of two that lie alike, the one whose elements may differ stands for both
     whole = {dim.factors: dim for dim in sorted([d for d in dims if d is not None], key=lambda d: not d.uniform)}
     found: list[Dim | None] = []
     for size in new:
@@ -635,11 +629,11 @@ _SCATTERED = {"scatter-add": "sum", "scatter_add": "sum", "scatter-mul": "prod",
 def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     (x, index, update), numbers = arrays, eqn.params["dimension_numbers"]
     window = numbers.update_window_dims
-    inner = [
+    kept = [
         i for i in range(x.ndim) if i not in numbers.inserted_window_dims and i not in numbers.operand_batching_dims
     ]
     found = [_varied(d) for d in dims[0]]
-    for axis, place in zip(inner, window):
+    for axis, place in zip(kept, window):
         if dims[0][axis] is not None or dims[2][place] is not None:
             found[axis] = _varied(p.merged([(dims[0][axis],), (dims[2][place],)], (0,))[0])
             if update.shape[place] != x.shape[axis] or dims[0][axis] is None:
@@ -649,7 +643,7 @@ def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     rows = [i for i in range(update.ndim) if i not in window]
     own = p.merged([dims[1][:-1], tuple([dims[2][i] for i in rows])], tuple([update.shape[i] for i in rows]))
     for at in (*numbers.inserted_window_dims, *numbers.scatter_dims_to_operand_dims):
-        if at not in inner:
+        if at not in kept:
             _begins(dims[0][at])
     params: dict[str, Any] = {"indices_are_sorted": False}
     if any(d is not None for d in own):

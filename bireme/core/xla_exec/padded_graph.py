@@ -16,7 +16,7 @@ from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Graph, Node, Number, Sig, number_at, scalar_sig, sig_of
 from bireme.core.graph.varying import Varying, rebuilt
 from bireme.core.xla_exec import xla
-from bireme.core.xla_exec.padded import LARGEST_PLUS, Dims, Disagree, Fit, Refused, evaluated
+from bireme.core.xla_exec.padded import LARGEST_PLUS, NOT_MADE, Dims, Disagree, Fit, Refused, evaluated
 
 
 class PaddedBound:
@@ -100,11 +100,11 @@ def agrees(
     if known is None:
         own = Fit(fit.padded, fit.other)
         with xla.x64(), jax.default_device(device.jax):
-            first, third = _traced(found.base, sigs, device), _traced(*call, device)
             try:
+                first, third = _traced(found.base, sigs, device), _traced(*call, device)
                 _, made = evaluated(first, third, [xla.spec(s) for s in sigs], dims, own)
                 known = made == found.dims and own.said == found.said
-            except Refused:
+            except (Refused, *NOT_MADE):  # by an operator that cannot have these sizes
                 known = False
         bounded(_agreed)[key] = known
     return known
