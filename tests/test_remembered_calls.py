@@ -398,3 +398,12 @@ def test_a_column_of_indices_is_a_vector():
         x.clear_grad()
     with pytest.raises(ValueError, match=r"index_select\(index\): expected a 1-D tensor, got shape \[1, 2\]"):
         bireme.index_select(x, t([[0, 1]]))
+
+
+def test_two_tensors_of_one_value_are_one_leaf():
+    """Also where the sum of two others has been met before."""
+    (bireme.to_tensor([1.0, 2.0]) + bireme.to_tensor([3.0, 4.0])).numpy()
+    x = bireme.to_tensor([5.0, 6.0])
+    y = x + x.detach()
+    assert len(segment.local.segment.leaves) == 1
+    assert y.tolist() == [10.0, 12.0]

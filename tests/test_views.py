@@ -490,3 +490,18 @@ def test_under_no_grad_a_tensor_stays_one_that_wants_gradients():
     y = bireme.ones([2])
     y.set_()
     assert y.inplace_version == 1
+
+
+@pytest.mark.parametrize("how", ["reshape_", "unsqueeze_", "flatten_", "transpose_"])
+def test_a_view_of_a_leaf_that_takes_another_shape_in_place(how):
+    numbers = np.arange(16, dtype="float32").reshape(4, 4)
+    x = bireme.to_tensor(numbers, stop_gradient=False)
+    v = x[2:]
+    with bireme.no_grad():
+        getattr(x, how)(*{"reshape_": ([8, 2],), "unsqueeze_": (0,), "transpose_": ([1, 0],)}.get(how, ()))
+        x.scale_(10.0)
+    np.testing.assert_array_equal(v.numpy(), numbers[2:] * 10)
+    with bireme.no_grad():
+        v.zero_()
+    now = np.where(np.arange(4)[:, None] < 2, numbers * 10, 0)
+    np.testing.assert_array_equal(x.numpy(), now.T if how == "transpose_" else now.reshape(x.shape))

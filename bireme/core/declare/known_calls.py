@@ -163,7 +163,7 @@ def remembered(op: Any) -> Callable:
                 if node is not None and not node.over:
                     seg.device = device
                     if node.__class__ is Path:
-                        return node.again(seg, operands)
+                        return node.again(seg, operands, needs)
                     if op.index_rule is not None:
                         op.check_indices(node.bound, tape.paired(node, operands))
                     if seg.state is not state:
@@ -322,7 +322,10 @@ def binary(op: Any, other: Callable) -> Callable:
             if not number and not isinstance(y, Tensor) and not (by_value and y.__class__ is int):
                 y = other(y)
                 return y if y is NotImplemented else long_way(x, y)
-            if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None:
+            view = x._view
+            if view is not None and view.version != view.cell.version:
+                return long_way(x, y)
+            if mixed.policy is not None or modes.at_once or local.trace is not None:
                 return long_way(x, y)
             if by_value:
                 return _by_integer(op, bound, x, y) if y.__class__ is int else long_way(x, y)
@@ -347,15 +350,16 @@ def binary(op: Any, other: Callable) -> Callable:
                 ry = number_types[v.sig.dtype]
                 if ry.kind != "f":  # the result has another type
                     return long_way(x, y)
-            elif y._view is not None:
-                return long_way(x, y)
             else:
+                view = y._view
+                if view is not None and view.version != view.cell.version:
+                    return long_way(x, y)
                 v = y._value
                 if v.segment is seg:
                     ry = v.index
                 elif v.leaf_of is seg:
                     ry = ~v.leaf
-                elif v.array is not None and v.device is device and local.waiting is None and y is not x:
+                elif v.array is not None and v.device is device and local.waiting is None and v is not x._value:
                     ry = v.sig
                     leaves = (*leaves, v)
                 else:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 from bireme.core.base import errors, random_state
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Node, Value, number_at, scalar_sig
 from bireme.core.record import flush
-from bireme.core.tensor import tape, view
+from bireme.core.tensor import grad_mode, tape, view
 from bireme.core.tensor.recording import Call, Recording
-from bireme.core.tensor.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor, wrap
 
 FORGET = 256  # calls of new kinds after which a composite is not worth remembering: some argument keeps changing
 
@@ -78,7 +79,7 @@ def repeats(tensors: list[Tensor]) -> tuple[int, ...]:
 class Steps(Recording):
     """What a call of certain kinds recorded: the inputs are the tensors among its arguments."""
 
-    __slots__ = ("end", "inputs", "is_one_call", "result", "stages")
+    __slots__ = ("end", "inputs", "is_one_call", "result", "short", "stages")
 
     def __init__(self, calls: tuple[Call, ...], numbers: tuple, inputs: int, result: Any):
         super().__init__(calls, numbers)
@@ -98,6 +99,19 @@ class Steps(Recording):
         # all there is to it is one plain operator on the call's tensors as they come
         self.is_one_call = len(calls) == 1 and self.stages[0][1] == [*range(len(calls[0].args))] and self.stages[0][3]
         self.is_one_call = self.is_one_call and result == 0
+        self.short = self._short()
+
+    def _short(self) -> tuple[tuple, tuple, tuple] | None:
+        """Where plain operators lead to the result of the last one: the inputs in the order in which they are read, all
+        numbers, and what stands for the results on the way, which nobody will hold.
+        """
+        if self.result != len(self.calls) - 1 or not all(
+            plain and fixed is not None for _, _, fixed, plain in self.stages
+        ):
+            return None
+        read = dict.fromkeys([s for _, places, _, _ in self.stages for s in places if s.__class__ is int])
+        numbers = [n for _, _, fixed, _ in self.stages for n in fixed or ()]
+        return tuple([s for s in read if s < self.inputs]), tuple(numbers), (segment.GONE,) * self.result
 
     def path(self, since: Any, seg: segment.Segment) -> Path | None:
         """The nodes that recording this has led through, from the state `since`; None where it did anything else on the
@@ -199,8 +213,12 @@ class Path:
             segment.keep_call(start, line, found)
         return found
 
-    def again(self, seg: segment.Segment, tensors: list[Tensor]) -> Any:
+    def again(self, seg: segment.Segment, tensors: list[Tensor], needs_gradients: bool) -> Any:
         """Record the same on other tensors that the segment has at the same places."""
+        if self.steps.short is not None and not (needs_gradients and grad_mode.state.grad):
+            last = self._last_alone(seg, tensors, *self.steps.short)
+            if last is not None:
+                return last
         known = tensors
         for node, (bound, sources, fixed, plain) in zip(self.nodes, self.steps.stages):
             numbers: Sequence[Any]
@@ -238,6 +256,34 @@ class Path:
             known += made
         result: Any = self.steps.end
         return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
+
+    def _last_alone(
+        self, seg: segment.Segment, tensors: list[Tensor], read: tuple, numbers: tuple, gone: tuple
+    ) -> Tensor | None:
+        """The same in one step, where no gradient asks for what is made on the way; None if another thread has cut the
+        segment.
+        """
+        if seg.state is not self.nodes[0].parent:
+            return None
+        leaves: list[Value] = []
+        for i in read:
+            v = tensors[i]._value
+            if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
+                leaves.append(v)
+        node = self.nodes[-1]
+        made = segment.pending(seg, node.outs[0], node.first)
+        try:
+            if leaves:
+                flush.read_first(seg, leaves)
+            if numbers:
+                seg.numbers += numbers
+            seg.values += gone
+            seg.values.append(ref(made))
+            seg.state = node
+        except BaseException:  # an interrupt in between
+            flush.roll_back(seg)
+            raise
+        return None if seg.closed else wrap(made)
 
 
 def _is_plain(bound: Any) -> bool:

@@ -7,6 +7,7 @@ on records those operators again; writing into it records their inverses and giv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 from weakref import ref
@@ -17,6 +18,8 @@ from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Sig, Value, scalar_sig
 from bireme.core.tensor import grad_mode, tape
 from bireme.core.tensor.tensor import Tensor, read, wrap
+
+ROOM = 8  # tensors on a storage, some of them gone, before they are looked through
 
 
 class Cell:
@@ -37,12 +40,14 @@ class Cell:
         "__weakref__",
     )
 
-    def __init__(self, root: Tensor):
-        self.value, self.edge, self.stop_gradient = root._value, root._edge, root.stop_gradient
-        self.root = ref(root)
-        self.version, self.inplace_version = 0, root._version
-        self.handles: list[ref[Tensor]] = []
-        self.room = 8  # handles, some of them gone, before they are looked through
+    value: Value
+    edge: Any
+    stop_gradient: bool
+    root: ref[Tensor]
+    version: int
+    inplace_version: int
+    handles: list[ref[Tensor]]
+    room: int
 
     def leaf(self) -> Tensor | None:
         """The root, if it is a leaf that wants gradients: they go to that very tensor."""
@@ -55,7 +60,7 @@ class Cell:
         handles = self.handles
         if len(handles) > self.room:
             self.handles = handles = [r for r in handles if r() is not None]
-            self.room = 8 + 2 * len(handles)
+            self.room = ROOM + 2 * len(handles)
         handles.append(ref(t))
 
     def collapse(self) -> None:
@@ -109,7 +114,9 @@ class View:
         x = cell.leaf() if tracked else None
         if x is not None:
             read(x)
-        else:
+            if x._view is not None and x._view.path:  # it has become another view of its storage, in place
+                x = _as_it_was(x, cell.value.sig.shape)
+        if x is None:
             x = wrap(cell.value)
             if tracked:
                 x._edge, x.stop_gradient = cell.edge, cell.stop_gradient
@@ -178,9 +185,24 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     path = (*view.path, (bound, numbers))
     if len(path) > MAX_PATH:
         path = _shortened(cell.value.sig, path)
-    out._view = View(cell, path, view.tracked and grad_mode.state.grad, view.own)
-    cell.add(out)
+    # without calls, here and in `_root`: they would be half of it, and every reshape comes here
+    out._view = made = View.__new__(View)
+    made.cell, made.path, made.version = cell, path, cell.version
+    made.tracked, made.own = view.tracked and grad_mode.state.grad, view.own
+    if len(cell.handles) > cell.room:
+        cell.add(out)
+    else:
+        cell.handles.append(ref(out))
     segment.local.segment.cells.append(ref(cell))
+
+
+def _as_it_was(root: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+    """A root that was reshaped in place, in the shape of its storage; None where its numbers lie otherwise by now, as
+    transposed.
+    """
+    if root._value.sig.size != math.prod(shape) or layout(root) != (in_a_row(root._value.sig.shape), 0):
+        return None
+    return registry.find("reshape")(root, list(shape))
 
 
 MAX_PATH = 4  # steps; a longer path is told in fewer: that of `v = v[1:]` in a loop would have one for each round
@@ -270,9 +292,12 @@ def root_of(t: Tensor) -> Tensor:
 
 
 def _root(x: Tensor) -> View:
-    cell = Cell(x)
-    cell.add(x)
-    x._view = view = View(cell, (), True)
+    cell, own = Cell.__new__(Cell), ref(x)
+    cell.value, cell.edge, cell.stop_gradient, cell.root = x._value, x._edge, x._stop_gradient, own
+    cell.version, cell.inplace_version, cell.handles, cell.room = 0, x._version, [own], ROOM
+    view = View.__new__(View)
+    view.cell, view.path, view.tracked, view.version, view.own = cell, (), True, 0, False
+    x._view = view
     return view
 
 
