@@ -135,13 +135,15 @@ def paddle_step(paddle, network, sizes):
         opt = paddle.optimizer.Momentum(network.rate, 0.9, parameters=model.parameters(), weight_decay=1e-4)
     model, opt = paddle.amp.decorate(models=model, optimizers=opt, level="O2", dtype="bfloat16")
 
-    def step(x, wanted, *rest):
+    def loss_of(x, wanted, *rest):
         with paddle.amp.auto_cast(level="O2", dtype="bfloat16", custom_white_list=LOOK_UPS):
             out = model(x, *rest)
             if out.shape == wanted.shape:
-                loss = F.mse_loss(out.astype("float32"), wanted)
-            else:
-                loss = F.cross_entropy(out, wanted.reshape([-1]))
+                return F.mse_loss(out.astype("float32"), wanted)
+            return F.cross_entropy(out, wanted.reshape([-1]))
+
+    def step(*batch):
+        loss = loss_of(*batch)
         loss.backward()
         opt.step()
         opt.clear_grad()

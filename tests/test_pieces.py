@@ -187,7 +187,7 @@ def test_calls_that_read_no_other_are_programs_of_their_own_side_by_side():
 
 def test_when_the_whole_takes_the_place_of_pieces():
     assert tiers.whole(run=1e5, compile_work=1e7) == (200, 400)
-    assert tiers.whole(run=4e3, compile_work=1.2e6) == (75, 375)  # nobody minds to wait for that
+    assert tiers.whole(run=4e3, compile_work=1.2e6) == (75, 225)  # nobody minds to wait for that
     assert tiers.whole(run=1e6, compile_work=1e6) == (4, 5)
 
 

@@ -105,7 +105,7 @@ def compiling(bound: Any) -> float:
 LAUNCH, MOVED, MULTIPLIED = 25.0, 2e-6, 3e-9
 # What the compiler takes there for a call of a whole graph, kernels being chosen without trying them: on 16 cores a
 # decode step of six layers 5 ms, training steps of GPT-2 27, ResNet-50 21, Swin 22, MobileNetV3 37.
-COMPILE_THERE, COMPILE_GRADIENT_THERE = 1e4, 4e4
+COMPILE_ALONE_THERE, COMPILE_THERE, COMPILE_GRADIENT_THERE = 5e3, 1e4, 4e4
 # What Python and the driver take for a call of a graph that runs in pieces: of small graphs more than the device.
 HOST_CALL = 35.0
 
@@ -123,8 +123,10 @@ def in_pieces(graph: Any) -> float:
 
 def compiling_there(graph: Any) -> float:
     """What the compiler takes for a graph as one program on an accelerator, in microseconds and roughly."""
-    gradients = sum([node.bound.is_gradient for node in graph.nodes])
-    return COMPILE_THERE * len(graph.nodes) + (COMPILE_GRADIENT_THERE - COMPILE_THERE) * gradients
+    calls, gradients = len(graph.nodes), sum([node.bound.is_gradient for node in graph.nodes])
+    if not gradients:
+        return COMPILE_ALONE_THERE * calls
+    return COMPILE_THERE * calls + (COMPILE_GRADIENT_THERE - COMPILE_THERE) * gradients
 
 
 def beyond_launches(graph: Any) -> float:

@@ -33,7 +33,7 @@ FINER, FINER_TAKE_OVER = 4, 3
 BRIEF_COMPILE = SHORT_COMPILE / 10
 # The runs of pieces have taken so many times as long as the compile of the whole before that is begun: a process that ends
 # then waits for it, which nobody minds where it is short.
-WHOLE_RUNS, BRIEF_WHOLE = 2, 0.25
+WHOLE_RUNS, BRIEF_WHOLE, BRIEF_TAKE_OVER = 2, 0.25, 0.5
 FIRST_WHOLE = 4  # runs after which it is known what is read of each, see `loss_reads`
 
 # A loop of tiny operators, as a hand-written recurrence, takes seconds to compile and microseconds to run.
@@ -196,7 +196,7 @@ def whole(run: float, compile_work: float) -> Beside:
     runs = math.ceil(compile_work / run)
     if compile_work < SHORT_COMPILE:
         begin = max(math.ceil(runs * BRIEF_WHOLE), FIRST_WHOLE)
-        return Beside(begin, begin + runs)
+        return Beside(begin, begin + math.ceil(runs * BRIEF_TAKE_OVER))
     begin = max(WHOLE_RUNS * runs, FIRST_WHOLE)
     return Beside(begin, begin + WHOLE_RUNS * runs)
 
