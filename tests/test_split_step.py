@@ -270,3 +270,42 @@ def test_what_is_compared_to_the_last_bit_is_not_made_again():
     assert {"tanh", "equal"} <= {maker[i] for i in found.crossing}
     again = {node.bound.op.name for node in found.after if node.first < remaking.first_gradient(graph)}
     assert again.isdisjoint({"tanh", "equal", "scale", "multiply"})
+
+
+class OfManyClasses(Loop):
+    """A network whose logits are larger than all else that gradients read."""
+
+    def __init__(self):
+        bireme.seed(7)
+        self.net = nn.Sequential(*[nn.Linear(16, 16), nn.Tanh()] * 6, nn.Linear(16, 5000))
+        self.opt = bireme.optimizer.AdamW(1e-2, parameters=self.net.parameters())
+        self.x = bireme.to_tensor(np.random.RandomState(0).standard_normal((32, 16)).astype("float32"))
+        self.y = bireme.to_tensor(np.arange(32) * 7)
+
+
+def test_the_gradient_of_many_classes_goes_with_the_loss():
+    """Of the logits and their gradient only one is then kept for the second part, if at all."""
+    flush.flush()
+    loop = OfManyClasses()
+    flush.flush()
+    loss = nn.functional.cross_entropy(loop.net(loop.x), loop.y)
+    loss.backward()
+    graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
+    found = split_step.parts(graph, (loss._value.index, len(graph.value_sigs) - 1))
+    assert found.early == (loss._value.index,)
+    assert max(graph.value_sigs[i].size for i in found.crossing) < 32 * 5000
+    assert "matmul.grad" in [node.bound.op.name for node in found.before]
+    assert len(found.before) + len(found.after) == len(graph.nodes)
+
+
+def test_a_loss_over_many_classes_that_is_read_every_step(apart):
+    quiet, reading = OfManyClasses(), OfManyClasses()
+    for _ in range(20):
+        quiet.step()
+    flush.flush()
+    kept = quiet.state()
+    graphs.clear()
+    losses = [float(reading.step()) for _ in range(20)]
+    assert losses[-1] < losses[0] and any(fronts())
+    for name, value in reading.state().items():
+        np.testing.assert_allclose(value, kept[name], rtol=2e-4, atol=2e-5, err_msg=name)

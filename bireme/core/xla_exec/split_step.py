@@ -8,6 +8,7 @@ runs. That takes more memory and some percent more of the accelerator's time, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bireme.core.graph import remaking
@@ -26,22 +27,40 @@ class Parts(NamedTuple):
 
 def parts(graph: Graph, live: tuple[int, ...]) -> Parts | None:
     """The calls before the first gradient, and the others; None where nobody holds a result of the first, or there is
-    no gradient.
+    no gradient. The gradient of a loss over many classes goes with the first, where much less is then kept for the second.
     """
     nodes, border = graph.nodes, remaking.first_gradient(graph)
     first = sum(node.first < border for node in nodes)
-    early = tuple([i for i in live if i < border])
-    if not early:
+    if not any(i < border for i in live):
         return None
     plan = remaking.plan(nodes, border)
-    again = {node.first: node for calls in plan.again.values() for node in calls}
-    return Parts(
-        nodes[:first],
-        (*[again[i] for i in sorted(again)], *nodes[first:]),
-        early,
-        tuple([i for i in live if i >= border]),
-        tuple(sorted(plan.kept)),
-    )
+    sizes = {i: sig.nbytes for node in nodes for i, sig in zip(node.made, node.outs)}
+    moved = min(LATER, (len(nodes) - first) // SHARE)
+    cuts = {at: _across(nodes, at, plan) for at in range(first, first + moved + 1)}
+    kept = {at: sum([sizes[i] for i in crossing]) for at, (_, crossing) in cuts.items()}
+    least = min(kept, key=lambda at: kept[at])
+    cut = least if kept[least] < kept[first] * WORTH else first
+    again, crossing = cuts[cut]
+    border = nodes[cut].first
+    early = tuple([i for i in live if i < border])
+    return Parts(nodes[:cut], (*again, *nodes[cut:]), early, tuple([i for i in live if i >= border]), crossing)
+
+
+LATER, SHARE = 16, 8  # calls behind the first gradient that the first part may have, and which part of them at most
+WORTH = 0.9  # of what would be kept, at most, is kept then
+
+
+def _across(nodes: Sequence[Node], at: int, plan: remaking.Plan) -> tuple[tuple[Node, ...], tuple[int, ...]]:
+    """What the calls from one on make again of the calls before it, and what they read of these."""
+    border = nodes[at].first
+    again: dict[int, Node] = {}
+    for node in nodes[at:]:
+        for r in node.args:
+            if r.__class__ is int and r in plan.again:
+                again |= {call.first: call for call in plan.again[r]}
+    second = [*[again[i] for i in sorted(again)], *nodes[at:]]
+    read = {r for node in second for r in node.args if r.__class__ is int and 0 <= r < border}
+    return tuple(second[: len(again)]), tuple(sorted(read - {i for call in again.values() for i in call.made}))
 
 
 class Front:

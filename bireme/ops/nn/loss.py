@@ -11,6 +11,7 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
+from bireme.ops._shared import loss_kernels
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
 from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation import reshape
@@ -99,6 +100,29 @@ def _nll_grad_numpy(g, x, label, ignore_index):
 
 
 nll_of_logits.grad(_nll_grad, numpy=_nll_grad_numpy)
+
+
+# on a mesh the compiler cannot divide a kernel
+@nll_of_logits.on("cuda", mesh=False)
+def _(x, label, ignore_index):
+    if not loss_kernels.takes(x.shape, x.dtype):
+        return nll_of_logits.body(x, label, ignore_index)
+    top, rest = [t.reshape(label.shape) for t in loss_kernels.log_sums(x.reshape(-1, x.shape[-1]))]
+    valid = label != ignore_index
+    picked = widen(_picked(x, jnp.where(valid, label, 0)))[..., 0]
+    return jnp.where(valid, rest - (picked - top), 0).astype(x.dtype)
+
+
+@nll_of_logits.grad(on="cuda", mesh=False)
+def _(g, x, label, ignore_index):
+    if not loss_kernels.takes(x.shape, x.dtype):
+        return _nll_grad(g, x, label, ignore_index)
+    rows = x.reshape(-1, x.shape[-1])
+    scale = jnp.where(label != ignore_index, widen(g), 0).reshape(-1)
+    found = loss_kernels.slopes(rows, *loss_kernels.log_sums(rows), label.astype(jnp.int32).reshape(-1), scale)
+    return found.reshape(x.shape), None
+
+
 nll_of_logits.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])], _ENTROPIES)
 
 
