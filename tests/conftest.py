@@ -89,6 +89,25 @@ def compiled_when_met_again(monkeypatch):
 
 
 @pytest.fixture
+def padding_applies(monkeypatch):
+    """Every graph of some calls may be padded, as on an accelerator, and to the sizes that larger work has."""
+    flush, graphs, padding = [
+        importlib.import_module(f"bireme.core.{name}") for name in ("record.flush", "run.graphs", "run.padding")
+    ]
+    monkeypatch.setattr(padding, "applies", lambda graph: len(graph.nodes) >= padding.LEAST_CALLS)
+    monkeypatch.setattr(padding, "ROOMY_SIZES", ())
+
+    def forget():
+        flush.flush()
+        graphs.clear()
+        flush._joined.clear()
+
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture
 def repeated():
     """How many backward passes were repeated since the last question."""
     import bireme

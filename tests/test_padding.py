@@ -16,20 +16,6 @@ from bireme.core.xla_exec import padded
 F = nn.functional
 
 
-@pytest.fixture
-def accelerator(monkeypatch):
-    """Every graph of some calls may be padded, as on an accelerator."""
-    monkeypatch.setattr(padding, "applies", lambda graph: len(graph.nodes) >= padding.LEAST_CALLS)
-    monkeypatch.setattr(padding, "ROOMY_SIZES", ())  # so little work would be done at one size
-    flush.flush()
-    graphs.clear()
-    flush._joined.clear()
-    yield
-    flush.flush()
-    graphs.clear()
-    flush._joined.clear()
-
-
 def kinds():
     """The sizes that graphs were padded to, and why others were not."""
     sizes = [size for kind in padding._kinds.values() for size, made in kind.padded.items() if made is not None]
@@ -80,7 +66,7 @@ def train(lengths, drop=0.0, hold=None, net=None):
 LENGTHS = [20, 31, 27, 45, 18, 60, 33, 24]
 
 
-def test_steps_of_changing_lengths_are_padded_to_a_few(accelerator):
+def test_steps_of_changing_lengths_are_padded_to_a_few(padding_applies):
     got = train(LENGTHS)
     sizes, reasons = kinds()
     assert sizes == [(32,), (64,)] and not reasons
@@ -91,7 +77,7 @@ def test_steps_of_changing_lengths_are_padded_to_a_few(accelerator):
     assert train(LENGTHS) == got, "the same bits again"
 
 
-def test_a_table_of_which_the_padded_size_takes_all(accelerator):
+def test_a_table_of_which_the_padded_size_takes_all(padding_applies):
     """It begins nowhere there, and at smaller sizes wherever it is asked to."""
 
     def gradient(start, t):
@@ -110,14 +96,14 @@ def test_a_table_of_which_the_padded_size_takes_all(accelerator):
             np.testing.assert_allclose(a, gradient(*each), rtol=1e-5, atol=1e-6, err_msg=str(each))
 
 
-def test_no_program_is_compiled_for_a_length_between(accelerator):
+def test_no_program_is_compiled_for_a_length_between(padding_applies):
     train(LENGTHS)
     before = bireme.debug.stats()["compiles"]
     train([21, 22, 40, 50])
     assert bireme.debug.stats()["compiles"] == before
 
 
-def test_what_is_held_of_a_padded_step_is_exact(accelerator):
+def test_what_is_held_of_a_padded_step_is_exact(padding_applies):
     held, expected = [], []
     train(LENGTHS, hold=held)
     with bireme.debug.use_executor("interpreter"):
@@ -128,14 +114,14 @@ def test_what_is_held_of_a_padded_step_is_exact(accelerator):
         np.testing.assert_allclose((a * 2.0)[:, -1].numpy(), b.numpy()[:, -1] * 2, rtol=1e-3, atol=1e-4)
 
 
-def test_random_numbers_are_those_of_the_true_size(accelerator):
+def test_random_numbers_are_those_of_the_true_size(padding_applies):
     got = train(LENGTHS[:5], drop=0.3)
     assert kinds() == ([(32,), (64,)], [])
     with bireme.debug.use_executor("interpreter"):
         np.testing.assert_allclose(got, train(LENGTHS[:5], drop=0.3), rtol=2e-5)
 
 
-def test_what_cannot_be_shown_is_refused(accelerator):
+def test_what_cannot_be_shown_is_refused(padding_applies):
     def sorted_rows(t):
         x = bireme.to_tensor(np.random.default_rng(t).random((3, t), np.float32))
         for _ in range(4):
@@ -150,7 +136,7 @@ def test_what_cannot_be_shown_is_refused(accelerator):
 
 
 @pytest.mark.parametrize("roomy", [(), padding.ROOMY_SIZES])
-def test_a_cache_that_grows_stays_padded(accelerator, monkeypatch, roomy):
+def test_a_cache_that_grows_stays_padded(padding_applies, monkeypatch, roomy):
     monkeypatch.setattr(padding, "ROOMY_SIZES", roomy)
     resized, resize = [], padding._resize
     monkeypatch.setattr(padding, "_resize", lambda shapes: resized.append(shapes) or resize(shapes))
@@ -182,7 +168,7 @@ def test_a_cache_that_grows_stays_padded(accelerator, monkeypatch, roomy):
     np.testing.assert_allclose(kept[2][1].numpy(), caches[2][1].numpy(), rtol=1e-4, atol=1e-6)
 
 
-def test_a_wrong_index_in_a_padded_run_is_told_and_the_rest_goes_on(accelerator):
+def test_a_wrong_index_in_a_padded_run_is_told_and_the_rest_goes_on(padding_applies):
     table, w = bireme.rand([30, 8]), bireme.rand([8, 8])
     flush.flush()
 
@@ -204,7 +190,7 @@ def test_a_wrong_index_in_a_padded_run_is_told_and_the_rest_goes_on(accelerator)
     assert np.isfinite(looked_up(26, 29)[0].item())
 
 
-def test_threads_learn_together(accelerator):
+def test_threads_learn_together(padding_applies):
     nets = [reader() for _ in range(4)]
     flush.flush()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -213,7 +199,7 @@ def test_threads_learn_together(accelerator):
     np.testing.assert_allclose(found, [found[0]] * 4, rtol=1e-5)
 
 
-def test_a_length_that_comes_often_gets_a_program_of_its_own(accelerator, monkeypatch):
+def test_a_length_that_comes_often_gets_a_program_of_its_own(padding_applies, monkeypatch):
     monkeypatch.setattr(padding, "OWN_PROGRAM", 3)
     train([20, 31, *[27] * 6])
     plans = [e for e in graphs.known.values() if e.padded]

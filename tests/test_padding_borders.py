@@ -17,18 +17,6 @@ from bireme.core.run import graphs, padding
 F = nn.functional
 
 
-@pytest.fixture
-def accelerator(monkeypatch):
-    """Every graph of some calls may be padded, as on an accelerator."""
-    monkeypatch.setattr(padding, "applies", lambda graph: len(graph.nodes) >= padding.LEAST_CALLS)
-    monkeypatch.setattr(padding, "ROOMY_SIZES", ())
-    flush.flush()
-    graphs.clear()
-    yield
-    flush.flush()
-    graphs.clear()
-
-
 def padded_sizes():
     return [size for kind in padding._kinds.values() for size, made in kind.padded.items() if made is not None]
 
@@ -96,7 +84,7 @@ ONE_LENGTH = {
 
 
 @pytest.mark.parametrize("name", ONE_LENGTH)
-def test_one_length(accelerator, name):
+def test_one_length(padding_applies, name):
     made, lengths = ONE_LENGTH[name]
     for n in lengths:
         got = made(n).numpy()
@@ -109,7 +97,7 @@ def test_one_length(accelerator, name):
 PAIRS = ((20, 9), (31, 14), (27, 11), (18, 30), (25, 19), (30, 28))
 
 
-def test_two_lengths_of_one_padded_size(accelerator):
+def test_two_lengths_of_one_padded_size(padding_applies):
     def both(n, m):
         x, y = data(n, 4), data(m, 4)
         return bireme.ones([n, 4]).sum() + x.sum(), bireme.ones([m, 4]).sum() + y.sum()
@@ -131,7 +119,7 @@ def test_two_lengths_of_one_padded_size(accelerator):
         graphs.clear()
 
 
-def test_what_was_padded_may_be_of_a_size_that_does_not_change(accelerator):
+def test_what_was_padded_may_be_of_a_size_that_does_not_change(padding_applies):
     for n in (30, 25, 28, 20, 33):
         data(n, 4)
         flush.flush()
@@ -164,7 +152,7 @@ def interrupted_at(code, line):
         sys.settrace(before)
 
 
-def test_an_interrupt_leaves_all_or_nothing_padded(accelerator):
+def test_an_interrupt_leaves_all_or_nothing_padded(padding_applies):
     def step(n):
         return (data(n, 4) * 3.0).sum(1)
 

@@ -43,7 +43,7 @@ from bireme.core.declare.names import names_of, told_as
 from bireme.core.declare.public import publish
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
-from bireme.core.graph.bound import Bound, Facts, GradOp, Interned, exact, on_mesh
+from bireme.core.graph.bound import ANY, Bound, Facts, GradOp, Interned, exact, on_mesh
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.numpy_exec.rows import OnRows
@@ -290,6 +290,22 @@ class Op(Facts):
             self.lowerings[platform] = body
             if not mesh:
                 self.lowerings[on_mesh(platform)] = self.body
+            return body
+
+        return declare
+
+    def padded(self, platform: str = ANY, grad: bool = False) -> Callable:
+        """Declare the form, or its gradient's, for operands of which only beginnings are valid, as where sizes change on an
+        accelerator: for what goes over rows in loops, or rests on kernels that nobody can look into.
+
+        It takes how much of each axis of an operand is valid, by name, then what the form for the platform takes, and
+        raises Inapplicable where it cannot do it. A result's beginning is that of the first operand, a gradient's that
+        of what it is the gradient of.
+        """
+
+        def declare(body: Callable) -> Callable:
+            kept = "padded_grad_forms" if grad else "padded_forms"
+            setattr(self, kept, {**getattr(self, kept), platform: body})
             return body
 
         return declare

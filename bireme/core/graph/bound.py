@@ -180,6 +180,15 @@ class Bound:
             return functools.partial(self._rounded if self.op.wide else self._upcast, body)
         return lambda *arrays: body(**self.arguments(arrays))
 
+    def on_beginnings(self, platform: str, arrays: Sequence[Any], lengths: Sequence[Lengths]) -> tuple[list, list[int]]:
+        """The call on arrays of which only beginnings are valid, by the operator's own form for that: results, and for each
+        the operand whose beginning is its own; raises Inapplicable.
+        """
+        rule = _form(self.op.padded_forms, platform) or self.op.padded_forms.get(ANY)
+        if rule is None or self.many:
+            raise Inapplicable
+        return [rule(self.arguments(lengths), **self.arguments(arrays))], [0]
+
     def _rounded(self, body: Callable, *arrays: Any) -> Any:
         """The body with a wider number beside half precision: computed as wide as the number, and rounded once."""
         narrow = next((x.dtype for x in arrays if x.dtype in NARROW), None)
@@ -456,6 +465,15 @@ class GradBound:
         flat = flatten(found if isinstance(found, tuple) else (found,))
         return [fit(flat[i], self.sigs[i], xp) for i in self.needs]
 
+    def on_beginnings(self, platform: str, arrays: Sequence[Any], lengths: Sequence[Lengths]) -> tuple[list, list[int]]:
+        base = self.base
+        form = _form(base.op.padded_grad_forms, platform) or base.op.padded_grad_forms.get(ANY)
+        if form is None or base.many or not set(self.needs) <= set(self.operand_places):
+            raise Inapplicable
+        (coming,), saved, _ = self.split(lengths)
+        made = self.by_rule(platform, *arrays, rule=functools.partial(form, {**base.arguments(saved), "g": coming}))
+        return made, [sum(self.given) + self.operand_places.index(i) for i in self.needs]
+
     def _derived(self, platform: str, *arrays: Any) -> list:
         """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
         base = self.base
@@ -498,6 +516,15 @@ class GradBound:
         raise AssertionError("a gradient node has no declared rule of its own")
 
 
+ANY = "any"  # in the place of a platform
+
+Lengths = tuple[Any, ...]  # how much of each axis of an operand is valid; None for all of it
+
+
+class Inapplicable(Exception):
+    """A form of a call that does not apply to these operands."""
+
+
 class Facts:
     """What may be asked of the operator that a call names, and what holds of one that does not say otherwise; gradients
     say little.
@@ -527,6 +554,8 @@ class Facts:
     on_rows: Any = None
     numpy_form: Any = None
     numpy_is_body = False
+    padded_forms: Mapping[str, Callable] = MappingProxyType({})
+    padded_grad_forms: Mapping[str, Callable] = MappingProxyType({})
 
 
 class GradOp(Facts):

@@ -7,6 +7,7 @@ two sizes, and the graph at any others can be made without recording it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,14 +18,26 @@ MOST_PARAMS = 2
 
 
 class Extent(NamedTuple):
-    """An integer that follows from a parameter: `times` its value `plus` something."""
+    """An integer that follows from a parameter: `times` its value `plus` something, `over` what a window moves by."""
 
     param: int
     times: int
     plus: int
+    over: int = 1
 
     def at(self, values: Sequence[Any]) -> Any:
-        return values[self.param] * self.times + self.plus
+        found = values[self.param] * self.times + self.plus
+        return found if self.over == 1 else found // self.over
+
+    def rest(self, values: Sequence[int]) -> int:
+        """What rounding down leaves out."""
+        return (values[self.param] * self.times + self.plus) % self.over
+
+    def moved(self, plus: int, by: int) -> Extent:
+        """This with something added, divided by the step of a window and rounded down."""
+        times, plus, over = self.times, self.plus + plus * self.over, self.over * by
+        same = math.gcd(times, over)  # rounding down twice is rounding down once
+        return Extent(self.param, times // same, plus // same, over // same)
 
 
 class Integers(NamedTuple):
@@ -155,6 +168,6 @@ class Varying:
     def at(self, values: Sequence[int]) -> Iterator[int]:
         """All integers for some values of the parameters."""
         numbers = list(self._same)
-        for i, (param, times, plus) in self.extents.items():
+        for i, (param, times, plus, _) in self.extents.items():  # a million times: no call
             numbers[i] = values[param] * times + plus
         return iter(numbers)

@@ -19,7 +19,7 @@ import numpy as np
 from bireme.core.base import flags
 from bireme.core.graph import cost
 from bireme.core.graph.graph import Graph
-from bireme.core.graph.varying import Integers, Varying, integers
+from bireme.core.graph.varying import Extent, Integers, Varying, integers
 from bireme.core.xla_exec import xla
 from bireme.core.xla_exec.padded import NOT_MADE, SMALLEST, Dims, Disagree, Refused
 from bireme.core.xla_exec.padded_graph import Call, PaddedGraph, growing, recorded, remade
@@ -172,7 +172,10 @@ def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int
     why = ""
     for third, calls in _thirds(usable, kind.varying, sizes):
         try:
-            kind.padded[sizes] = PaddedGraph(other, kind.varying, other_values, sizes, kind.grown, calls, third)
+            made = PaddedGraph(other, kind.varying, other_values, sizes, kind.grown, calls, third)
+            if why:  # perhaps other steps at odd sizes
+                made.hold([Extent(i, 1, 0, 2) for i in range(len(sizes))])
+            kind.padded[sizes] = made
         except Refused as e:
             kind.reason = str(e)
         except Disagree as e:  # as it may at sizes below those that it is made for

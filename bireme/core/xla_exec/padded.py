@@ -8,6 +8,7 @@ counts or cuts takes the true sizes. Where this cannot be shown, the call is ref
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -27,7 +28,8 @@ SMALLEST = 3  # a parameter in the sizes that are compared
 WINDOWS = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # from which operand on they say where one begins
 
 
-NOT_MADE = (AssertionError, ValueError, TypeError, IndexError, OverflowError, RuntimeError)  # by a call at other sizes
+# by a call at other sizes
+NOT_MADE = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class Refused(Exception):
@@ -62,7 +64,19 @@ class Dim(NamedTuple):
 Dims = tuple[Dim | None, ...]
 
 
-def _varied(dim: Dim | None) -> Dim | None:
+def _joined(factors: tuple[tuple[int, Extent | None], ...]) -> tuple[tuple[int, Extent | None], ...]:
+    """The same with whole factors as parts of those before them: the first three of five pairs are the first six of ten."""
+    found: list[tuple[int, Extent | None]] = []
+    for n, extent in factors:
+        if extent is None and found and ((before := found[-1][1]) is None or before.over == 1):
+            size, before = found.pop()
+            found.append((size * n, before and Extent(before.param, before.times * n, before.plus * n)))
+        else:
+            found.append((n, extent))
+    return tuple(found)
+
+
+def varied(dim: Dim | None) -> Dim | None:
     """The same where its elements may differ."""
     return None if dim is None else Dim(dim.factors)
 
@@ -71,18 +85,22 @@ def _is_constant(x: Any) -> bool:
     return hasattr(x, "val")
 
 
-def _begins(dim: Dim | None) -> None:
+def must_begin(dim: Dim | None) -> None:
     """Refuse what is valid elsewhere than at its beginning, where a place in it is counted."""
     if dim is not None:
         dim.prefix  # noqa: B018 - read for its error
 
 
 class Fit:
-    """How numbers that differ between two sets of sizes follow from the parameters; `said` are all answers, in order."""
+    """How numbers that differ between two sets of sizes follow from the parameters; `said` are all answers, in order.
+
+    `known` are sizes of what a call takes, and of what was made of it on the way, which may be fractions.
+    """
 
     def __init__(self, padded: Sequence[int], other: Sequence[int]):
         self.padded, self.other = tuple(padded), tuple(other)
-        self.said: list[Extent | None] = []
+        self.said: list[Any] = []
+        self.known: list[Extent] = []
         if any(a == b or min(a, b) < SMALLEST for a, b in zip(self.padded, self.other)):
             raise Refused("sizes that cannot be told apart")
 
@@ -98,9 +116,41 @@ class Fit:
             if not rest and ((times > 0 and abs(plus) <= LARGEST_PLUS) or times == -1):
                 found.append(Extent(i, times, plus))
         if len(found) != 1:
+            found = self._near(padded, other)
+        if len(found) != 1:
             raise Refused(f"a size of {padded} where another was {other}")
         self.said.append(found[0])
         return found[0]
+
+    def _near(self, padded: int, other: int) -> list[Extent]:
+        """A known size, or one that differs from it by little."""
+        for e in self.known:
+            plus = padded - e.at(self.padded)
+            if plus == other - e.at(self.other) and abs(plus) <= LARGEST_PLUS:
+                return [e.moved(plus, 1)]
+        return []
+
+    def _is(self, extent: Extent, padded: int, other: int) -> bool:
+        return (extent.at(self.padded), extent.at(self.other)) == (padded, other)
+
+    def follows(self, extent: Extent, padded: int, other: int) -> Extent:
+        """The Extent of a size of which it is known how it follows."""
+        if not self._is(extent, padded, other):
+            raise Refused(f"a size of {padded} where another was {other}, not as a window moves")
+        self.said.append(extent)
+        if extent not in self.known:
+            self.known.append(extent)
+        return extent
+
+    def product(self, padded: int, other: int) -> tuple[int, tuple[Extent, ...]] | None:
+        """A number as a multiple of one or two known sizes, as that of the elements of an image; None for any other."""
+        sizes = list(dict.fromkeys(self.known))
+        for some in (*[(e,) for e in sizes], *itertools.combinations_with_replacement(sizes, 2)):
+            a, b = [math.prod([e.at(values) for e in some]) for values in (self.padded, self.other)]
+            if a > 0 and b > 0 and padded % a == 0 and other % b == 0 and padded // a == other // b:
+                self.said.append((padded // a, some))
+                return padded // a, some
+        return None
 
     def dim(self, padded: int, other: int, uniform: bool = False) -> Dim | None:
         """A dimension of these sizes, valid at its beginning."""
@@ -141,7 +191,7 @@ class Padding:
             # a window over all of an axis at the padded size, and a part of it at others
             if begins and _is_constant(a):
                 return env[same[b]]
-            if _is_constant(a) or same.get(b) is not a:
+            if _is_constant(a) or _is_constant(b) or same.get(b) is not a:
                 raise Refused("other values at other sizes")
             return env[a]
 
@@ -162,11 +212,11 @@ class Padding:
         if program is not None:
             return self.run(program, inlined.called(twin), arrays, dims)
         if not any(any(d) for d in dims) and not _arrays_differ(eqn, twin):
-            if _same(eqn.params, twin.params):
-                made = _bind(eqn, arrays)
+            if alike(eqn.params, twin.params):
+                made = bind(eqn, arrays)
                 return made, [(None,) * np.ndim(x) for x in made]
         if name in ELEMENTWISE:
-            made = _bind(eqn, arrays)
+            made = bind(eqn, arrays)
             return made, [self.merged(dims, eqn.outvars[0].aval.shape)] * len(made)
         rule = RULES.get(name)
         if rule is None:
@@ -191,11 +241,22 @@ class Padding:
                 break
             x, y = [round(float(1 / v if inverse else v)) for v in (first, second)]
             if x and y and all(dtype.type(1 / n if inverse else n) == v for n, v in ((x, first), (y, second))):
-                extent = self.fit.extent(x, y)
-                if extent is not None:
-                    found = jnp.asarray(self.true(extent))
+                found = self._number(x, y)
+                if found is not None:
                     return (1 / found.astype(jnp.float64)).astype(dtype) if inverse else found.astype(dtype)
         raise Refused(f"the number {first} where another was {second}")
+
+    def _number(self, padded: int, other: int) -> Any:
+        """What stands for a number that differs; None where it does not."""
+        try:
+            extent = self.fit.extent(padded, other)
+        except Refused:
+            found = self.fit.product(padded, other)
+            if found is None:
+                raise
+            times, some = found
+            return jnp.asarray(math.prod([self.true(e) for e in some]) * times)
+        return None if extent is None else jnp.asarray(self.true(extent))
 
     def merged(self, dims: Sequence[Dims], shape: tuple[int, ...]) -> Dims:
         """The dimensions of what is computed element by element."""
@@ -203,6 +264,8 @@ class Padding:
         for axis in range(len(shape)):
             kinds = [d for each in dims if len(each) == len(shape) and (d := each[axis]) is not None]
             exact = {d.factors for d in kinds if not d.uniform}
+            if len(exact) > 1:  # perhaps told in more factors than it takes
+                exact = set(map(_joined, exact))
             if len(exact) > 1:
                 raise Refused("rows that lie differently")
             found.append(Dim(exact.pop()) if exact else kinds[0] if kinds else None)
@@ -224,12 +287,12 @@ class Padding:
         return x if valid is None else lax.select(valid, x, jnp.full_like(x, fill))
 
 
-def _bind(eqn: Any, arrays: list, **more: Any) -> list:
+def bind(eqn: Any, arrays: list, **more: Any) -> list:
     made = eqn.primitive.bind(*arrays, **{**eqn.params, **more})
     return list(made) if eqn.primitive.multiple_results else [made]
 
 
-def _same(params: dict, others: dict) -> bool:
+def alike(params: dict, others: dict) -> bool:
     return all(x is others[k] or str(x) == str(others[k]) for k, x in params.items())
 
 
@@ -267,7 +330,7 @@ Made = tuple[list, list[Dims]]
 RULES: dict[str, Callable[[Padding, Any, Any, list, list[Dims]], Made]] = {}
 
 
-def _rule(*names: str) -> Callable:
+def rule_for(*names: str) -> Callable:
     def keep(fn: Callable) -> Callable:
         RULES.update(dict.fromkeys(names, fn))
         return fn
@@ -275,24 +338,24 @@ def _rule(*names: str) -> Callable:
     return keep
 
 
-@_rule("layout_constraint", "sharding_constraint")
+@rule_for("layout_constraint", "sharding_constraint")
 def _as_it_is(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     return arrays, dims
 
 
-@_rule("bitcast_convert_type")
+@rule_for("bitcast_convert_type")
 def _bits(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     if eqn.outvars[0].aval.shape != eqn.invars[0].aval.shape:
         raise Refused("bits of numbers of another size")
-    return _bind(eqn, arrays), dims
+    return bind(eqn, arrays), dims
 
 
-@_rule("optimization_barrier")
+@rule_for("optimization_barrier")
 def _barrier(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
-    return _bind(eqn, arrays), dims
+    return bind(eqn, arrays), dims
 
 
-@_rule("broadcast_in_dim")
+@rule_for("broadcast_in_dim")
 def _broadcast(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, shape, places = arrays[0], eqn.params["shape"], eqn.params["broadcast_dimensions"]
     found: list[Dim | None] = [p.fit.dim(a, b, True) for a, b in zip(shape, twin.params["shape"])]
@@ -302,14 +365,14 @@ def _broadcast(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) 
     return [lax.broadcast_in_dim(x, shape, places)], [tuple(found)]
 
 
-@_rule("iota")
+@rule_for("iota")
 def _iota(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     shape, other, along = eqn.params["shape"], twin.params["shape"], eqn.params["dimension"]
     found = [p.fit.dim(a, b, axis != along) for axis, (a, b) in enumerate(zip(shape, other))]
-    return _bind(eqn, arrays), [tuple(found)]
+    return bind(eqn, arrays), [tuple(found)]
 
 
-@_rule("reshape")
+@rule_for("reshape")
 def _reshape(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, shape = arrays[0], eqn.params["new_sizes"]
     if eqn.params.get("dimensions") is not None or not x.size:
@@ -368,27 +431,27 @@ def _regrouped(shape: tuple[int, ...], dims: Dims, new: tuple[int, ...]) -> Dims
     return tuple(found)
 
 
-@_rule("transpose")
+@rule_for("transpose")
 def _transpose(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     order = eqn.params["permutation"]
     return [lax.transpose(arrays[0], order)], [tuple([dims[0][i] for i in order])]
 
 
-@_rule("squeeze")
+@rule_for("squeeze")
 def _squeeze(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     away = eqn.params["dimensions"]
     return [lax.squeeze(arrays[0], away)], [tuple([d for i, d in enumerate(dims[0]) if i not in away])]
 
 
-@_rule("expand_dims")
+@rule_for("expand_dims")
 def _expand(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
-    made = _bind(eqn, arrays)
+    made = bind(eqn, arrays)
     return made, [_regrouped(arrays[0].shape, dims[0], made[0].shape)]
 
 
-@_rule("stack")
+@rule_for("stack")
 def _stack(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
-    made = _bind(eqn, arrays)
+    made = bind(eqn, arrays)
     found = list(p.merged(dims, arrays[0].shape))
     found.insert(eqn.params["axis"], None)
     return made, [tuple(found)]
@@ -405,35 +468,35 @@ def _highest(dtype: Any) -> Any:
     return np.inf if jnp.issubdtype(dtype, np.floating) else True if dtype == np.bool_ else jnp.iinfo(dtype).max
 
 
-_NEUTRAL: dict[str, Callable[[Any], Any]] = {
+NEUTRAL: dict[str, Callable[[Any], Any]] = {
     "sum": lambda dtype: 0, "or": lambda dtype: False, "xor": lambda dtype: 0, "prod": lambda dtype: 1,
     "and": lambda dtype: True if dtype == np.bool_ else -1, "max": _lowest, "min": _highest, "logsumexp": _lowest,
 }  # fmt: skip
 
 
-@_rule(
+@rule_for(
     "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"
 )
 def _reduce(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, axes, kind = arrays[0], eqn.params["axes"], eqn.primitive.name.removeprefix("reduce_").removeprefix("arg")
     if eqn.primitive.name.startswith("arg"):
         for axis in axes:
-            _begins(dims[0][axis])
-    x = p.filled(x, dims[0], axes, _NEUTRAL[kind](x.dtype))
-    return _bind(eqn, [x]), [tuple([d for i, d in enumerate(dims[0]) if i not in axes])]
+            must_begin(dims[0][axis])
+    x = p.filled(x, dims[0], axes, NEUTRAL[kind](x.dtype))
+    return bind(eqn, [x]), [tuple([d for i, d in enumerate(dims[0]) if i not in axes])]
 
 
-@_rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+@rule_for("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 def _running(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, axis = arrays[0], eqn.params["axis"]
     if dims[0][axis] is not None:
-        _begins(dims[0][axis])
+        must_begin(dims[0][axis])
         if eqn.params["reverse"]:
-            x = p.filled(x, dims[0], (axis,), _NEUTRAL[eqn.primitive.name.removeprefix("cum")](x.dtype))
-    return _bind(eqn, [x]), [tuple([_varied(d) if i == axis else d for i, d in enumerate(dims[0])])]
+            x = p.filled(x, dims[0], (axis,), NEUTRAL[eqn.primitive.name.removeprefix("cum")](x.dtype))
+    return bind(eqn, [x]), [tuple([varied(d) if i == axis else d for i, d in enumerate(dims[0])])]
 
 
-@_rule("dot_general")
+@rule_for("dot_general")
 def _product(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     (over_x, over_y), (batch_x, batch_y) = eqn.params["dimension_numbers"]
     x, y = arrays
@@ -447,17 +510,17 @@ def _product(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     ]
     rest = [d for i, d in enumerate(dims[0]) if i not in over_x and i not in batch_x]
     rest += [d for i, d in enumerate(dims[1]) if i not in over_y and i not in batch_y]
-    return _bind(eqn, [x, y]), [(*together[len(over_x) :], *rest)]
+    return bind(eqn, [x, y]), [(*together[len(over_x) :], *rest)]
 
 
 # ---------------------------------------------------------------- parts and places
 
 
-@_rule("concatenate")
+@rule_for("concatenate")
 def _concatenate(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     axis, shape = eqn.params["dimension"], eqn.outvars[0].aval.shape
     if all(d[axis] is None for d in dims):
-        return _bind(eqn, arrays), [p.merged(dims, shape)]
+        return bind(eqn, arrays), [p.merged(dims, shape)]
     around = list(p.merged([(*d[:axis], None, *d[axis + 1 :]) for d in dims], shape))
     at: Any = 0
     made = jnp.zeros(shape, arrays[0].dtype)
@@ -473,7 +536,7 @@ def _with_room(x: Any, axis: int, size: int) -> Any:
     return lax.pad(x, jnp.zeros((), x.dtype), [(0, size if i == axis else 0, 0) for i in range(x.ndim)])
 
 
-@_rule("slice")
+@rule_for("slice")
 def _slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, found = arrays[0], []
     strides = eqn.params["strides"] or (1,) * x.ndim
@@ -485,10 +548,11 @@ def _slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> M
         if (start, limit, step) == (0, sizes[axis], 1) and (start2, limit2) == (0, twins[axis]):
             found.append(dim)
             continue
-        _begins(dim)
+        must_begin(dim)
         size, extent = limit - start, p.fit.dim(limit - start, limit2 - start2)
         if extent is not None and step != 1:
-            raise Refused("every other element of what is padded")
+            every, some, others2 = extent.prefix.moved(step - 1, step), -(-size // step), -(-(limit2 - start2) // step)
+            extent = Dim(((some, p.fit.follows(every, some, others2)),))
         if (moves := p.fit.extent(start, start2)) is not None:
             if extent is not None:
                 x = _with_room(x, axis, size)
@@ -500,7 +564,7 @@ def _slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> M
     return [x], [tuple(found)]
 
 
-@_rule("dynamic_slice")
+@rule_for("dynamic_slice")
 def _dynamic_slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, starts, found = arrays[0], arrays[1 : 1 + arrays[0].ndim], []
     sizes, twins = eqn.invars[0].aval.shape, twin.invars[0].aval.shape
@@ -509,26 +573,26 @@ def _dynamic_slice(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dim
         if (size, size2) == (sizes[axis], twins[axis]):
             found.append(dim)
             continue
-        _begins(dim)
+        must_begin(dim)
         found.append(p.fit.dim(size, size2))
         if found[-1] is not None:
             x = _with_room(x, axis, size)
     return [lax.dynamic_slice(x, starts, eqn.params["slice_sizes"])], [tuple(found)]
 
 
-@_rule("dynamic_update_slice")
+@rule_for("dynamic_update_slice")
 def _dynamic_update(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, update, *starts = arrays
-    found = [_varied(d) for d in dims[0]]
+    found = [varied(d) for d in dims[0]]
     moved = []
     for axis, (whole, part) in enumerate(zip(dims[0], dims[1])):
         if update.shape[axis] == x.shape[axis] and (whole is not None or part is None):
-            found[axis] = _varied(p.merged([(whole,), (part,)], (0,))[0])
+            found[axis] = varied(p.merged([(whole,), (part,)], (0,))[0])
         elif part is not None:
-            _begins(part)
+            must_begin(part)
             moved.append(axis)
         if update.shape[axis] != x.shape[axis]:
-            _begins(whole)
+            must_begin(whole)
     if moved:  # what lies behind the valid part of the update stays
         room = [(0, update.shape[i] if i in moved else 0, 0) for i in range(x.ndim)]
         large = lax.pad(x, jnp.zeros((), x.dtype), room)
@@ -539,7 +603,7 @@ def _dynamic_update(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Di
     return [lax.dynamic_update_slice(x, update, starts)], [tuple(found)]
 
 
-@_rule("pad")
+@rule_for("pad")
 def _pad(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x, value = arrays
     found: list[Dim | None] = []
@@ -556,7 +620,7 @@ def _pad(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Mad
         if inner:
             raise Refused("padding between elements")
         if dim is not None:
-            _begins(dim)
+            must_begin(dim)
             x = p.filled(x, dims[0], (axis,), value) if not np.ndim(value) else x
         moves = p.fit.extent(low, low2)
         found.append(p.fit.dim(shape[axis], other[axis]))
@@ -569,7 +633,7 @@ def _pad(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Mad
     return [lax.pad(x, value, config)], [tuple(found)]
 
 
-@_rule("rev")
+@rule_for("rev")
 def _reverse(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     x = arrays[0]
     for axis in eqn.params["dimensions"]:
@@ -582,19 +646,19 @@ def _reverse(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     return [x], dims
 
 
-@_rule("sort")
+@rule_for("sort")
 def _sort(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     along = eqn.params["dimension"]
     if any(d[along] is not None for d in dims):
         raise Refused("a sort along what is padded")
     found = p.merged(dims, arrays[0].shape)
-    return _bind(eqn, arrays), [found] * len(arrays)
+    return bind(eqn, arrays), [found] * len(arrays)
 
 
 # ---------------------------------------------------------------- look-ups
 
 
-@_rule("gather")
+@rule_for("gather")
 def _gather(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     (x, index), numbers = arrays, eqn.params["dimension_numbers"]
     sizes, twins = eqn.params["slice_sizes"], twin.params["slice_sizes"]
@@ -609,7 +673,7 @@ def _gather(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> 
             continue
         whole = sizes[axis] == x.shape[axis] and twins[axis] == twin.invars[0].aval.shape[axis]
         if not whole:
-            _begins(dim)
+            must_begin(dim)
         if not whole and sizes[axis] != twins[axis]:
             raise Refused("a look-up of a changing size")
         if axis not in numbers.collapsed_slice_dims:
@@ -618,24 +682,24 @@ def _gather(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> 
     found = [taken.pop() if axis in numbers.offset_dims else rows.pop() for axis in range(len(shape))]
     mode, safe = eqn.params["mode"], lax.GatherScatterMode
     mode = safe.CLIP if mode == safe.PROMISE_IN_BOUNDS else mode  # places in the padding are anything
-    return _bind(eqn, [x, index], mode=mode, indices_are_sorted=False, unique_indices=False), [tuple(found)]
+    return bind(eqn, [x, index], mode=mode, indices_are_sorted=False, unique_indices=False), [tuple(found)]
 
 
 _SCATTERED = {"scatter-add": "sum", "scatter_add": "sum", "scatter-mul": "prod", "scatter_mul": "prod", "scatter-min": "min",
               "scatter_min": "min", "scatter-max": "max", "scatter_max": "max"}  # fmt: skip
 
 
-@_rule(*_SCATTERED, "scatter")
+@rule_for(*_SCATTERED, "scatter")
 def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) -> Made:
     (x, index, update), numbers = arrays, eqn.params["dimension_numbers"]
     window = numbers.update_window_dims
     kept = [
         i for i in range(x.ndim) if i not in numbers.inserted_window_dims and i not in numbers.operand_batching_dims
     ]
-    found = [_varied(d) for d in dims[0]]
+    found = [varied(d) for d in dims[0]]
     for axis, place in zip(kept, window):
         if dims[0][axis] is not None or dims[2][place] is not None:
-            found[axis] = _varied(p.merged([(dims[0][axis],), (dims[2][place],)], (0,))[0])
+            found[axis] = varied(p.merged([(dims[0][axis],), (dims[2][place],)], (0,))[0])
             if update.shape[place] != x.shape[axis] or dims[0][axis] is None:
                 raise Refused("an update of a part of what is padded")
     if dims[1][-1] is not None:
@@ -644,7 +708,7 @@ def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
     own = p.merged([dims[1][:-1], tuple([dims[2][i] for i in rows])], tuple([update.shape[i] for i in rows]))
     for at in (*numbers.inserted_window_dims, *numbers.scatter_dims_to_operand_dims):
         if at not in kept:
-            _begins(dims[0][at])
+            must_begin(dims[0][at])
     params: dict[str, Any] = {"indices_are_sorted": False}
     if any(d is not None for d in own):
         spread = list(dims[2])
@@ -652,10 +716,10 @@ def _scatter(p: Padding, eqn: Any, twin: Any, arrays: list, dims: list[Dims]) ->
             spread[i] = d
         kind = _SCATTERED.get(eqn.primitive.name)
         if kind is not None:
-            update = p.filled(update, tuple(spread), rows, _NEUTRAL[kind](update.dtype))
+            update = p.filled(update, tuple(spread), rows, NEUTRAL[kind](update.dtype))
         index = p.filled(index, (*own, None), range(index.ndim - 1), jnp.iinfo(index.dtype).max)
         params |= {"mode": lax.GatherScatterMode.FILL_OR_DROP, "unique_indices": False}
-    return _bind(eqn, [x, index, update], **params), [tuple(found)]
+    return bind(eqn, [x, index, update], **params), [tuple(found)]
 
 
 def evaluated(first: Any, second: Any, specs: Sequence[Any], dims: Sequence[Dims], fit: Fit) -> tuple[Any, list[Dims]]:
@@ -664,6 +728,7 @@ def evaluated(first: Any, second: Any, specs: Sequence[Any], dims: Sequence[Dims
     `first` and `second` are its jaxprs at the padded sizes and at the others.
     """
     found: list[Dims] = []
+    fit.known = [e for each in dims for dim in each if dim is not None for _, e in dim.factors if e is not None]
 
     def padded(*operands: Any) -> list:
         arrays, values = operands[: len(specs)], operands[len(specs) :]

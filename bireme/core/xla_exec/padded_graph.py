@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 from jax.extend import core
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base.device import Device
-from bireme.core.graph.bound import bounded
+from bireme.core.graph.bound import Inapplicable, bounded
 from bireme.core.graph.graph import Graph, Node, Number, Sig, number_at, scalar_sig, sig_of
-from bireme.core.graph.varying import Varying, rebuilt
-from bireme.core.xla_exec import xla
-from bireme.core.xla_exec.padded import LARGEST_PLUS, NOT_MADE, Dims, Disagree, Fit, Refused, evaluated
+from bireme.core.graph.varying import Extent, Varying, rebuilt
+from bireme.core.xla_exec import padded_windows, xla  # noqa: F401 - the first is read for its rules
+from bireme.core.xla_exec.padded import LARGEST_PLUS, NOT_MADE, Dims, Disagree, Fit, Refused, evaluated, varied
 
 
 class PaddedBound:
-    """A call on padded arrays: what `padded.evaluated` made of it. Interned, so it compares by identity."""
+    """A call on padded arrays: what `padded.evaluated` made of its form for a platform, or, where `said` is None, the
+    operator's own form for such arrays. Interned, so it compares by identity.
+    """
 
-    __slots__ = ("base", "closed", "dims", "operands", "said")
+    __slots__ = ("base", "closed", "dims", "operands", "platform", "said")
 
     selects = is_ufunc = by_numpy = differentiable = False
 
-    def __init__(self, base: Any, closed: Any, dims: list[Dims], operands: int, said: list):
-        self.base, self.closed, self.dims, self.operands, self.said = base, closed, dims, operands, said
+    def __init__(self, base: Any, closed: Any, dims: list[Dims], operands: int, platform: str, said: list | None):
+        self.base, self.closed, self.dims, self.operands, self.platform = base, closed, dims, operands, platform
+        self.said = said
+
+    @property
+    def fractions(self) -> set[Extent]:
+        """The sizes in it that are rounded down."""
+        found = {e for each in self.dims for dim in each if dim is not None for _, e in dim.factors}
+        for said in self.said or ():
+            found |= {said} if said.__class__ is Extent else set(said[1]) if said else set()
+        return {e for e in found if e is not None and e.over > 1}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "base"), name)
@@ -77,13 +89,71 @@ def padded(
             raise Refused(f"{bound.op.name}, as before")
         bounded(_known)[key] = None
         with xla.x64(), jax.default_device(device.jax):
-            first, second = _traced(bound, sigs, device), _traced(other, others, device)
-            own = Fit(fit.padded, fit.other)
-            closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, own)
+            found = _by_its_form(bound, sigs, dims, fit, device) or _by_its_steps(
+                bound, sigs, other, others, dims, fit, device
+            )
             if given != sigs:
-                closed = _of_beginnings(closed, sigs, given)
-        found = _known[key] = PaddedBound(bound, closed, made, len(sigs), own.said)
+                found.closed = _of_beginnings(found.closed, sigs, given)
+        _known[key] = found
     return found
+
+
+def _by_its_form(
+    bound: Any, sigs: tuple[Sig, ...], dims: tuple[Dims, ...], fit: Fit, device: Device
+) -> PaddedBound | None:
+    """A call by the operator's own form for padded operands; None where there is none, or it does not apply."""
+    like: list[int] = []
+
+    def call(*operands: Any) -> list:
+        arrays, values = operands[: len(sigs)], operands[len(sigs) :]
+        lengths = [tuple([None if dim is None else dim.prefix.at(values) for dim in each]) for each in dims]
+        made, like[:] = bound.on_beginnings(device.platform, arrays, lengths)
+        return made
+
+    params = [jax.ShapeDtypeStruct((), np.int64)] * len(fit.padded)
+    try:
+        closed = jax.make_jaxpr(call)(*map(xla.spec, sigs), *params)
+    except (Inapplicable, Refused):
+        return None
+    found: list[Dims] = []
+    for out, i in zip(bound.infer(sigs), like):
+        found.append(tuple([varied(dim) for dim in dims[i]]))
+        assert len(out.shape) == len(dims[i]), f"{bound.op.name}: a result of other axes than its operand"
+        assert all(dim is None or n == m for n, m, dim in zip(out.shape, sigs[i].shape, dims[i]))
+    return PaddedBound(bound, closed, found, len(sigs), device.platform, None)
+
+
+REFERENCE = "reference"
+
+
+def _by_its_steps(
+    bound: Any,
+    sigs: tuple[Sig, ...],
+    other: Any,
+    others: tuple[Sig, ...],
+    dims: tuple[Dims, ...],
+    fit: Fit,
+    device: Device,
+) -> PaddedBound:
+    """A call by what `padded.evaluated` makes of its steps, of those of the reference where the platform has others that
+    nobody can look into, as a kernel's.
+    """
+    root = bound.root.op
+    # those for CPUs go through rows in loops
+    forms = [REFERENCE] if device.is_cpu else [device.platform]
+    if device.platform in root.lowerings or device.platform in root.grad_lowerings:
+        forms.append(REFERENCE)
+    for form in dict.fromkeys(forms):
+        own = Fit(fit.padded, fit.other)
+        try:
+            first, second = _traced(bound, sigs, form), _traced(other, others, form)
+            closed, made = evaluated(first, second, [xla.spec(s) for s in sigs], dims, own)
+        except (Refused, *NOT_MADE):
+            if form == forms[-1]:
+                raise
+        else:
+            break
+    return PaddedBound(bound, closed, made, len(sigs), form, own.said)
 
 
 _agreed: dict[tuple, bool] = {}
@@ -95,13 +165,15 @@ def agrees(
     """Whether a call at a third set of sizes says the same of a padded one as the call that it was made from. Two alone
     may agree by chance: `min(n, 5)` is 5 at 32 and at 20.
     """
+    if found.said is None:
+        return True
     key = (found, call, fit.other)
     known = _agreed.get(key)
     if known is None:
         own = Fit(fit.padded, fit.other)
         with xla.x64(), jax.default_device(device.jax):
             try:
-                first, third = _traced(found.base, sigs, device), _traced(*call, device)
+                first, third = _traced(found.base, sigs, found.platform), _traced(*call, found.platform)
                 _, made = evaluated(first, third, [xla.spec(s) for s in sigs], dims, own)
                 known = made == found.dims and own.said == found.said
             except (Refused, *NOT_MADE):  # by an operator that cannot have these sizes
@@ -180,10 +252,9 @@ def _longer(sig: Sig, out: Sig) -> int | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _traced(bound: Any, sigs: tuple[Sig, ...], device: Device) -> Any:
-    """A call as a jaxpr with a flat list of results."""
-    # those for CPUs go through rows in loops
-    fn = bound.lower("reference" if device.is_cpu else device.platform)
+def _traced(bound: Any, sigs: tuple[Sig, ...], platform: str) -> Any:
+    """A call, in the form for a platform, as a jaxpr with a flat list of results."""
+    fn = bound.lower(platform)
     return jax.make_jaxpr(lambda *arrays: list(fn(*arrays)) if bound.many else [fn(*arrays)])(*map(xla.spec, sigs))
 
 
@@ -222,6 +293,7 @@ class PaddedGraph:
         self.numbers: list[int] = []
         made: list[Sig] = []
         self.lowest = tuple(map(min, values, third))  # below, nothing is shown
+        fractions: set[Extent] = set()
         at_third = Fit(sizes, third)
         state = Node()
         for twin, call in zip(graph.nodes, calls):
@@ -240,21 +312,32 @@ class PaddedGraph:
                 if not agrees(bound, tuple(sigs), call, tuple(dims), at_third, device):
                     raise Disagree(f"{bound.base.op.name}, which follows otherwise from other sizes")
                 found, extra = bound.dims, len(sizes)
+                fractions |= bound.fractions
             state = self._node(state, twin, bound, tuple(given), outs, self.leaf_sigs, extra)
             made += outs
             self.dims += found
         if next(integers, None) is not None:
             raise Refused("integers that were not read")
         self.last = state
+        self._shown = sizes, values, third
+        self._rests: dict[Extent, set[int]] = {}
+        self.hold(fractions)
         self.outs = made
         state.graph = Graph(state, device)
         state.graph.padded = True
+
+    def hold(self, fractions: Iterable[Extent]) -> None:
+        """Let it be for sizes alone of which rounding these down leaves the same as where they were looked at."""
+        for extent in fractions:
+            self._rests[extent] = {extent.rest(shown) for shown in self._shown}
 
     def fits(self, graph: Graph, values: tuple[int, ...]) -> bool:
         """Whether what a graph gives has the sizes that follow from its values; those below the smallest that it was
         made from are not even looked at.
         """
         if any(n < low for n, low in zip(values, self.lowest)):
+            return False
+        if any(extent.rest(values) not in shown for extent, shown in self._rests.items()):
             return False
         for sig, whole, dims in zip(graph.value_sigs, self.outs, self.dims):
             for true, size, dim in zip(sig.shape, whole.shape, dims):

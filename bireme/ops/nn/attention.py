@@ -14,6 +14,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT
 from bireme.core.declare.op import Attr, Const, Extra, Tensor, composite, op
+from bireme.core.graph.bound import Inapplicable
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
@@ -342,6 +343,100 @@ def _(g, query, key, value, mask, causal):
     if fused is None:
         return _attention_grad(g, query, key, value, mask, causal)
     return jax.vjp(fused, query, key, value)[1](g)
+
+
+class _Beginnings:
+    """Attention on queries, keys and values of which only beginnings are valid: what lies behind them may be anything, and
+    has no part in it.
+    """
+
+    def __init__(self, lengths, query, key, value, mask, causal):
+        own = [lengths[name] for name in ("query", "key", "value")]
+        if any(n is not None for each in own for n in each[2:]) or (own[1][1] is None) != (own[2][1] is None):
+            raise Inapplicable
+        self.given = [_cleared(x, n) for x, n in zip((query, key, value), own)]
+        self.mask = None if mask is None else _cleared(mask, lengths["mask"])
+        self.causal, self.lengths = causal, [n[1] for n in own[:2]]
+
+    @property
+    def operands(self):
+        """What it has slopes in."""
+        with_mask = self.mask is not None and self.mask.dtype != jnp.bool_
+        return [*self.given, self.mask] if with_mask else self.given
+
+    def __call__(self, query, key, value, mask=None):
+        """In steps; keys behind the last valid one are attended to by nobody."""
+        mask, keys = self.mask if mask is None else mask, self.lengths[1]
+        if keys is not None:
+            valid = jnp.arange(key.shape[1], dtype=jnp.int32) < keys
+            if mask is None:
+                mask = valid[None, None, None]
+            elif mask.dtype == jnp.bool_:
+                mask = mask & valid
+            else:
+                mask = jnp.where(valid, mask, -jnp.inf)
+        return attend(query, key, value, mask, shift=0 if self.causal else None)[0]
+
+    def by_cudnn(self, query, key, value):
+        """By cuDNN's kernel, which is told how many rows and keys each sample has."""
+        rows, keys = [
+            jnp.full(x.shape[0], x.shape[1] if n is None else n, jnp.int32) for x, n in zip((query, key), self.lengths)
+        ]
+        return jax.nn.dot_product_attention(
+            query,
+            key,
+            value,
+            is_causal=self.causal,
+            query_seq_lengths=rows,
+            key_value_seq_lengths=keys,
+            implementation="cudnn",
+        )
+
+    @property
+    def by_kernel(self):
+        """The faster one of both that applies, on NVIDIA GPUs."""
+        query, key, value = self.given
+        fits = cudnn_takes(query.shape, key.shape, value.shape, query.dtype, self.mask is not None)
+        return self.by_cudnn if fits else self
+
+
+def _cleared(x, lengths):
+    """An array with zeros behind what is valid."""
+    for axis, n in enumerate(lengths):
+        if n is not None:
+            valid = jnp.arange(x.shape[axis], dtype=jnp.int32) < n
+            x = jnp.where(valid.reshape(-1, *[1] * (x.ndim - axis - 1)), x, jnp.zeros((), x.dtype))
+    return x
+
+
+@attention.padded()
+def _(lengths, query, key, value, mask, causal):
+    form = _Beginnings(lengths, query, key, value, mask, causal)
+    return form(*form.operands)
+
+
+@attention.padded("cuda")
+def _(lengths, query, key, value, mask, causal):
+    form = _Beginnings(lengths, query, key, value, mask, causal)
+    return jax.vjp(form.by_kernel, *form.operands)[0]  # as it is called in backward
+
+
+@attention.padded(grad=True)
+def _(lengths, g, query, key, value, mask, causal):
+    form = _Beginnings(lengths, query, key, value, mask, causal)
+    return _slopes(form, form, _cleared(g, lengths["g"]), mask)
+
+
+@attention.padded("cuda", grad=True)
+def _(lengths, g, query, key, value, mask, causal):
+    form = _Beginnings(lengths, query, key, value, mask, causal)
+    return _slopes(form, form.by_kernel, _cleared(g, lengths["g"]), mask)
+
+
+def _slopes(form, fn, g, mask):
+    """Gradients of all operands; None for a mask of bools."""
+    found = jax.vjp(fn, *form.operands)[1](g)
+    return (*found, None)[: 3 if mask is None else 4]
 
 
 @op(internal=True, promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)

@@ -91,13 +91,27 @@ def _divisor(at: Windows, inside: bool, dtype: Any) -> Any:
     return counts.flat[0] if counts.size and (counts == counts.flat[0]).all() else counts[..., None]
 
 
+def _divisor_counted(at: Windows, inside: bool, dtype: Any) -> Any:
+    """The same in steps, from which it can be told how it follows from the size of the image, where a table tells nothing."""
+    found: Any = 1
+    for axis, (n, k, s, a, o) in enumerate(zip(at.dims, at.size, at.stride, at.before, at.out)):
+        low, high = (0, n) if inside else (-a, n + a)
+        begin = jnp.arange(o) * s - a
+        count = jnp.minimum(begin + k, high) - jnp.maximum(begin, low)
+        found = found * jnp.maximum(count, 0).reshape(-1, *[1] * (len(at.out) - axis))
+    return jnp.maximum(found, 1).astype(dtype)
+
+
 def _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format):
     last = data_format[-1] == "C"
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
     image = widen(move(x, last))
-    out = _sums(fitted(image, at, 0), at) / _divisor(at, exclusive, image.dtype)
+    divisor = _divisor(at, exclusive, image.dtype)
+    out = _sums(fitted(image, at, 0), at) / (
+        divisor if divisor.ndim == 0 else _divisor_counted(at, exclusive, image.dtype)
+    )
     if divisor_override is not None:  # as Paddle has it: of the mean, not of the sum
         out = out * np.asarray(math.prod(kernel_size) / divisor_override, image.dtype)
     return back(out.astype(x.dtype), last)
