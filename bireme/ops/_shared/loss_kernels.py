@@ -16,16 +16,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-LEAST = 1 << 24  # logits: fewer are read in no time
-WIDTH = 4096  # classes at least
 BLOCK = 4096  # classes that a block of threads reads at a time
-MOST = 1 << 31  # places are counted in 32 bits
-
-
-def takes(shape: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Whether such logits, with their classes last, are for these kernels."""
-    size = int(np.prod(shape))
-    return dtype.itemsize <= 4 and shape[-1] >= WIDTH and LEAST <= size < MOST
 
 
 def log_sums(x, interpret: bool = False):

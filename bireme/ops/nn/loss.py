@@ -8,10 +8,10 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
+from bireme.core.base.later import Later
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
-from bireme.ops._shared import loss_kernels
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
 from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation import reshape
@@ -20,6 +20,8 @@ from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import log
 from bireme.ops.nn.activation import log_softmax, softmax
 from bireme.ops.reduction import reductions
+
+loss_kernels = Later("bireme.ops._shared.loss_kernels")  # Pallas takes 0.3 s to import
 
 
 def _lse(x):
@@ -102,10 +104,15 @@ def _nll_grad_numpy(g, x, label, ignore_index):
 nll_of_logits.grad(_nll_grad, numpy=_nll_grad_numpy)
 
 
+def _are_many(x):
+    """Whether logits, with their classes last, are for kernels: fewer are read in no time, and these count in 32 bits."""
+    return x.dtype.itemsize <= 4 and x.shape[-1] >= 4096 and 1 << 24 <= x.size < 1 << 31
+
+
 # on a mesh the compiler cannot divide a kernel
 @nll_of_logits.on("cuda", mesh=False)
 def _(x, label, ignore_index):
-    if not loss_kernels.takes(x.shape, x.dtype):
+    if not _are_many(x):
         return nll_of_logits.body(x, label, ignore_index)
     top, rest = [t.reshape(label.shape) for t in loss_kernels.log_sums(x.reshape(-1, x.shape[-1]))]
     valid = label != ignore_index
@@ -115,7 +122,7 @@ def _(x, label, ignore_index):
 
 @nll_of_logits.grad(on="cuda", mesh=False)
 def _(g, x, label, ignore_index):
-    if not loss_kernels.takes(x.shape, x.dtype):
+    if not _are_many(x):
         return _nll_grad(g, x, label, ignore_index)
     rows = x.reshape(-1, x.shape[-1])
     scale = jnp.where(label != ignore_index, widen(g), 0).reshape(-1)
