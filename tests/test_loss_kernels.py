@@ -1,6 +1,5 @@
 """Kernels for losses over many classes: interpreted on this machine, beside the operator that they stand for."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
