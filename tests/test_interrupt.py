@@ -10,7 +10,10 @@ import pytest
 
 import bireme
 from bireme import nn
+from bireme.core.base import signals
 from bireme.core.graph import segment
+from bireme.core.run import tiers
+from bireme.core.xla_exec import pieces
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers"),
@@ -216,6 +219,55 @@ def test_a_timeout_by_another_signal_loses_no_parameter():
 
 def raise_timeout(*_):
     raise TimeoutError
+
+
+def test_every_signal_waits_for_what_is_not_cut_in_the_middle():
+    def handler(number, frame):
+        order.append(number)
+        raise TimeoutError(number)
+
+    order = []
+    numbers = (signal.SIGUSR1, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT)
+    before = {number: signal.signal(number, handler) for number in set(numbers)}
+    try:
+        with pytest.raises(TimeoutError), signals.held_back():
+            for number in numbers:
+                signal.raise_signal(number)
+            order.append("end")
+        assert order == ["end", signal.SIGUSR1, signal.SIGALRM, signal.SIGINT]
+        assert all(signal.getsignal(number) is handler for number in before)
+    finally:
+        for number, own in before.items():
+            signal.signal(number, own)
+
+
+def test_timeouts_lose_no_parameter_where_a_step_is_many_programs(monkeypatch):
+    """On an accelerator, for which this device stands, pieces run one after another and give each other arrays."""
+    bireme.device.register_device("stopchip", platform="cpu")
+    bireme.set_device("stopchip")
+    bireme.set_flags({"FLAGS_interpret": False})
+    monkeypatch.setattr(pieces, "UNIT", 1e5)  # small ones
+    monkeypatch.setattr(tiers, "FIRST_WHOLE", 1 << 30)  # one program does not take their place
+    before = signal.signal(signal.SIGALRM, raise_timeout)
+    try:
+        trainer = Trainer(50)
+        for _ in range(3):
+            trainer.step()
+        assert any("pieces" in graph["run by"] for graph in bireme.debug.explain())
+        for delay in np.random.default_rng(6).uniform(1e-4, 4e-3, 60):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay, 0.5)
+                forever(trainer.step)
+            except TimeoutError:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            usable(trainer)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        bireme.set_flags({"FLAGS_interpret": True})
+        bireme.set_device("cpu")
 
 
 def test_work_in_another_thread_needs_no_signals():

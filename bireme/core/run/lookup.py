@@ -487,8 +487,8 @@ def _take_over(entry: Entry, program: Executable) -> Executable:
     try:
         with progress.told(entry.graph, ""):
             made = later.take()
-    except KeyboardInterrupt:
-        program.later = later  # the next run waits for it
+    except BaseException:  # an interrupt: the next run waits for it
+        program.later = later
         raise
     if made is None:
         return program

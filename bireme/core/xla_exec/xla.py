@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import signal
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import starmap
@@ -17,7 +15,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import SingleDeviceSharding
 
-from bireme.core.base import host_memory, mesh, shutdown
+from bireme.core.base import host_memory, mesh, shutdown, signals
 from bireme.core.base.device import Device, Fork
 from bireme.core.graph import executor, images
 from bireme.core.graph.graph import Graph, Sig
@@ -358,21 +356,11 @@ def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
 
 
 def _first_call(seg: Any, program: Any, args: tuple) -> None:
-    """A call with kinds of arguments that are new to the program: jax handles it in Python, where an interrupt could
-    come between the call and the storing of what it donated, so Ctrl-C waits. Later calls are one C function."""
-    before = signal.getsignal(signal.SIGINT)
-    came: list[tuple] = []
-    waits = callable(before) and threading.current_thread() is threading.main_thread()
-    if waits:
-        signal.signal(signal.SIGINT, lambda *interrupt: came.append(interrupt))
-    try:
+    """A call with kinds of arguments that are new to the program, or of many programs: Python handles it, and an interrupt
+    could come between a call and the storing of what it donated, so signals wait. Others are one C function."""
+    with signals.held_back():
         seg.results.extend(starmap(program.call, (args,)))
-    finally:
-        if waits:
-            signal.signal(signal.SIGINT, before)
     program.call = getattr(program.call, "_call", None) or program.call  # jax.stages.Compiled's own C function
-    if came:
-        before(*came[0])  # type: ignore[misc, operator]  # callable, or nothing came
 
 
 def call_prepared(call: Any, leaves: list, vectors: list) -> list:
