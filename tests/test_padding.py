@@ -11,7 +11,7 @@ from bireme.core.base import device
 from bireme.core.graph import varying
 from bireme.core.record import flush
 from bireme.core.run import graphs, padding
-from bireme.core.xla_exec import padded
+from bireme.core.xla_exec import padded_sizes
 
 F = nn.functional
 
@@ -253,9 +253,9 @@ def test_integers_follow_from_the_smallest_size():
 
 @pytest.mark.parametrize("numbers", [(64, 100), (64, 2)])
 def test_what_is_no_multiple_is_refused(numbers):
-    fit = padded.Fit((64,), (40,))
+    fit = padded_sizes.Fit((64,), (40,))
     assert fit.extent(8 * 64, 8 * 40) == varying.Extent(0, 8, 0)
-    with pytest.raises(padded.Refused):
+    with pytest.raises(padded_sizes.Refused):
         fit.extent(64 * 64, 40 * 40)
-    with pytest.raises(padded.Refused):
-        padded.Fit((64,), (64,))
+    with pytest.raises(padded_sizes.Refused):
+        padded_sizes.Fit((64,), (64,))

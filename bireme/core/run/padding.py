@@ -21,8 +21,8 @@ from bireme.core.graph import cost
 from bireme.core.graph.graph import Graph
 from bireme.core.graph.varying import Extent, Integers, Varying, integers
 from bireme.core.xla_exec import xla
-from bireme.core.xla_exec.padded import NOT_MADE, SMALLEST, Dims, Disagree, Refused
 from bireme.core.xla_exec.padded_graph import Call, PaddedGraph, growing, recorded, remade
+from bireme.core.xla_exec.padded_sizes import NOT_MADE, SMALLEST, Dims, Disagree, Refused
 
 LEAST_CALLS = 12  # of a graph: fewer are compiled soon enough
 SAMPLES = 2  # graphs of one skeleton that have programs of their own, and tell what changes

@@ -16,8 +16,9 @@ from bireme.core.base.device import Device
 from bireme.core.graph.bound import Inapplicable, bounded
 from bireme.core.graph.graph import Graph, Node, Number, Sig, number_at, scalar_sig, sig_of
 from bireme.core.graph.varying import Extent, Varying, rebuilt
-from bireme.core.xla_exec import padded_windows, xla  # noqa: F401 - the first is read for its rules
-from bireme.core.xla_exec.padded import LARGEST_PLUS, NOT_MADE, Dims, Disagree, Fit, Refused, evaluated, varied
+from bireme.core.xla_exec import padded_rules, padded_windows, xla  # noqa: F401 - the first two are read for their rules
+from bireme.core.xla_exec.padded import evaluated
+from bireme.core.xla_exec.padded_sizes import LARGEST_PLUS, NOT_MADE, Dims, Disagree, Fit, Refused, varied
 
 
 class PaddedBound:

@@ -10,19 +10,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bireme.core.xla_exec.padded import (
-    NEUTRAL,
-    Dim,
-    Dims,
-    Made,
-    Padding,
-    Refused,
-    alike,
-    bind,
-    must_begin,
-    rule_for,
-    varied,
-)
+from bireme.core.xla_exec.padded import Made, Padding, alike, bind, rule_for
+from bireme.core.xla_exec.padded_rules import NEUTRAL
+from bireme.core.xla_exec.padded_sizes import Dim, Dims, Refused, must_begin, varied
 
 
 def _moves_alike(eqn: Any, twin: Any) -> None:
