@@ -6,6 +6,7 @@ the loop it would hold up each of its calls for the interpreter's lock.
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,25 +21,29 @@ class GivenUp(Exception):
 
 
 class _Turn:
-    """Whose turn it is: the caller's or the thread's."""
+    """Whose turn it is: the caller's or the thread's.
+
+    Each waits for its own by a call that is all C: an interrupt in the middle of a semaphore's Python leaves its lock
+    in a state that is none.
+    """
 
     def __init__(self) -> None:
-        self._thread, self._caller = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread, self._caller = queue.SimpleQueue[None](), queue.SimpleQueue[None]()
         self.ended = self.given_up = False
         self.error: Exception | None = None
 
     def to_thread(self) -> None:
-        self._thread.release()
-        self._caller.acquire()
+        self._thread.put(None)
+        self._caller.get()
 
     def to_caller(self) -> None:
-        self._caller.release()
-        self._thread.acquire()
+        self._caller.put(None)
+        self._thread.get()
         if self.given_up:
             raise GivenUp
 
     def run(self, task: Callable[[], Any]) -> None:
-        self._thread.acquire()
+        self._thread.get()
         _mine.turn = self
         self.error = RuntimeError("work in turns was given up")
         try:
@@ -48,11 +53,11 @@ class _Turn:
             self.error = e
         finally:
             self.ended = True
-            self._caller.release()
+            self._caller.put(None)
 
     def give_up(self) -> None:
         self.given_up = True
-        self._thread.release()
+        self._thread.put(None)
 
 
 def pause() -> None:
