@@ -217,7 +217,7 @@ class EventWriter(Writer):
         x = _numbers("add_histogram", values)
         counts, edges = np.histogram(x, buckets)
         content = b"".join((
-            _double(1, x.min()), _double(2, x.max()), _double(3, x.size), _double(4, x.sum()),
+            _double(1, np.min(x)), _double(2, np.max(x)), _double(3, x.size), _double(4, np.sum(x)),
             _double(5, (x * x).sum()), _doubles(6, edges[1:]), _doubles(7, counts),
         ))  # fmt: skip
         self._value(tag, step, walltime, _bytes(5, content))

@@ -33,7 +33,8 @@ class _Resumed:
 
 def numpy_was_seeded() -> bool:
     """Return whether ``np.random.seed`` was called: a state from the system's entropy has a seed sequence."""
-    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # not in the stubs
+    random: Any = np.random  # the stubs of some versions leave this function out
+    generator = random.get_bit_generator()
     return _Resumed.numpy_was_seeded or generator.seed_seq is None
 
 

@@ -154,7 +154,7 @@ class WeightedRandomSampler(Sampler):
         rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
         if not np.all(np.isfinite(rows) & (rows >= 0)):
             raise errors.bad(where, "finite non-negative numbers", rows.tolist(), kind=errors.ArgumentError)
-        fewest, needed = int((rows > 0).sum(axis=1).min()), 1 if self.replacement else self.num_samples
+        fewest, needed = int(np.min(np.sum(rows > 0, axis=1))), 1 if self.replacement else self.num_samples
         if fewest < needed:
             raise errors.bad(
                 where, f"at least {needed} positive weights in each row", fewest, kind=errors.ArgumentError

@@ -381,7 +381,7 @@ class Auc(Metric):
         for value, labels in pending:
             value, labels = (x._host() if isinstance(x, Tensor) else x for x in (value, labels))
             bins = (value * self._num_thresholds).astype(np.int64)
-            if bins.size and not 0 <= bins.min() <= bins.max() <= self._num_thresholds:
+            if bins.size and not 0 <= np.min(bins) <= np.max(bins) <= self._num_thresholds:
                 raise errors.bad(
                     "Auc.update(preds)",
                     "probabilities in [0, 1]",

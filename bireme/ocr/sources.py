@@ -102,7 +102,7 @@ def _of_pillow(image: Any, name: str, most: int) -> Iterator[np.ndarray]:
 def _in_colour(image: Any) -> np.ndarray:
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         values = np.asarray(image).astype(np.float64)
-        top = 255 if values.max(initial=0) <= 255 else 65535
+        top = 255 if np.max(values, initial=0.0) <= 255 else 65535
         return np.repeat(np.clip(values * (255 / top), 0, 255).astype(np.uint8)[..., None], 3, 2)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         return _on_white(np.asarray(image.convert("RGBA"))[..., [2, 1, 0, 3]])

@@ -128,10 +128,10 @@ def _varints(data: memoryview) -> np.ndarray:
         return np.zeros(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
     widths = ends - starts + 1 if ends.size else ends
-    if not ends.size or ends[-1] != given.size - 1 or widths.max() > 10:
+    if not ends.size or ends[-1] != given.size - 1 or np.max(widths) > 10:
         raise Refused(BAD, "an invalid number in a message")
     found = np.zeros(ends.size, np.uint64)
-    for k in range(int(widths.max())):
+    for k in range(int(np.max(widths))):
         wide = widths > k
         found[wide] |= (given[starts[wide] + k] & np.uint8(127)).astype(np.uint64) << np.uint64(7 * k)
     return found.view(np.int64)

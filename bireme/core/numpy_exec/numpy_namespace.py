@@ -18,6 +18,7 @@ _most: Any = np.maximum.reduce
 _least: Any = np.minimum.reduce
 _some: Any = np.logical_or.reduce
 _every: Any = np.logical_and.reduce
+_mean: Any = np.mean  # the stubs of some versions refuse these arguments
 
 MAX_FILLED = 4096  # elements
 
@@ -54,7 +55,7 @@ class _Numerics(types.ModuleType):
     def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
         """Without a warning where there is nothing to average; half precision and integers as NumPy does it."""
         if dtype is not None or a.dtype.kind not in "fc" or a.dtype.itemsize < 4:
-            return np.mean(a, axis=axis, keepdims=keepdims, dtype=dtype)
+            return _mean(a, axis=axis, keepdims=keepdims, dtype=dtype)
         axes = range(a.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         return _add(a, axis, None, None, keepdims) / np.asarray(math.prod([a.shape[i] for i in axes]), a.real.dtype)
 

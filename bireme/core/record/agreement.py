@@ -320,8 +320,8 @@ def _execute(channel: Shared, seg: Segment, offers: list[Offer], engine: Engine)
         if passed is not None and passed is not seg:
             passed.lone = True
     channel.deferred = []
-    live = np.logical_or.reduce([offer.live for offer in offers])
-    dead = np.logical_and.reduce([offer.dead for offer in offers])
+    live = np.any([offer.live for offer in offers], axis=0)
+    dead = np.all([offer.dead for offer in offers], axis=0)
     seg.agreed = tuple(np.flatnonzero(live).tolist()), tuple(np.flatnonzero(dead).tolist())
     channel.runs += 1
     engine.execute(seg)

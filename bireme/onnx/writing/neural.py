@@ -243,7 +243,7 @@ def _along(w: Writer, x: Val, ndim: int, axis: int, m: int, k: int, mean: bool) 
         perm = [*[a for a in range(ndim) if a != axis], axis]
         made = w("MatMul", w.transpose(x, perm), w.constant(weights.astype(x.dtype.np)))
         return w.transpose(made, list(np.argsort(perm)))
-    at = np.minimum(low[:, None] + np.arange((high - low).max()), high[:, None] - 1)
+    at = np.minimum(low[:, None] + np.arange(np.max(high - low)), high[:, None] - 1)
     taken = w("Gather", x, w.constant(at.astype(np.int64)), axis=axis)
     return w.reduce("Max", taken, [axis + 1], keepdims=False)
 

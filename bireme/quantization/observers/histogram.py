@@ -35,7 +35,7 @@ class Histogram:
 
     def percentile(self, percent: float) -> float:
         """The magnitude below which so large a part of the numbers is."""
-        part = np.cumsum(self.counts) / max(self.counts.sum(), 1)
+        part = np.cumsum(self.counts) / max(int(self.counts.sum()), 1)
         at = int(np.searchsorted(part, percent))
         return min((at + 1) * self.top / len(self.counts), self.most)
 
