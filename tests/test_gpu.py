@@ -260,4 +260,4 @@ def test_lengths_that_come_once_in_half_precision(causal, all_on_the_gpu):
             want = step(n, bireme.to_tensor(words, stop_gradient=False))
         for a, b in zip(got, want, strict=True):
             assert np.linalg.norm(a - b) <= 2e-2 * np.linalg.norm(b), n
-    assert any(made is not None for kind in padding._kinds.values() for made in kind.padded.values())
+    assert any(made is not None for family in padding.families() for made in family.padded.values())

@@ -91,7 +91,7 @@ def test_steps_of_changing_lengths_with_more_scores_than_a_block(padding_applies
             want = step(n, batch)
         for a, b in zip(got, want, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-    sizes = [size for kind in padding._kinds.values() for size, made in kind.padded.items() if made is not None]
+    sizes = [size for family in padding.families() for size, made in family.padded.items() if made is not None]
     assert (64,) in sizes
 
 

@@ -84,7 +84,7 @@ def outcome(case, n):
 
 
 def sizes():
-    return [size for kind in padding._kinds.values() for size, made in kind.padded.items() if made is not None]
+    return [size for family in padding.families() for size, made in family.padded.items() if made is not None]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -97,7 +97,7 @@ def test_results(padding_applies, name):
         for a, b in zip(got, want, strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4, err_msg=f"{name} at {n}")
-    reasons = [kind.reason for kind in padding._kinds.values() if kind.reason]
+    reasons = [family.reason for family in padding.families() if family.reason]
     assert (sizes() and not reasons) or name in REFUSED, reasons
 
 

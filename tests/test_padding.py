@@ -1,6 +1,7 @@
 """Graphs whose sizes keep changing, padded to a few: the rules by themselves, and steps at lengths that come once."""
 
 import concurrent.futures
+import threading
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ F = nn.functional
 
 def kinds():
     """The sizes that graphs were padded to, and why others were not."""
-    sizes = [size for kind in padding._kinds.values() for size, made in kind.padded.items() if made is not None]
-    return sorted(sizes), [kind.reason for kind in padding._kinds.values() if kind.reason]
+    sizes = [size for family in padding.families() for size, made in family.padded.items() if made is not None]
+    return sorted(sizes), [family.reason for family in padding.families() if family.reason]
 
 
 class Reader(nn.Layer):
@@ -197,6 +198,64 @@ def test_threads_learn_together(padding_applies):
         found = list(pool.map(lambda net: train(LENGTHS[:5], net=net), nets))
     assert kinds() == ([(32,), (64,)], [])
     np.testing.assert_allclose(found, [found[0]] * 4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("first", [[(20, 9), (31, 9), (27, 9)], [(20, 20), (31, 31), (27, 27)]])
+def test_a_second_size_that_changes_later(padding_applies, first):
+    """As the length of targets that is that of texts, or one alone, in the first batches."""
+
+    def score(n, m):
+        x, y = [np.random.default_rng(k).random((k, 4), np.float32) for k in (n, m)]
+        x, y = bireme.to_tensor(x), bireme.to_tensor(y)
+        for _ in range(6):
+            x, y = F.tanh(x), y * 0.5 + 1.0
+        return bireme.matmul(x, y, transpose_y=True).mean().item()
+
+    sizes = [*first, *[tuple(map(int, pair)) for pair in np.random.default_rng(0).integers(12, 60, (12, 2))]]
+    got = [score(*pair) for pair in sizes]
+    assert {(32, 64), (64, 32), (64, 64)} <= set(kinds()[0])
+    before = bireme.debug.stats()["compiles"]
+    got += [score(*pair) for pair in ((19, 57), (58, 24), (40, 41))]
+    assert bireme.debug.stats()["compiles"] == before
+    with bireme.debug.use_executor("interpreter"):
+        expected = [score(*pair) for pair in [*sizes, (19, 57), (58, 24), (40, 41)]]
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_what_another_thread_will_read_is_not_given_away(padding_applies):
+    def made(n):
+        return longer(bireme.ones([n, 4]))
+
+    def longer(x):
+        for _ in range(7):
+            x = x * 1.0 + 0.5
+        return x
+
+    def other(x):
+        y = x.pop() * 2.0 + 3.0  # recorded, and run when this thread has used up what it reads
+        recorded.set()
+        used.wait()
+        results.append(y.numpy())
+
+    for n in (20, 31, 27, 18, 29):
+        x = made(n)
+        flush.flush()
+        y = longer(x)
+        del x
+        y.numpy()
+    x = made(25)
+    flush.flush()
+    assert x._value.array.__class__ is padding.PaddedArray
+    recorded, used, results = threading.Event(), threading.Event(), []
+    thread = threading.Thread(target=other, args=([x],))
+    thread.start()
+    recorded.wait()
+    y = longer(x)
+    del x
+    y.numpy()
+    used.set()
+    thread.join()
+    np.testing.assert_allclose(results, np.full((1, 25, 4), 12.0))
 
 
 def test_a_length_that_comes_often_gets_a_program_of_its_own(padding_applies, monkeypatch):

@@ -18,7 +18,7 @@ F = nn.functional
 
 
 def padded_sizes():
-    return [size for kind in padding._kinds.values() for size, made in kind.padded.items() if made is not None]
+    return [size for family in padding.families() for size, made in family.padded.items() if made is not None]
 
 
 def work(y):

@@ -470,7 +470,7 @@ class aside:
 def _held_elsewhere(seg: Segment) -> set[int]:
     """Arrays that another segment reads, a thread's or that of a graph being captured: they must not be donated."""
     others = [s for r in list(OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
-    return {id(a) for s in others for a in s.arrays} if others else set()
+    return {id(padding.buffer(a)) for s in others for a in s.arrays} if others else set()
 
 
 _ENGINE = agreement.Engine(_execute, _take_back, fill, run, extend, _held_elsewhere)

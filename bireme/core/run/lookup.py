@@ -38,6 +38,7 @@ _pinned: dict[int, weakref.ref] = {}
 
 def pin(array: Any) -> None:
     """Never donate this array's buffer: somebody outside the engine holds it."""
+    array = padding.buffer(array)
     if not isinstance(array, np.ndarray):
         # no Python function as the callback: an interrupt that comes inside one is swallowed
         _pinned[id(array)] = weakref.ref(array, functools.partial(_pinned.pop, id(array)))

@@ -22,7 +22,7 @@ from bireme.core.graph.graph import Graph
 from bireme.core.graph.varying import Extent, Integers, Varying, integers
 from bireme.core.xla_exec import xla
 from bireme.core.xla_exec.padded_graph import Call, PaddedGraph, growing, recorded, remade
-from bireme.core.xla_exec.padded_sizes import NOT_MADE, SMALLEST, Dims, Disagree, Refused
+from bireme.core.xla_exec.padded_sizes import LARGEST_PLUS, NOT_MADE, SMALLEST, Dims, Disagree, Refused
 
 LEAST_CALLS = 12  # of a graph: fewer are compiled soon enough
 SAMPLES = 2  # graphs of one skeleton that have programs of their own, and tell what changes
@@ -36,6 +36,7 @@ FREE, MOST_BYTES = 0.6, 1 << 31
 # same steps, which may ask for even ones; no multiples of four, as padded ones are
 THIRDS = ((3, 7), (7, 13), (13, 23), (6, 14), (14, 26), (26, 46), (50, 94), (202, 394))
 MOST_KINDS = 256  # skeletons that are remembered
+MOST_FAMILIES = 3  # of a skeleton, as where first one size changes and later two do
 
 
 class PaddedArray:
@@ -66,6 +67,11 @@ class PaddedArray:
         self.array.block_until_ready()
 
 
+def buffer(array: Any) -> Any:
+    """What lies on the device, with its padding."""
+    return array.array if array.__class__ is PaddedArray else array
+
+
 def exact(array: Any) -> Any:
     """An array without padding."""
     return np.asarray(array) if array.__class__ is PaddedArray else array
@@ -92,13 +98,27 @@ class Plan:
 class _Kind:
     """All graphs of one skeleton."""
 
-    __slots__ = ("samples", "varying", "padded", "reason", "needs", "grown")
+    __slots__ = ("samples", "families", "tried")
 
     def __init__(self) -> None:
         self.samples: list[tuple[Integers, Graph]] = []
-        self.varying: Varying | None = None
-        self.needs: np.ndarray | None = None  # the device's time and bytes as polynomials of the size
+        self.families: list[_Family] = []
+        self.tried = 0  # how often a family was sought
+
+
+class _Family:
+    """Graphs whose integers follow from the same one or two in the same way."""
+
+    __slots__ = ("samples", "varying", "padded", "reason", "needs", "grown")
+
+    def __init__(self, samples: list[tuple[Integers, Graph]]):
+        """Learned from such graphs; raises ValueError where their integers do not follow."""
+        self.samples = samples
+        self.varying = Varying([s for s, _ in samples])
+        self.needs = _needs_by_size(self.varying, samples)  # the device's time and bytes as polynomials of the size
         self.grown: dict[int, tuple[int, int]] = {}  # leaves that a call makes longer, see `growing`
+        if len(self.varying.params) == 1:
+            self.grown = growing(samples[0][1], samples[-1][1])
         self.padded: dict[tuple[int, ...], PaddedGraph | None] = {}
         self.reason = ""  # why these are never padded
 
@@ -119,6 +139,11 @@ def clear() -> None:
     _kinds.clear()
 
 
+def families() -> list[_Family]:
+    """All that was learned."""
+    return [family for kind in _kinds.values() for family in kind.families]
+
+
 def plan(graph: Graph) -> Plan | None:
     """How a graph that is met for the first time runs padded; None where it gets programs of its own."""
     with _lock:  # one thread at a time learns
@@ -130,67 +155,77 @@ def _plan(graph: Graph) -> Plan | None:
     _kinds.move_to_end(graph.skeleton)
     while len(_kinds) > MOST_KINDS:
         _kinds.popitem(last=False)
-    if kind.reason:
-        return None
     found = integers(graph)
     if len(kind.samples) < SAMPLES:
         kind.samples.append((found, graph))
         return None
-    if kind.varying is None:
-        try:
-            kind.varying = Varying([*[s for s, _ in kind.samples], found])
-        except ValueError as e:
-            kind.reason = str(e)
-            return None
-        kind.needs = _needs_by_size(kind.varying, [*kind.samples, (found, graph)])
-        if len(kind.varying.params) == 1:
-            kind.grown = growing(kind.samples[0][1], graph)
-    values = kind.varying.values(found)
+    for family in kind.families:
+        values = family.varying.values(found)
+        if values is not None:
+            return _plan_in(family, graph, values)
+    # one more size changes than before, as where the first three batches had one length of targets
+    if kind.tried == MOST_FAMILIES:
+        return None
+    kind.tried += 1
+    try:
+        family = _Family([*kind.samples, (found, graph)])
+    except ValueError:
+        return None
+    values = family.varying.values(found)
     if values is None:
         return None
-    more = max([n for _, n in kind.grown.values()], default=0)
+    kind.families.append(family)
+    return _plan_in(family, graph, values)
+
+
+def _plan_in(family: _Family, graph: Graph, values: tuple[int, ...]) -> Plan | None:
+    if family.reason:
+        return None
+    more = max([n for _, n in family.grown.values()], default=0)
     wanted = tuple([n + more for n in values])  # what grows fits into the padded size
-    for sizes in [*_roomy(wanted, kind.needs, len(graph.nodes)), *_sizes(wanted, kind.varying.constants)]:
-        made = _padded(kind, graph, values, tuple([n - more for n in sizes]))
+    for sizes in [*_roomy(wanted, family.needs, len(graph.nodes)), *_sizes(wanted, family.varying.constants)]:
+        made = _padded(family, graph, values, tuple([n - more for n in sizes]))
         if made is not None:
             return Plan(made, values) if made.fits(graph, values) else None
-        if kind.reason:
+        if family.reason:
             break
     return None
 
 
-def _padded(kind: _Kind, graph: Graph, values: tuple[int, ...], sizes: tuple[int, ...]) -> PaddedGraph | None:
-    if sizes in kind.padded:
-        return kind.padded[sizes]
-    assert kind.varying is not None
+def _padded(family: _Family, graph: Graph, values: tuple[int, ...], sizes: tuple[int, ...]) -> PaddedGraph | None:
+    if sizes in family.padded:
+        return family.padded[sizes]
     # the samples first: what was traced of them is known already
-    family = [*[(g, kind.varying.values(s)) for s, g in kind.samples], (graph, values)]
-    usable = [(g, v) for g, v in family if v is not None and not _alike(v, sizes)]
+    known = [*[(g, family.varying.values(s)) for s, g in family.samples], (graph, values)]
+    usable = [(g, v) for g, v in known if v is not None and not _alike(v, sizes)]
     if not usable:
         return None
     other, other_values = usable[0]
     why = ""
-    for third, calls in _thirds(usable, kind.varying, sizes):
+    for third, calls in _thirds(usable, family.varying, sizes):
         try:
-            made = PaddedGraph(other, kind.varying, other_values, sizes, kind.grown, calls, third)
+            made = PaddedGraph(other, family.varying, other_values, sizes, family.grown, calls, third)
             if why:  # perhaps other steps at odd sizes
                 made.hold([Extent(i, 1, 0, 2) for i in range(len(sizes))])
-            kind.padded[sizes] = made
+            family.padded[sizes] = made
         except Refused as e:
-            kind.reason = str(e)
+            family.reason = str(e)
         except Disagree as e:  # as it may at sizes below those that it is made for
             why = str(e)
             continue
         except NOT_MADE:
-            kind.padded[sizes] = None  # as a table of positions that is not long enough
-        return kind.padded.get(sizes)
-    kind.reason = why or "sizes that cannot be told apart"
+            family.padded[sizes] = None  # as a table of positions that is not long enough
+        return family.padded.get(sizes)
+    family.reason = why or "sizes that cannot be told apart"
     return None
 
 
 def _alike(values: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
-    """Whether a set of sizes is too much like the padded ones to tell what follows from them."""
-    return any(a == b or b < SMALLEST for a, b in zip(sizes, values))
+    """Whether a set of sizes is too much like the padded ones to tell what follows from them, or two of it are alike."""
+    changes = [a - b for a, b in zip(sizes, values)]
+    if 0 in changes or min(values) < SMALLEST:
+        return True
+    return len(set(changes)) < len(changes) and max(sizes) - min(sizes) <= LARGEST_PLUS
 
 
 def _thirds(
