@@ -16,7 +16,8 @@ import numpy as np
 STEP = 0.6
 ELEMENT = 5e-4
 FLOP = 2e-5
-UFUNC, TRACED = 2, 40  # steps of a ufunc, and of a body that is traced, where nothing is known of it
+UFUNC, TRACED = 2, 40  # steps of a ufunc, and of a body that is traced, as long as nothing is known of it
+TRACED_CALL = 6.0  # what each primitive of a trace takes, once they are counted
 DRAWN = 30  # passes over the elements that random words for them take
 A_PASS = 12  # of so many steps in a form one goes over all elements once more: the others look at shapes
 MOST_PASSES = 4  # a form of many steps has many cases

@@ -80,6 +80,7 @@ class Interpreter:
         nodes = [graph.nodes[i] for i in order.nodes]
         plan = planning.plan
         forms = [plan(node.bound, node.sigs) for node in nodes]
+        more = planning.found_out(forms)
         for i, form in rows.forms(nodes).items() if updates else ():
             forms[i] = form
         steps, where, n_values = order.steps, order.where, order.values
@@ -117,6 +118,7 @@ class Interpreter:
                 ]
             return _owned(outs, leaves)
 
+        call.found_out = more  # type: ignore[attr-defined]  # what it takes beyond what was estimated
         return call
 
 

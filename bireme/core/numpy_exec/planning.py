@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from bireme.core.graph import cost
 from bireme.core.graph.bound import NARROW, Bound, GradBound, bounded, fit, flatten, spec
 from bireme.core.graph.graph import Sig, shared
 from bireme.core.numpy_exec import primitives
 from bireme.core.numpy_exec.rebinding import on_numpy
-from bireme.core.numpy_exec.tracing import traced
+from bireme.core.numpy_exec.tracing import Planned, traced
 
 MAX_PLANS = 128  # of one operator with its attributes: one for each signature that was interpreted
 
@@ -34,6 +35,13 @@ def plan(bound: Bound | GradBound, sigs: tuple[Sig, ...]) -> Callable:
             found = traced(bound.lower("cpu"), sigs, bound.many)
         bounded(bound.plans, MAX_PLANS)[shared(sigs)] = found
     return found
+
+
+def found_out(plans: Sequence[Callable]) -> float:
+    """What calls take beyond what was estimated, in microseconds, now that they are planned: a body that is traced may have
+    a loop of many rounds.
+    """
+    return sum([cost.TRACED_CALL * max(p.calls - cost.TRACED, 0) for p in plans if p.__class__ is Planned])
 
 
 def _plan_of_gradient(grad: GradBound, sigs: tuple[Sig, ...]) -> Callable:

@@ -12,6 +12,8 @@ from bireme.core.base import counters
 from bireme.core.base.device import Fork
 from bireme.core.numpy_exec import primitives
 
+BY_JAX = 20  # calls of NumPy that take as long as one primitive by jax
+
 _INLINE = {
     "pjit": "jaxpr",
     "jit": "jaxpr",
@@ -87,19 +89,21 @@ def _planned(closed: Any, many: bool) -> Any:
     for n, (f, ins, outs, multi) in enumerate(steps):
         free = tuple({k for k in (*ins, *outs) if last[k] == n and k not in keep})
         program.append((f, tuple(ins), tuple(outs), multi, free))
-    return _Planned(tuple(program), count[0], tuple(consts.items()), tuple(results), many)
+    calls = sum([getattr(f, "calls", 1) for f, *_ in program])
+    return Planned(tuple(program), count[0], tuple(consts.items()), tuple(results), many, calls)
 
 
-class _Planned:
-    """A traced function on NumPy arrays.
+class Planned:
+    """A traced function on NumPy arrays, which makes so many `calls` of primitives.
 
     One object, not a closure: there is one for every shape that was interpreted.
     """
 
-    __slots__ = ("fixed", "many", "program", "results", "size")
+    __slots__ = ("calls", "fixed", "many", "program", "results", "size")
 
-    def __init__(self, program: tuple, size: int, fixed: tuple, results: tuple[int, ...], many: bool):
+    def __init__(self, program: tuple, size: int, fixed: tuple, results: tuple[int, ...], many: bool, calls: int):
         self.program, self.size, self.fixed, self.results, self.many = program, size, fixed, results, many
+        self.calls = calls
 
     def __call__(self, *args: Any) -> Any:
         env: list[Any] = [None] * self.size
@@ -145,6 +149,7 @@ def _scanned(eqn: Any) -> Any:
                 out[t] = new
         return [*state, *outs]
 
+    run.calls = length * step.calls  # type: ignore[attr-defined]
     return run
 
 
@@ -170,4 +175,5 @@ def _by_jax(eqn: Any) -> Any:
             out = primitive.bind(*[jax.numpy.asarray(a) for a in args], **params)
         return [np.asarray(o) for o in (out if primitive.multiple_results else [out])]
 
+    run.calls = BY_JAX  # type: ignore[attr-defined]
     return run

@@ -56,6 +56,7 @@ class Entry:
         "interpreted",
         "family",
         "size",
+        "planned",
         "note",
         "last",
         "recent",
@@ -72,6 +73,7 @@ class Entry:
     def __init__(self, graph: Graph, family: Family, size: tiers.Size):
         self.graph, self.family, self.size = graph, family, size
         self.met = self.hits = self.last = 0
+        self.planned = False  # whether its calls were made ready for the interpreter, see `planning.found_out`
         self.looked = 1  # how often it had been met when `_make_room` looked at it
         # when it was met without a program, by the family's clock
         self.recent: deque[int] = deque(maxlen=tiers.BUSY_RUNS_SLOW)

@@ -385,12 +385,27 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
             len(graph.leaf_sigs),
             "interpreter",
         )
+        if not entry.planned and _takes_longer(entry, program):
+            keep = None
         if not keep:
             graphs.keep_interpreted(entry, program)
     entry.note.interpreted += 1
     if keep and graph.device.is_cpu:
         entry.always, entry.always_under = program, _settings[0]
     return _keep(entry.exact, keep, program) if keep else program
+
+
+def _takes_longer(entry: Entry, program: Executable) -> bool:
+    """Whether a graph turns out to be more work for the interpreter than was estimated, now that its calls are planned."""
+    more = program.call.found_out
+    with graphs.lock:
+        if entry.planned:  # by another thread
+            return False
+        entry.planned = True
+        if more:
+            entry.graph.work += more
+            entry.size = tiers.size_of(entry.graph, program.live)
+    return more > 0
 
 
 def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Executable:
