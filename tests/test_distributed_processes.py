@@ -318,7 +318,7 @@ def test_strangers_get_nothing_and_end_nothing(monkeypatch):
             with contextlib.suppress(ConnectionResetError):
                 while piece := stranger.recv(256):
                     said += piece
-            assert said.startswith(struct.pack("!i", 31) + b"#CHALLENGE#") and len(said) < 60
+            assert said[4:].startswith(b"#CHALLENGE#") and len(said) < 70  # of Python, with a digest's name since 3.12
             stranger.close()
         link.send_bytes(b'["look", null]')
         assert json.loads(link.recv_bytes()) == ["", False]

@@ -147,6 +147,17 @@ def test_sizes_that_are_attributes_are_told_by_their_operator():
     assert row["graphs"] == 6 and "shape=(7, 3)" in row["why"]
 
 
+def test_what_a_gradient_reads_has_its_operator():
+    for n in range(3, 9):
+        x = bireme.ones([n, 2])
+        x.stop_gradient = False
+        y = x.reshape([2 * n])
+        y.numpy()
+        y.backward(bireme.to_tensor(np.ones(2 * n, np.float32)))
+        x.grad.numpy()
+    assert any("input of reshape.grad at test_explain.py" in row["why"] for row in bireme.debug.explain())
+
+
 def test_tiers_of_many_shapes_are_counted():
     for n in (301, 302, 303, 304, 305):
         for _ in range(2 if n < 303 else 1):

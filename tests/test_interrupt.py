@@ -12,7 +12,7 @@ import bireme
 from bireme import nn
 from bireme.core.base import signals
 from bireme.core.graph import segment
-from bireme.core.run import tiers
+from bireme.core.run import beside, tiers
 from bireme.core.xla_exec import pieces
 
 pytestmark = [
@@ -242,12 +242,11 @@ def test_every_signal_waits_for_what_is_not_cut_in_the_middle():
 
 
 def test_timeouts_lose_no_parameter_where_a_step_is_many_programs(monkeypatch):
-    """On an accelerator, for which this device stands, pieces run one after another and give each other arrays."""
-    bireme.device.register_device("stopchip", platform="cpu")
-    bireme.set_device("stopchip")
-    bireme.set_flags({"FLAGS_interpret": False})
+    """As on an accelerator: pieces run one after another and give each other arrays."""
+    monkeypatch.setattr(beside, "at_once", lambda graph: len(graph.nodes) >= beside.LEAST_CALLS)
     monkeypatch.setattr(pieces, "UNIT", 1e5)  # small ones
     monkeypatch.setattr(tiers, "FIRST_WHOLE", 1 << 30)  # one program does not take their place
+    bireme.set_flags({"FLAGS_interpret": False})
     before = signal.signal(signal.SIGALRM, raise_timeout)
     try:
         trainer = Trainer(50)
@@ -267,7 +266,6 @@ def test_timeouts_lose_no_parameter_where_a_step_is_many_programs(monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         bireme.set_flags({"FLAGS_interpret": True})
-        bireme.set_device("cpu")
 
 
 def test_work_in_another_thread_needs_no_signals():

@@ -103,7 +103,7 @@ def operand(nodes: Iterable[Node], r: int) -> str:
 def read_by(node: Node, at: int) -> str:
     """An operand of a call: `input x of matmul at train.py:12`, or `number y of ...`; those of gradients have no name."""
     bound, names = node.bound, []
-    if hasattr(bound.op, "operand_names"):
+    if not bound.is_gradient and hasattr(bound.op, "operand_names"):
         places = bound.arguments(range(len(node.args)))
         for name in bound.op.operand_names:
             place = places[name]
