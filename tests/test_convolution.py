@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bireme.core.numpy_exec import convolution
-from bireme.core.xla_exec import xla
 from bireme.ops._shared import conv_kernels
 from bireme.ops.nn import conv_cudnn, conv_lowering
+from tests.without_gpu import lowered
 
 KERNELS = ("window_sums", "weight_sums")
 
@@ -70,19 +70,14 @@ def test_kernel_of_a_large_window(dims, channels, window, stride, padding, dilat
     got = conv_kernels.weight_sums(x, g, window, *rest, interpret=True)
     want = convolution.weight_grad(x, g, window, *rest, channels, True)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
-    assert "depthwise_weight_sums" in _lowered(
+    assert "depthwise_weight_sums" in lowered(
         lambda x, g: conv_cudnn.ALONE.weight_grad(x, g, window, *rest, channels, True), x, g
     )
     w = rng.standard_normal(w.shape).astype(np.float32)
     want = convolution.forward(x, w, *rest, channels, True)
     got = conv_kernels.window_sums(x, w, *rest, interpret=True)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
-    assert "depthwise_window_sums" in _lowered(lambda x, w: conv_cudnn.ALONE.forward(x, w, *rest, channels, True), x, w)
-
-
-def _lowered(form, *given):
-    with xla.x64():
-        return jax.jit(form).trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+    assert "depthwise_window_sums" in lowered(lambda x, w: conv_cudnn.ALONE.forward(x, w, *rest, channels, True), x, w)
 
 
 @pytest.mark.parametrize("padding", [(3, 3), (0, 0), (6, 1), (8, 9)])

@@ -298,10 +298,8 @@ def _vectors(graph: Graph) -> list:
 
 def _options(device: Device, short: bool, jaxpr: Any, apart: bool, often: bool) -> dict[str, Any]:
     found = dict(OPTIONS.get(device.platform, {}))
-    if (
-        device.platform == "cpu" and not apart
-    ):  # Eigen's products round the last rows of a batch otherwise than the first
-        found |= matmul_backend.options(jaxpr)
+    if device.platform == "cpu":
+        found |= matmul_backend.options(jaxpr, apart)
     if device.platform == "cpu" and short:
         found |= BESIDE_STEPS
     if device.platform == "cuda":
