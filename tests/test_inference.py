@@ -74,7 +74,11 @@ def answer(predictor, *arrays):
 
 def test_our_own_format(net, saved):
     x = images(2, 3, 8, 8)
-    for config in (Config(saved), Config(saved + ".json", saved + ".safetensors")):
+    # the last ones are the files that Paddle would have written in their place
+    named = [(saved + program, saved + params) for program, params in (
+        (".json", ".safetensors"), (".json", ".pdiparams"), (".pdmodel", ".pdiparams")
+    )]  # fmt: skip
+    for config in (Config(saved), *[Config(*files) for files in named]):
         found = answer(create_predictor(config), x)[0]
         np.testing.assert_allclose(found, net(bireme.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
 

@@ -70,13 +70,13 @@ def test_a_script_prints_what_it_prints_under_paddle(name, capsys, tmp_path):
 # ---------------------------------------------------------------- files
 
 
-def trained(built):
+def trained(built, rate=0.1):
     """A small network with statistics and an optimizer, and how to run a step of it."""
     x = data("x", [None, 4])
     y = static.nn.fc(x, 3, weight_attr=Assign(np.arange(12).reshape(4, 3).astype("float32") / 10))
     z = static.nn.batch_norm(y)
     loss = (z * z * y).mean()
-    bireme.optimizer.Adam(0.1).minimize(loss)
+    bireme.optimizer.Adam(rate).minimize(loss)
     exe = static.Executor()
     exe.run(built[1])
     feed = {"x": np.arange(8).reshape(2, 4).astype("float32") ** 2}
@@ -102,6 +102,18 @@ def test_state_of_a_program_in_a_file(built, tmp_path):
         state = pickle.load(file)  # as Paddle reads it
     assert state["learning_rate_0"].shape == ()
     assert state["fc_0.w_0_moment1_0"].shape == (4, 3)
+
+
+def test_a_schedule_goes_on_where_it_is(built, tmp_path):
+    schedule = bireme.optimizer.lr.StepDecay(0.1, 2)
+    step = trained(built, schedule)
+    step()
+    static.save(built[0], str(tmp_path / "net"))
+    schedule.step()
+    further = [step(), step()]
+    static.load(built[0], str(tmp_path / "net"))
+    assert [step(), step()] == further
+    assert schedule.last_epoch == 1
 
 
 def test_state_by_hand(built, tmp_path):

@@ -23,6 +23,7 @@ from bireme.jit.transforms.packing import pack_weights
 from bireme.ops import cast
 from bireme.static.input import InputSpec
 
+PADDLES = (".pdmodel", ".pdiparams")  # endings of the files that Paddle writes in the place of ours
 HALF = {PrecisionType.Half: "float16", PrecisionType.Bfloat16: "bfloat16"}
 
 
@@ -53,10 +54,19 @@ def read(program: str, params: str | None = None) -> Model:
     if program.endswith(".onnx"):
         return _from_onnx(program)
     graph = program if os.path.isfile(program) else program + program_files.GRAPH
+    if not os.path.isfile(graph) and program.endswith(PADDLES):
+        graph = os.path.splitext(program)[0] + program_files.GRAPH
     if program_files.is_ours(graph):
-        weights = params or os.path.splitext(graph)[0] + program_files.WEIGHTS
+        weights = os.path.splitext(graph)[0] + program_files.WEIGHTS
+        if params is not None and not _stands_for(params, weights):
+            weights = params
         return program_files.read((graph, weights), "create_predictor(config)")[0]["forward"]
     return for_evaluation(paddle_models.load(program, params))
+
+
+def _stands_for(params: str, weights: str) -> bool:
+    """Whether a file that is not there is the one that Paddle would have written in the place of these weights."""
+    return params.endswith(PADDLES) and not os.path.exists(params) and os.path.exists(weights)
 
 
 def _from_memory(program: bytes, params: bytes) -> Model:

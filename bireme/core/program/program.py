@@ -554,7 +554,10 @@ class Program:
                 rate = rest.pop(f"learning_rate_{i}", None)
                 if rate is not None and isinstance(optimizer._learning_rate, float):
                     optimizer.set_lr(float(rate))
-                optimizer.set_state_dict({name: x if isinstance(x, Tensor) else Tensor(x) for name, x in rest.items()})
+                state = {name: x if isinstance(x, Tensor) else Tensor(x) for name, x in rest.items()}
+                if hasattr(optimizer._learning_rate, "state_dict"):  # a schedule is not among the values of a program
+                    state["LR_Scheduler"] = optimizer._learning_rate.state_dict()
+                optimizer.set_state_dict(state)
 
     def clone(self, for_test: bool = False) -> Program:
         """Return a copy that shares parameters.
