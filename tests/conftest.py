@@ -78,6 +78,15 @@ def room_for_shapes():
             family.graphs = 0
 
 
+@pytest.fixture(autouse=True)
+def same_world():
+    """A test that sets up groups of processes, an example of the docs too, leaves none to others."""
+    yield
+    module = sys.modules.get("bireme.distributed.communication.group")
+    if module is not None:
+        module.groups.by_id.clear()
+
+
 @pytest.fixture
 def compiled_when_met_again(monkeypatch):
     """What takes the compiler long is waited for at its second run, here and in processes that a test starts."""

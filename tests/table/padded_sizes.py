@@ -98,7 +98,7 @@ def report(subject: Subject) -> Report:
                             same(g, w, 10 * subject.loose(here, g), f"gradient {where}")
             except (*errors.TELLING, AssertionError) as e:
                 told.problems.append(f"{where}: {type(e).__name__}: {e}")
-            for kind in padding._kinds.values():
-                told.padded += sum(p is not None for p in kind.padded.values())
-                told.reasons += [kind.reason] if kind.reason else []
+            for family in padding.families():
+                told.padded += sum(p is not None for p in family.padded.values())
+                told.reasons += [family.reason] if family.reason else []
     return told
