@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy as numpy_files
 
 import bireme
 from bireme import inference, jit, nn, onnx
@@ -81,6 +82,22 @@ def test_our_own_format(net, saved):
     for config in (Config(saved), *[Config(*files) for files in named]):
         found = answer(create_predictor(config), x)[0]
         np.testing.assert_allclose(found, net(bireme.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_of_another_model_are_never_taken_for_those_that_were_named(net, saved, tmp_path):
+    other, changed = str(tmp_path / "other"), copy.deepcopy(net)
+    with bireme.no_grad():
+        for p in changed.parameters():
+            p.scale_(2.0)
+    weights = numpy_files.load_file(saved + ".safetensors")
+    names = {p.name for p in net.parameters()}
+    weights = {name: 2 * a if name in names else a for name, a in weights.items()}
+    numpy_files.save_file(weights, other + ".safetensors")
+    x = images(2, 3, 8, 8)
+    found = answer(create_predictor(Config(saved + ".pdmodel", other + ".pdiparams")), x)[0]
+    np.testing.assert_allclose(found, changed(bireme.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(FileNotFoundError):
+        create_predictor(Config(saved + ".pdmodel", str(tmp_path / "nowhere.pdiparams")))
 
 
 def test_models_of_paddle(net, tmp_path):

@@ -1,5 +1,7 @@
 """Ctrl-C at any point of a training loop loses nothing: parameters stay readable and training goes on."""
 
+import asyncio
+import gc
 import signal
 import sys
 import threading
@@ -10,10 +12,10 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core.base import signals
+from bireme.core.base import signals, turns, workers
 from bireme.core.graph import segment
 from bireme.core.run import beside, tiers
-from bireme.core.xla_exec import pieces
+from bireme.core.xla_exec import pieces, xla
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers"),
@@ -239,6 +241,102 @@ def test_every_signal_waits_for_what_is_not_cut_in_the_middle():
     finally:
         for number, own in before.items():
             signal.signal(number, own)
+
+
+def test_a_signal_that_waited_is_told_once():
+    """Also to a loop of asyncio, which hears of it by a file of its own."""
+    told = []
+
+    async def program():
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, lambda: told.append(1))
+        try:
+            with signals.held_back():
+                signal.raise_signal(signal.SIGTERM)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+    asyncio.run(program())
+    assert told == [1]
+
+
+ERRORS = [RuntimeError, ValueError, IndexError, MemoryError, TimeoutError]
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_a_step_that_has_run_is_whole_whatever_a_handler_raises(kind, monkeypatch):
+    """A signal comes while a program is called for the first time: each kind has one of its own."""
+
+    def handler(*_):
+        raise kind("notice")
+
+    def enter(self):
+        real(self)
+        if coming == ["now"]:
+            coming.clear()
+            signal.raise_signal(signal.SIGUSR1)
+
+    def first_call(seg, program, args):
+        coming[:] = ["now"] if coming else []
+        return first(seg, program, args)
+
+    real, first, coming = signals.held_back.__enter__, xla._first_call, []
+    monkeypatch.setattr(signals.held_back, "__enter__", enter)
+    monkeypatch.setattr(xla, "_first_call", first_call)
+    before = signal.signal(signal.SIGUSR1, handler)
+    bireme.set_flags({"FLAGS_interpret": False})
+    try:
+        width = 3 + ERRORS.index(kind)
+        model = nn.Sequential(nn.Linear(4, width), nn.BatchNorm1D(width))
+        rule = bireme.optimizer.SGD(0.1, parameters=model.parameters())
+        x = bireme.to_tensor(np.arange(8, dtype="float32").reshape(2, 4))
+
+        def step():
+            (model(x) ** 2).mean().backward()
+            rule.step()
+            rule.clear_grad()
+            model[0].weight.numpy()
+
+        state = model[0].weight, model[1]._mean
+        old = [t.numpy() for t in state]
+        coming.append("soon")
+        with pytest.raises(kind, match=r"^notice$"):
+            step()
+        changed = [not np.array_equal(t.numpy(), was) for t, was in zip(state, old, strict=True)]
+        assert changed[0] == changed[1]
+        step()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        bireme.set_flags({"FLAGS_interpret": True})
+
+
+def test_timeouts_leave_no_thread_that_was_to_work():
+    """Threads of the compiler, and those that work in turns, whenever the alarm comes."""
+
+    def task():
+        for _ in range(50):
+            turns.pause()
+
+    before = signal.signal(signal.SIGALRM, raise_timeout)
+    try:
+        for delay in np.random.default_rng(7).uniform(1e-5, 1e-3, 400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay, 0.5)
+                forever(lambda: [workers.submit(lambda: None).result(), *turns.in_turns(task)])
+            except TimeoutError:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert workers.submit(lambda: "done").result(30) == "done"
+    gc.collect()
+    left = [t for t in threading.enumerate() if t.name == "bireme-trace"]
+    for t in left:
+        t.join(30)
+    assert not any(t.is_alive() for t in left)
 
 
 def test_timeouts_lose_no_parameter_where_a_step_is_many_programs(monkeypatch):

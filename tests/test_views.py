@@ -505,3 +505,27 @@ def test_a_view_of_a_leaf_that_takes_another_shape_in_place(how):
         v.zero_()
     now = np.where(np.arange(4)[:, None] < 2, numbers * 10, 0)
     np.testing.assert_array_equal(x.numpy(), now.T if how == "transpose_" else now.reshape(x.shape))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 3)])
+@pytest.mark.parametrize("how", ["reshape_", "transpose_"])
+def test_gradients_of_a_view_of_such_a_leaf_reach_it(how, shape):
+    numbers = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    x = bireme.to_tensor(numbers, stop_gradient=False)
+    v = x[1:]
+    with bireme.no_grad():
+        getattr(x, how)([1, 0] if how == "transpose_" else [-1])
+        x.scale_(10.0)
+    (v * v).sum().backward()
+    want = np.where(np.arange(shape[0])[:, None] < 1, 0, numbers * 20)
+    np.testing.assert_array_equal(x.grad.numpy(), want.T if how == "transpose_" else want.ravel())
+
+
+def test_a_root_that_is_a_leaf_only_now_is_read():
+    x = bireme.to_tensor(np.arange(6, dtype="float32").reshape(2, 3))
+    v = x[1:]
+    x.reshape_([3, 2])
+    x.stop_gradient = False
+    with bireme.no_grad():
+        v.zero_()
+    assert x.numpy().tolist() == [[0, 1], [2, 0], [0, 0]]

@@ -58,15 +58,16 @@ def read(program: str, params: str | None = None) -> Model:
         graph = os.path.splitext(program)[0] + program_files.GRAPH
     if program_files.is_ours(graph):
         weights = os.path.splitext(graph)[0] + program_files.WEIGHTS
-        if params is not None and not _stands_for(params, weights):
-            weights = params
+        if params is not None:
+            weights = _ours(params)
         return program_files.read((graph, weights), "create_predictor(config)")[0]["forward"]
     return for_evaluation(paddle_models.load(program, params))
 
 
-def _stands_for(params: str, weights: str) -> bool:
-    """Whether a file that is not there is the one that Paddle would have written in the place of these weights."""
-    return params.endswith(PADDLES) and not os.path.exists(params) and os.path.exists(weights)
+def _ours(params: str) -> str:
+    """A file of weights, or ours of its name where it is the one that Paddle would have written in its place."""
+    own = os.path.splitext(params)[0] + program_files.WEIGHTS
+    return own if params.endswith(PADDLES) and not os.path.exists(params) and os.path.exists(own) else params
 
 
 def _from_memory(program: bytes, params: bytes) -> Model:

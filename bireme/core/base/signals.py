@@ -18,7 +18,7 @@ class held_back:
 
     def __init__(self) -> None:
         self._handlers: list[tuple[int, Any]] = []
-        self._came: list[int] = []
+        self._came: dict[int, Any] = {}  # the first of each kind, with its frame
 
     def __enter__(self) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -44,12 +44,14 @@ class held_back:
         self._deliver()
 
     def _note(self, number: int, frame: Any) -> None:
-        if number not in self._came:
-            self._came.append(number)
+        self._came.setdefault(number, frame)
 
     def _deliver(self) -> None:
         if self._came:
+            number = next(iter(self._came))
+            frame, handler = self._came.pop(number), signal.getsignal(number)
             try:
-                signal.raise_signal(self._came.pop(0))
+                if callable(handler):  # not raised anew: a wakeup fd has been told of it
+                    handler(number, frame)
             finally:
                 self._deliver()

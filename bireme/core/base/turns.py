@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bireme.core.base import signals
 from bireme.core.base.workers import FAILURES
 
 _mine = threading.local()
@@ -47,7 +48,8 @@ class _Turn:
         _mine.turn = self
         self.error = RuntimeError("work in turns was given up")
         try:
-            task()
+            if not self.given_up:
+                task()
             self.error = None
         except (*FAILURES, GivenUp) as e:
             self.error = e
@@ -83,9 +85,10 @@ def in_turns(task: Callable[[], Any]) -> Iterator[None]:
     drops this gives it up.
     """
     turn = _Turn()
-    # a daemon: one that stands in a pause when the process ends is not waited for
-    threading.Thread(target=turn.run, args=(task,), name="bireme-trace", daemon=True).start()
     try:
+        with signals.held_back():  # an interrupt while a thread starts leaves it neither started nor not
+            # a daemon: one that stands in a pause when the process ends is not waited for
+            threading.Thread(target=turn.run, args=(task,), name="bireme-trace", daemon=True).start()
         turn.to_thread()
         while not turn.ended:
             yield

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from bireme.core.base import signals
+
 MOST = 12  # on 16 cores ResNet-50's pieces take 4.7 s, with six threads 5.6: the compiler has threads of its own too
 
 _tasks: deque[tuple[Future, Callable[[], Any]]] = deque()
@@ -36,13 +38,14 @@ def afterwards(task: Callable[[], None]) -> None:
 
 
 def _add(queue: deque, task: Any, most: int) -> None:
-    with _lock:
-        queue.append(task)
-        begin = _running[0] < most
-        _running[0] += begin
-    if begin:
-        # not a daemon: Python waits for what it does at the end, so that it is never stopped inside of the compiler
-        threading.Thread(target=_work, name="bireme-compile", daemon=False).start()
+    with signals.held_back():  # who is counted as running has to run
+        with _lock:
+            queue.append(task)
+            begin = _running[0] < most
+            _running[0] += begin
+        if begin:
+            # not a daemon: Python waits for what it does at the end, so that it is never stopped inside of the compiler
+            threading.Thread(target=_work, name="bireme-compile", daemon=False).start()
 
 
 @functools.cache

@@ -337,6 +337,8 @@ def run(seg: Segment, need: Need = Need.CUT, wanted: Value | None = None) -> Non
                 else:
                     _execute(seg)
             except (MemoryError, RuntimeError, LookupError) as e:
+                if seg.results:  # it has run: a signal's handler raised this
+                    raise
                 _take_back(seg)
                 if not isinstance(e, MemoryError):
                     guards.check_leaves(seg)

@@ -115,6 +115,8 @@ class Finer:
         """The program, waited for; None where the compiler has failed, as for want of memory."""
         try:
             return self._donate, None, self._compiling.take(self._live, self._donate, pieces.Making())
+        except TimeoutError:  # of a signal's handler
+            raise
         except workers.FAILURES:
             return None
 
@@ -170,10 +172,8 @@ class Whole:
 
     def take(self) -> Any:
         """The program, waited for; None where the compiler has failed, as for want of memory."""
-        try:
-            return self._made.result()
-        except workers.FAILURES:
-            return None
+        failed = self._made.exception()  # what a signal's handler raises meanwhile is no failure of the compiler
+        return None if isinstance(failed, workers.FAILURES) else self._made.result()
 
 
 def at_once(graph: Graph) -> bool:

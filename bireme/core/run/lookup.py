@@ -101,9 +101,13 @@ def execute(seg: Any, held: Callable[[Any], set[int]]) -> None:
         else:
             _run(seg, program, vectors, dead)
     except IndexError as e:
+        if seg.results:  # it has run: this is of a signal's handler, which had waited
+            raise
         failed = _failed_guard(seg, entry, vectors)
         raise _failed(e, seg, entry) if failed is None else GuardFailed(failed) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
+        if seg.results:
+            raise
         raise _failed(e, seg, entry) from e
     if watch is not None and entry.watch is watch:
         watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
@@ -206,7 +210,7 @@ def _in_place_of_pieces(seg: Any, entry: Entry, program: Executable, vectors: li
     try:
         _run(seg, program, vectors, dead)
     except (RuntimeError, MemoryError, LookupError) as e:
-        if pieces is None or _count_lost(seg):
+        if pieces is None or seg.results or _count_lost(seg):
             raise
         why = f"{type(e).__name__}: {str(e).partition(chr(10))[0]}"
     else:

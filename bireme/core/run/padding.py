@@ -115,6 +115,8 @@ class _Family:
         """Learned from such graphs; raises ValueError where their integers do not follow."""
         self.samples = samples
         self.varying = Varying([s for s, _ in samples])
+        if not self.varying.params:
+            raise ValueError("graphs of one size")
         self.needs = _needs_by_size(self.varying, samples)  # the device's time and bytes as polynomials of the size
         self.grown: dict[int, tuple[int, int]] = {}  # leaves that a call makes longer, see `growing`
         if len(self.varying.params) == 1:
@@ -251,8 +253,10 @@ def _needs_by_size(varying: Varying, samples: list[tuple[Integers, Graph]]) -> n
     """What graphs of three sizes need, as polynomials of the size: sums over their elements, of which none has it more
     than twice. None where more than one size changes.
     """
+    if len(varying.params) != 1:
+        return None
     sizes = [float(found.numbers[varying.params[0]]) for found, _ in samples]
-    if len(varying.params) > 1 or len(set(sizes)) < len(samples):
+    if len(set(sizes)) < len(samples):
         return None
     needs = [(cost.beyond_launches(graph), float(graph.nodes[-1].nbytes)) for _, graph in samples]
     return np.linalg.solve(np.vander(sizes), np.array(needs))

@@ -7,7 +7,6 @@ on records those operators again; writing into it records their inverses and giv
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 from weakref import ref
@@ -94,7 +93,7 @@ class View:
                 t._edge, t.stop_gradient = self.cell.edge, self.cell.stop_gradient
             self.version = self.cell.version
             return
-        if self.own:
+        if self.own or t is self.cell.leaf():
             with grad_mode.no_grad():
                 t._value = self._walk(tracked=False)[-1]._value
             self.version = self.cell.version
@@ -115,7 +114,7 @@ class View:
         if x is not None:
             read(x)
             if x._view is not None and x._view.path:  # it has become another view of its storage, in place
-                x = _as_it_was(x, cell.value.sig.shape)
+                x = _as_it_was(x, x._view.path, wrap(cell.value))
         if x is None:
             x = wrap(cell.value)
             if tracked:
@@ -196,13 +195,15 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     segment.local.segment.cells.append(ref(cell))
 
 
-def _as_it_was(root: Tensor, shape: tuple[int, ...]) -> Tensor | None:
-    """A root that was reshaped in place, in the shape of its storage; None where its numbers lie otherwise by now, as
-    transposed.
-    """
-    if root._value.sig.size != math.prod(shape) or layout(root) != (in_a_row(root._value.sig.shape), 0):
-        return None
-    return registry.find("reshape")(root, list(shape))
+def _as_it_was(root: Tensor, path: tuple, storage: Tensor) -> Tensor:
+    """The storage of a root that became a view of it in place, made of that root: gradients reach the very tensor."""
+    with grad_mode.no_grad():
+        before = [storage]
+        for bound, numbers in path[:-1]:
+            before.append(tape.apply(bound, [before[-1], *numbers])[0])
+    for (bound, numbers), source in zip(reversed(path), reversed(before)):
+        root = bound.op.put_rule(source, root, bound, numbers)
+    return root
 
 
 MAX_PATH = 4  # steps; a longer path is told in fewer: that of `v = v[1:]` in a loop would have one for each round
