@@ -920,3 +920,51 @@ def test_settings_may_be_numbers_of_numpy(kind):
             ends.append(p.tolist())
         assert ends[0] == ends[1], optimizer
         assert p.dtype == bireme.float32
+
+
+def test_parameters_that_join_later_are_updated():
+    """A head that grows: programs add to the list that the optimizer has."""
+    old, new = [bireme.to_tensor([1.0], stop_gradient=False) for _ in range(2)]
+    for optimizer, params in (
+        ((one := bireme.optimizer.SGD(0.5, parameters=[old])), one._parameter_list),
+        ((two := bireme.optimizer.SGD(0.5, parameters=[{"params": [old]}])), two._param_groups[0]["params"]),
+    ):
+        params.append(new)
+        before = new.item()
+        (old + new).sum().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        assert new.item() == before - 0.5
+        assert optimizer._parameter_list == [old, new]
+    one._parameter_list = [old]
+    (old + new).sum().backward()
+    before = new.item(), old.item()
+    one.step()
+    assert (new.item(), old.item()) == (before[0], before[1] - 0.5)
+    with pytest.raises(AttributeError, match="an optimizer without groups, got one with groups"):
+        two._parameter_list = [old]
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [
+        (bireme.optimizer.SGD, "regularization", bireme.regularizer.L2Decay(1.0)),
+        (bireme.optimizer.SGD, "regularization", bireme.regularizer.L1Decay(0.5)),
+        (bireme.optimizer.Momentum, "_regularization_coeff", 1.0),
+        (bireme.optimizer.AdamW, "_weight_decay", 1.0),
+        (bireme.optimizer.SGD, "regularization", None),
+    ],
+)
+def test_a_decay_that_is_changed_between_steps_is_the_next_ones(make, name, value):
+    def moved(start, later):
+        w = bireme.to_tensor([1.0, -2.0], stop_gradient=False)
+        optimizer = make(0.1, parameters=[w], weight_decay=start)
+        if later:
+            setattr(optimizer, name, value)
+        (w * w).sum().backward()
+        optimizer.step()
+        assert getattr(optimizer, name) == value or not later
+        return w.tolist()
+
+    decay = value if value is None or name == "regularization" else float(value)
+    assert moved(0.25, True) == moved(decay, False) != moved(0.25, False)

@@ -311,6 +311,15 @@ class AdamW(Adam):
             raise errors.bad(f"AdamW({what})", "a number or a Tensor", decay, kind=errors.ArgumentTypeError)
         return decay.reshape([]) if isinstance(decay, Tensor) else decay
 
+    @property
+    def _weight_decay(self) -> Any:
+        """The decay by its name in Paddle, where programs change it between steps."""
+        return self.regularization
+
+    @_weight_decay.setter
+    def _weight_decay(self, decay: Any) -> None:
+        self.regularization = decay
+
     def _decay_of(self, group: dict, p: Tensor) -> Any:
         # what ParamAttr asks for is still added to the gradient, as in Paddle
         return getattr(p, "regularizer", None)

@@ -65,6 +65,16 @@ class Momentum(Optimizer):
         self._use_nesterov, self._rescale_grad = bool(use_nesterov), rescale_grad
         self._multi_precision = multi_precision
 
+    @property
+    def _regularization_coeff(self) -> float | Tensor:
+        """The coefficient of L2 decay by its name in Paddle, where programs change it between steps."""
+        decay = self.regularization
+        return decay._coeff if type(decay) is L2Decay else 0.0
+
+    @_regularization_coeff.setter
+    def _regularization_coeff(self, coeff: float | Tensor) -> None:
+        self.regularization = L2Decay(coeff)
+
     def _hand_down_decay(self, p: Any, decay: Any) -> None:
         # L2 decay is part of the rule in Paddle, so another optimizer of the same parameter does not see it
         p.regularizer = None if type(decay) is L2Decay else decay

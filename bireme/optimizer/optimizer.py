@@ -69,12 +69,11 @@ class Optimizer(States):
         if isinstance(learning_rate, float) and not math.isfinite(learning_rate):
             raise errors.bad(f"{self._where}(learning_rate)", "a finite number", learning_rate)
         self._learning_rate = learning_rate
-        self.regularization = self._regularizer(weight_decay, "weight_decay")
+        self._decay = self._regularizer(weight_decay, "weight_decay")
         self._grad_clip = self._clipper(grad_clip, "grad_clip")
         self._name = name
         self._multi_precision = False
         self._param_groups = self._make_groups(parameters)
-        self._parameter_list: list[Tensor] = [p for group in self._param_groups for p in group["params"]]
         self._check_names()
         if self._grouped:
             for group in self._param_groups:
@@ -93,6 +92,38 @@ class Optimizer(States):
     def type(self, name: str) -> None:
         self._type = name
 
+    # what programs change between steps, as in Paddle, is read in the next one
+
+    @property
+    def _parameter_list(self) -> list[Tensor]:
+        """All parameters; where there are no groups the very list that `step` goes over, which programs add to."""
+        if not self._grouped:
+            return self._param_groups[0]["params"]
+        return [p for group in self._param_groups for p in group["params"]]
+
+    @_parameter_list.setter
+    def _parameter_list(self, params: list[Tensor]) -> None:
+        if self._grouped:
+            raise errors.bad(
+                f"{self._where}._parameter_list",
+                "an optimizer without groups",
+                described="one with groups",
+                hint="change optimizer._param_groups[i]['params']",
+                kind=AttributeError,
+            )
+        self._param_groups[0]["params"] = params
+
+    @property
+    def regularization(self) -> Any:
+        """The weight decay of parameters that have none of their own; where there are groups, of those that name none."""
+        return self._decay if self._grouped else self._param_groups[0]["weight_decay"]
+
+    @regularization.setter
+    def regularization(self, decay: Any) -> None:
+        self._decay = self._regularizer(decay, "regularization")
+        if not self._grouped:
+            self._param_groups[0]["weight_decay"] = self._decay
+
     # ------------------------------------------------------------ arguments
 
     def _make_groups(self, parameters: Parameters | None) -> list[dict]:
@@ -109,7 +140,7 @@ class Optimizer(States):
             return [
                 {
                     "params": self._distinct(given, where),
-                    "weight_decay": self.regularization,
+                    "weight_decay": self._decay,
                     "grad_clip": self._grad_clip,
                 }
             ]
@@ -124,7 +155,7 @@ class Optimizer(States):
                 )
             params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
             new = {**group, "params": self._distinct(params, where)}
-            new["weight_decay"] = self._regularizer(group.get("weight_decay", self.regularization), "weight_decay")
+            new["weight_decay"] = self._regularizer(group.get("weight_decay", self._decay), "weight_decay")
             new["grad_clip"] = self._clipper(group.get("grad_clip", self._grad_clip), "grad_clip")
             groups.append(new)
         ids = [id(p) for group in groups for p in group["params"]]
@@ -147,7 +178,6 @@ class Optimizer(States):
         if any(id(p) in known for p in new["params"]):
             raise errors.bad(where, "parameters of no other group", described="a parameter of another group")
         self._param_groups.append(new)
-        self._parameter_list += new["params"]
         self._check_names()
         self._hand_down(new)
 
@@ -489,7 +519,6 @@ class Optimizer(States):
         """Have parameters that a program has and this optimizer was not given."""
         known = {id(p) for p in self._parameter_list}
         new = [p for p in params if id(p) not in known]
-        self._parameter_list += new
         self._param_groups[0]["params"] += new
 
     def _wanted(self, parameters: Iterable[Tensor] | None, no_grad_set: Iterable[Tensor | str] | None) -> list[Tensor]:

@@ -107,6 +107,5 @@ class Owners:
 def keep(optimizer: Any, owners: Owners) -> None:
     """Let an optimizer update the parameters of this process alone, and so have states of these alone."""
     own = {id(p) for p in owners.own()}
-    optimizer._parameter_list = [p for p in optimizer._parameter_list if id(p) in own]
     for group in optimizer._param_groups:
         group["params"] = [p for p in group["params"] if id(p) in own]
