@@ -376,3 +376,45 @@ def test_reading_a_mask_runs_nothing_else_of_a_step():
     experts(w, x, choice, read).backward()
     assert seen[1] == seen[2] == seen[0] + 1  # the first one cuts what has the same sizes in every step
     assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_a_change_in_place_of_what_nobody_reads_again_is_no_reason_to_walk(repeated):
+    """A counter, a bank of states, a list of results that is written step by step."""
+    w, bank = leaf(0.5, 0.7), bireme.zeros([3, 2])
+    count = bireme.zeros([], "int64")
+
+    def states(x):
+        out = bireme.zeros([N, 2])
+        for k in range(N):
+            x = bireme.tanh(x * w)
+            out[k] = x
+            with bireme.no_grad():
+                count.add_(bireme.ones([], "int64"))
+                bank[k % 3] = x.detach()
+        return out.sum()
+
+    for i in range(5):
+        w.clear_grad()
+        states(bireme.to_tensor([1.0 + i, 2.0])).backward()
+        w.grad.numpy()
+    assert repeated() >= 3
+    assert count.item() == 5 * N
+    v = leaf(0.5, 0.7)
+    x, out = bireme.to_tensor([5.0, 2.0]), []
+    for _ in range(N):
+        x = bireme.tanh(x * v)
+        out.append(x)
+    sum(out[1:], out[0]).sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), v.grad.numpy(), rtol=1e-5)
+
+
+def test_a_change_of_what_is_read_again_is_told_in_each_pass():
+    w = leaf(0.5, 0.7)
+    for _ in range(4):
+        x = bireme.to_tensor([1.0, 2.0]) * w
+        y = x * w
+        for _ in range(N):
+            y = bireme.tanh(y)
+        x.add_(bireme.ones([2]))
+        with pytest.raises(RuntimeError, match="that an inplace operator has modified since"):
+            y.sum().backward()

@@ -20,6 +20,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors, random_state, registry
 from bireme.core.declare import conversion, kernels, known_calls, precision
@@ -96,6 +98,7 @@ class Op(Facts):
         numpy_form = options.get("numpy")
         self.numpy_is_body = numpy_form is True
         self.numpy_form = on_numpy(body) if numpy_form is True else numpy_form
+        self.elementwise = bool(options.get("elementwise")) or _goes_over_elements(numpy_form)
         self.grad_rule: Callable | None = None
         self.grad_numpy: Callable | None = None
         self.grad_rows: Callable | None = None
@@ -103,6 +106,9 @@ class Op(Facts):
         self.infer_rule: Callable | None = None
         self.check_rule: Callable | None = None
         self.flops_rule: Callable | None = None
+        self.short_rule: Callable | None = None
+        self.rows_rule: Callable | None = None
+        self.rows_names: tuple[str, ...] = ()
         self.shares_cores = True
         self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
@@ -271,6 +277,22 @@ class Op(Facts):
         attributes in.
         """
         self.effort_rule, self.effort_names = rule, tuple(inspect.signature(rule).parameters)
+        return rule
+
+    def short(self, rule: Callable) -> Callable:
+        """Declare the interpreter's form where operands are small, so that what a form looks at takes longer than its
+        numbers: Sigs of operands, then attributes, in; a function of the arrays out, which gives the inferred type, or None.
+        """
+        self.short_rule = rule
+        return rule
+
+    def rows(self, rule: Callable) -> Callable:
+        """Declare which operands carry rows, their first axis: a row of the result depends on the same row of these, and on
+        all of the others. Sigs and attributes in, names out; none where rows depend on each other.
+
+        The interpreter makes such calls at once where many wait for none of each other, see `numpy_exec.batches`.
+        """
+        self.rows_rule, self.rows_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
     def flops(self, rule: Callable, shares_cores: bool = True) -> Callable:
@@ -523,8 +545,13 @@ _OPTIONS = frozenset((
     "name", "internal", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs",
     "name_arg", "signature", "kernels", "c_ops", "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast",
     "retype", "view", "passes", "scales", "linear", "bilinear", "carries", "of_the_past", "selects", "rows_apart",
-    "device_only", "constants", "differentiable", "numpy", "by_numpy", "plain", "amp", "each", "hands",
+    "device_only", "constants", "differentiable", "numpy", "elementwise", "by_numpy", "plain", "amp", "each", "hands",
 ))  # fmt: skip
+
+
+def _goes_over_elements(form: Any) -> bool:
+    """Whether a NumPy form is a ufunc that takes one element of each operand, as that of a product of matrices does not."""
+    return isinstance(form, np.ufunc) and form.signature is None
 
 
 def _known(options: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ class Use:
     The work is in microseconds and rough: to choose a tier, not to be exact.
     """
 
-    __slots__ = ("sigs", "outs", "amounts", "nbytes", "work")
+    __slots__ = ("sigs", "outs", "amounts", "nbytes", "rows", "work")
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Use:
         self.sigs, self.outs, self.amounts = sigs, outs, amounts
         self.work = cost.of(form, *amounts, times)
         self.nbytes = sum([s.nbytes for s in outs])
+        self.rows: Any = False  # what it has to do with rows, see `row_calls`; False: nobody has asked
 
 
 class Bound:
@@ -535,6 +536,7 @@ class Facts:
         False
     )
     draws = False  # random numbers; what a gradient draws again is an operand of it
+    elementwise = False  # each element of the result comes from those at its place
     scales: tuple[int, ...] = ()
     each: tuple[str, ...] | None = None
     options: Mapping[str, Any] = MappingProxyType({})
@@ -545,7 +547,11 @@ class Facts:
     attr_names: tuple[str, ...] = ()
 
     # its rules
+    check_rule: Callable | None = None
     index_rule: Callable | None = None
+    short_rule: Callable | None = None
+    rows_rule: Callable | None = None
+    rows_names: tuple[str, ...] = ()
     put_rule: Callable | None = None
     layout_rule: Callable | None = None
     grad_rule: Callable | None = None

@@ -16,7 +16,7 @@ from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Graph, Node, Number
-from bireme.core.numpy_exec import blas, planning, rows
+from bireme.core.numpy_exec import batches, blas, planning, rows
 
 ON_ONE_THREAD = 9_000  # multiplications that OpenBLAS makes on one thread in any case, even of a matrix and a vector
 LONG_LAPACK_CALL = 10_000  # microseconds: a wait for a thread that is not running is shorter
@@ -28,23 +28,31 @@ class Order:
     Nothing in it depends on sizes, so it serves all graphs of an outline: of a new one only the calls' plans are made.
     """
 
-    __slots__ = ("by_blas", "nodes", "products", "steps", "values", "where", "wanted")
+    __slots__ = ("by_blas", "nodes", "plan", "products", "steps", "values", "where", "wanted")
 
-    def __init__(self, graph: Graph, live: tuple[int, ...]):
+    def __init__(self, graph: Graph, live: tuple[int, ...], batched: bool):
         nodes, unread = graph.needed(live)
-        places, self.values = graph.places(), len(graph.value_sigs)
+        at = {id(node): i for i, node in enumerate(graph.nodes)}
+        self.nodes = tuple([at[id(node)] for node in nodes])
+        self.plan = batches.plan(nodes, graph, live) if batched else None
+        self.values = len(graph.value_sigs) if self.plan is None else self.plan.values
+        places = graph.places()
         numbers = sorted(places)
         slot = {place: self.values + i for i, place in enumerate(numbers)}
         self.where = tuple([places[place] for place in numbers])
-        at = {id(node): i for i, node in enumerate(graph.nodes)}
-        self.nodes = tuple([at[id(node)] for node in nodes])
+        makers: dict[int, int] = {}
+        if self.plan is None:
+            calls = [(node.args, node.first, node.bound.many) for node in nodes]
+            makers = {node.first: i for i, node in enumerate(nodes) if not node.bound.many}
+        else:
+            calls, unread = [step[1:] for step in self.plan.steps], batches.unread(self.plan.steps, live)
         steps = []
-        for node, free in zip(nodes, unread):
+        for (args, first, many), free in zip(calls, unread):
             # leaves stand at the end of the environment, last first, so that a reference to one is its index there
-            args = tuple([slot[r.place] if r.__class__ is Number else r for r in node.args]) if slot else node.args
-            steps.append((_taker(args), node.first, node.bound.many, free))
+            if slot:
+                args = tuple([slot[r.place] if r.__class__ is Number else r for r in args])
+            steps.append((_taker(args), first, many, free))
         self.steps = tuple(steps)
-        makers = {node.first: i for i, node in enumerate(nodes) if not node.bound.many}
         # the steps that make what is wanted, None where one makes several results
         self.wanted = None if any(i not in makers for i in live) else tuple([makers[i] for i in live])
         self.products = tuple([i for i, n in enumerate(nodes) if n.bound.uses_blas])
@@ -54,17 +62,37 @@ class Order:
 MAX_ORDERS = 4  # of one outline: what is held of its results is mostly the same
 
 
-def _order(graph: Graph, live: tuple[int, ...]) -> Order:
+def _order(graph: Graph, live: tuple[int, ...], batched: bool) -> Order:
     outline = graph.nodes[-1].outline if graph.nodes else None
     if outline is None:
-        return Order(graph, live)
-    if outline.orders is None:  # the first graph of most outlines is the only one
+        return Order(graph, live, batched)
+    if outline.orders is None:
         outline.orders = {}
-        return Order(graph, live)
-    found = outline.orders.get(live)
+        if not batched:  # the first graph of most outlines is the only one
+            return Order(graph, live, batched)
+    found = outline.orders.get((live, batched))
     if found is None:
-        found = bounded(outline.orders, MAX_ORDERS)[live] = Order(graph, live)
+        found = bounded(outline.orders, MAX_ORDERS)[live, batched] = Order(graph, live, batched)
     return found
+
+
+class _Returning:
+    """A graph's call that has been made once: to look for calls that can be made at once takes longer than one run of them,
+    so that is done where the graph comes back.
+    """
+
+    __slots__ = ("_call", "_runs", "_what", "found_out")
+
+    def __init__(self, call: Any, graph: Graph, live: tuple[int, ...], updates: bool):
+        self._call, self._runs, self.found_out = call, 0, call.found_out
+        self._what: tuple[Graph, tuple[int, ...], bool] | None = (graph, live, updates)
+
+    def __call__(self, leaves: list, vectors: list) -> list:
+        self._runs += 1
+        what = self._what
+        if self._runs > 1 and what:
+            self._call, self._what = INTERPRETER.call(*what, True), None
+        return self._call(leaves, vectors)
 
 
 class Interpreter:
@@ -76,18 +104,34 @@ class Interpreter:
         self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, updates: bool = False
     ) -> Any:
         """A call that runs a graph; with `updates`, results may be `rows.Update` and `rows.Rows`."""
-        order = _order(graph, live)
+        outline = graph.nodes[-1].outline if graph.nodes else None
+        if outline is None or outline.orders is not None:  # it has come before, perhaps at other sizes
+            return self.call(graph, live, updates, True)
+        call = self.call(graph, live, updates, False)
+        return _Returning(call, graph, live, updates) if batches.may_join(graph.nodes) else call
+
+    def call(self, graph: Graph, live: tuple[int, ...], updates: bool, joins: bool) -> Any:
+        """The same, where `joins` says whether calls that are alike may be made at once."""
+        order = _order(graph, live, joins)
         nodes = [graph.nodes[i] for i in order.nodes]
-        plan = planning.plan
-        forms = [plan(node.bound, node.sigs) for node in nodes]
+        on_rows = rows.forms(nodes) if updates else {}
+        batched = order.plan
+        calls = None if batched is None or on_rows else batched.calls_of(nodes)
+        if batched is not None and calls is not None:
+            forms = [step.maker(calls) for step in batched.steps]
+        else:
+            if batched is not None:
+                order = _order(graph, live, batched=False)
+            forms = [planning.plan(node.bound, node.sigs) for node in nodes]
         more = planning.found_out(forms)
-        for i, form in rows.forms(nodes).items() if updates else ():
+        for i, form in on_rows.items():
             forms[i] = form
         steps, where, n_values = order.steps, order.where, order.values
         fresh = order.wanted is not None and all(isinstance(forms[i], np.ufunc) for i in order.wanted)
         # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them
         # all, and to tell it so takes longer than a few small products
-        limited = any(_may_have_threads(nodes[i]) for i in order.products)
+        limited = bool(order.products) and order.plan is not None  # these are of many rows
+        limited = limited or any(_may_have_threads(nodes[i]) for i in order.products)
         limited = limited and all(_work(nodes[i]) < LONG_LAPACK_CALL for i in order.by_blas)
 
         def call(leaves: list, vectors: list) -> list:

@@ -28,8 +28,12 @@ def plan(bound: Bound | GradBound, sigs: tuple[Sig, ...]) -> Callable:
         return bound.numpy_plan
     found = bound.plans.get(sigs)
     if found is None:
+        short = bound.op.short_rule
+        found = None if short is None else short(*sigs, *bound.attrs)
         form, attrs = _declared(bound)
-        if form is not None:
+        if found is not None:
+            pass
+        elif form is not None:
             found = typed(form, bound.infer(sigs), bound.many, sigs, attrs)
         else:
             found = traced(bound.lower("cpu"), sigs, bound.many)

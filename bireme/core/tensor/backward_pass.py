@@ -378,8 +378,10 @@ _order = operator.attrgetter("order")
 
 def _may_repeat(edge: Any) -> bool:
     """Whether what an edge records follows from the wiring: nothing of the user's is called, nothing was changed."""
-    return (
-        edge.plain and not edge.hooks and edge.unpack is None and edge.inputs is not None and edge.order >= changed[0]
+    if not edge.plain or edge.hooks or edge.unpack is not None or edge.inputs is None:
+        return False
+    return edge.order >= changed[0] or not any(
+        v.marks > edge.order for v in _kept(edge) if v is not None and v.__class__ is not tuple
     )
 
 

@@ -139,6 +139,18 @@ def _(x, y, transpose_x, transpose_y):
     return sig_of(shape, x.dtype)
 
 
+@matmul.short
+def _(x, y, transpose_x, transpose_y):
+    plain = x.ndim == y.ndim == 2 and x.shape[1] > 1 and not transpose_x and not transpose_y
+    plain = plain and x.dtype is y.dtype and x.dtype.kind == "f" and x.dtype.itemsize > 2
+    return np.matmul if plain and x.size * y.shape[1] < blas.SHARED_PRODUCT else None
+
+
+@matmul.rows
+def _(x, y, transpose_x):
+    return ("x",) if x.ndim > 1 and y.ndim <= 2 and not transpose_x else ()
+
+
 @matmul.flops
 def _(x, y):
     return x.size * (y.shape[-1] if y.ndim > 1 else 1)

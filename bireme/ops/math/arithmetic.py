@@ -29,7 +29,7 @@ NUMBER = FLOAT | COMPLEX | INT
 # ---------------------------------------------------------------- types
 
 
-@op(method=True, inplace=True, retype=True, carries=True, name_arg=False, numpy=convert)
+@op(method=True, inplace=True, retype=True, carries=True, name_arg=False, numpy=convert, elementwise=True)
 def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     """Convert a tensor to another dtype.
 
@@ -275,7 +275,7 @@ def _nearest_numpy(x):
 
 
 @op(public="remainder mod floor_mod", method="remainder mod floor_mod", inplace="remainder_ mod_ floor_mod_", promote="x y", dtypes=NUMBER,
-    numpy=_remainder_numpy)  # fmt: skip
+    numpy=_remainder_numpy, elementwise=True)  # fmt: skip
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise remainder of a floor division, with the sign of the divisor, like Python's ``%``.
 
@@ -404,7 +404,16 @@ def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = 
     return down + ((down * y != x) & (down < 0)).astype(down.dtype)
 
 
-@op(internal="pow", promote="x y", wide=True, dtypes=NUMBER, amp="high", numpy=True, kernels="elementwise_pow")
+@op(
+    internal="pow",
+    promote="x y",
+    wide=True,
+    dtypes=NUMBER,
+    amp="high",
+    numpy=True,
+    kernels="elementwise_pow",
+    elementwise=True,
+)
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` to the power of a tensor `y`; use `pow`."""
     if not jnp.issubdtype(x.dtype, jnp.integer):
@@ -457,7 +466,7 @@ def _power_const_numpy(x, y):
     return np.sqrt(x) if y == 0.5 else 1 / np.sqrt(x) if y == -0.5 else _multiplied(x, int(y))
 
 
-@op(internal="pow", amp="high", numpy=_power_const_numpy, kernels="elementwise_pow")
+@op(internal="pow", amp="high", numpy=_power_const_numpy, kernels="elementwise_pow", elementwise=True)
 def power_const(x: Tensor, y: Const) -> Tensor:
     """`x` to a power that is part of the program; use `pow`."""
     if y == 0.5:

@@ -157,7 +157,7 @@ def _(g, x, sigs):
     return jnp.zeros(sigs[0].shape, sigs[0].dtype.np), sum_to(jnp.where(x == 0, g, 0), sigs[1])
 
 
-@op(internal="clip", promote="x min max", dtypes=FLOAT | INT, numpy=True)
+@op(internal="clip", promote="x min max", dtypes=FLOAT | INT, numpy=True, elementwise=True)
 def clip_number(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Values clamped to ``[min, max]``; use ``clip``.
 

@@ -190,7 +190,7 @@ log10.infer(same)
 log10.grad(lambda g, x: g / conj_of(x * _LN_10), numpy=True)
 
 
-@op(method=True, promote="x y", mix="floats", floats=True, dtypes=FLOAT, numpy=exponentials.logaddexp)
+@op(method=True, promote="x y", mix="floats", floats=True, dtypes=FLOAT, numpy=exponentials.logaddexp, elementwise=True)
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Elementwise ``log(exp(x) + exp(y))``, computed without overflow.
 
@@ -241,7 +241,16 @@ sqrt.infer(same)
 sqrt.grad(lambda g, out: g * conj_of(0.5 / out), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=lambda x: 1 / np.sqrt(x), torch=True, out=True, amp="high")
+@op(
+    method=True,
+    inplace=True,
+    floats=True,
+    numpy=lambda x: 1 / np.sqrt(x),
+    torch=True,
+    out=True,
+    amp="high",
+    elementwise=True,
+)
 def rsqrt(x: Tensor) -> Tensor:
     """Elementwise reciprocal of the square root, ``1 / sqrt(x)``.
 
@@ -283,7 +292,7 @@ square.infer(same)
 square.grad(lambda g, x: g * conj_of(2 * x), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, amp="high", numpy=True)
+@op(method=True, inplace=True, floats=True, amp="high", numpy=True, elementwise=True)
 def reciprocal(x: Tensor) -> Tensor:
     """Elementwise reciprocal ``1 / x``.
 
@@ -304,7 +313,7 @@ reciprocal.infer(same)
 reciprocal.grad(lambda g, out: -g * conj_of(out * out), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, torch=True, out=True, numpy=exponentials.logistic)
+@op(method=True, inplace=True, floats=True, torch=True, out=True, numpy=exponentials.logistic, elementwise=True)
 def sigmoid(x: Tensor) -> Tensor:
     """Elementwise logistic function ``1 / (1 + exp(-x))``.
 
@@ -395,7 +404,7 @@ def _(g, x):
     return jnp.where(x == 0, 0, g * jnp.sign(x))
 
 
-@op(method=True, dtypes=NUMBER, torch=True, out=True, of_the_past=True, numpy=True)
+@op(method=True, dtypes=NUMBER, torch=True, out=True, of_the_past=True, numpy=True, elementwise=True)
 def sign(x: Tensor) -> Tensor:
     """Elementwise sign: -1, 0 or 1; complex numbers are divided by their absolute value.
 
@@ -450,7 +459,7 @@ def sgn(x: Tensor) -> Tensor:
     return sign(x)
 
 
-@op(method=True, inplace=True, promote="x y weight", wide=True, floats=True, numpy=True)
+@op(method=True, inplace=True, promote="x y weight", wide=True, floats=True, numpy=True, elementwise=True)
 def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
     """Elementwise linear interpolation ``x + weight * (y - x)``.
 
@@ -483,7 +492,7 @@ def _beside(number, x):
     return number if x.dtype.itemsize <= 2 and jnp.issubdtype(x.dtype, jnp.floating) else number.astype(x.dtype)
 
 
-@op(method=True, inplace=True, wide=True, numpy=True, scales="x")
+@op(method=True, inplace=True, wide=True, numpy=True, scales="x", elementwise=True)
 def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True,
           act: Extra[str] = None) -> Tensor:  # fmt: skip
     """Scale and shift each element: ``x * scale + bias``, or ``(x + bias) * scale``.

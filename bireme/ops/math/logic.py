@@ -369,7 +369,7 @@ for _op in (isnan, isinf, isfinite, isposinf, isneginf, isreal):
     _op.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(internal=True, promote="x y", mix="floats", numpy=numerics.where, kernels="where")
+@op(internal=True, promote="x y", mix="floats", numpy=numerics.where, kernels="where", elementwise=True)
 def select(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` where the condition holds, else `y`; use `where`."""
     return jnp.where(condition, x, y)

@@ -31,7 +31,7 @@ _HALF_ROOT = math.sqrt(0.5)
 _ROOT_2_PI = math.sqrt(2 / math.pi)
 
 
-@op(inplace=True, numpy=lambda x: limits.maximum(x, 0), alias={"x": "input"})
+@op(inplace=True, numpy=lambda x: limits.maximum(x, 0), alias={"x": "input"}, elementwise=True)
 def relu(x: Tensor) -> Tensor:
     """Rectified linear unit: ``max(x, 0)`` of each element.
 
@@ -51,6 +51,16 @@ def relu(x: Tensor) -> Tensor:
 
 
 relu.infer(same)
+
+
+@relu.short
+def _(x):
+    if x.size >= limits.SMALL or x.ndim == 0 or x.dtype.itemsize < 4:
+        return None
+    zero = np.zeros((), x.dtype.np)  # the number 0 becomes an array in each call
+    return lambda x: np.maximum(x, zero)
+
+
 relu.grad(
     lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)),
     numpy=lambda g, out: masks.kept(g, out > 0),
@@ -169,7 +179,7 @@ def _gelu_grad_numpy(g, x, approximate):
     return slope
 
 
-@op(dtypes=FLOAT, numpy=_gelu_numpy, alias={"x": "input"})
+@op(dtypes=FLOAT, numpy=_gelu_numpy, alias={"x": "input"}, elementwise=True)
 def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     """Gaussian error linear unit: ``x`` times the standard normal distribution function at ``x``.
 
@@ -251,7 +261,12 @@ def _silu_grad_numpy(g, x):
 
 # the exponential overflows to the limit
 @op(
-    internal="silu", dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x / (1 + np.exp(-x)), kernels="swish"
+    internal="silu",
+    dtypes=FLOAT | COMPLEX,
+    alias={"x": "input"},
+    numpy=lambda x: x / (1 + np.exp(-x)),
+    kernels="swish",
+    elementwise=True,
 )
 def silu_of(x: Tensor) -> Tensor:
     """`x * sigmoid(x)`; use `silu`."""
@@ -381,6 +396,7 @@ def softmax_of(x: Tensor, axis: Axis) -> Tensor:
 
 
 softmax_of.infer(lambda x: x)
+softmax_of.rows(lambda x, axis: ("x",) if axis else ())
 
 
 @softmax_of.grad(numpy=_softmax_grad_numpy)
@@ -469,6 +485,7 @@ def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
 
 
 log_softmax_of.infer(lambda x: x)
+log_softmax_of.rows(lambda x, axis: ("x",) if axis else ())
 
 
 @log_softmax_of.grad(numpy=True)
@@ -512,7 +529,7 @@ def swish(x: Tensor) -> Tensor:
     return silu_of(x)
 
 
-@op(dtypes=FLOAT | COMPLEX, numpy=True, c_ops={"logsigmoid": "x"})
+@op(dtypes=FLOAT | COMPLEX, numpy=True, c_ops={"logsigmoid": "x"}, elementwise=True)
 def log_sigmoid(x: Tensor) -> Tensor:
     """Logarithm of the sigmoid: ``-log(1 + exp(-x))``, without overflow.
 
@@ -542,7 +559,7 @@ def _mish_gate(x):
     return e * (e + 2) / (e * (e + 2) + 2)
 
 
-@op(dtypes=FLOAT, numpy=True, c_ops={"mish": "x threshold:=20.0"})
+@op(dtypes=FLOAT, numpy=True, c_ops={"mish": "x threshold:=20.0"}, elementwise=True)
 def mish(x: Tensor) -> Tensor:
     """Mish: ``x * tanh(log(1 + exp(x)))``.
 
@@ -568,7 +585,7 @@ def _(g, x):
     return g * (t + x * (1 - t * t) * _sigmoid(x))
 
 
-@op(dtypes=FLOAT | COMPLEX, numpy=True)
+@op(dtypes=FLOAT | COMPLEX, numpy=True, elementwise=True)
 def softsign(x: Tensor) -> Tensor:
     """Softsign: ``x / (1 + abs(x))``.
 
@@ -598,7 +615,7 @@ def _(g, x):
     return g / (1 + size) - along * x / jnp.square(1 + size)
 
 
-@op(dtypes=FLOAT, numpy=True, amp="high", kernels="tanh_shrink", c_ops={"tanh_shrink": "x"})
+@op(dtypes=FLOAT, numpy=True, amp="high", kernels="tanh_shrink", c_ops={"tanh_shrink": "x"}, elementwise=True)
 def tanhshrink(x: Tensor) -> Tensor:
     """Difference between each element and its hyperbolic tangent: ``x - tanh(x)``.
 

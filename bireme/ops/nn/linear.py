@@ -87,6 +87,7 @@ def _(x, weight):
 
 
 embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
+embedding_of.rows(lambda x, by_count: () if by_count or not x.ndim else ("x",))
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 

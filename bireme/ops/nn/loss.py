@@ -71,6 +71,7 @@ def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     return jnp.where(valid, loss, 0).astype(x.dtype)
 
 
+nll_of_logits.rows(lambda x: ("x", "label") if x.ndim > 1 else ())
 nll_of_logits.infer(lambda x, label: sig_of(label.shape, x.dtype))
 
 

@@ -26,7 +26,7 @@ def _below(x):
     return jnp.expm1(jnp.minimum(x, 0))
 
 
-@op(inplace=True, dtypes=FLOAT, numpy=True)
+@op(inplace=True, dtypes=FLOAT, numpy=True, elementwise=True)
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: ``x`` where ``x > 0``, else ``alpha * (exp(x) - 1)``.
 
@@ -48,7 +48,7 @@ elu.infer(lambda x: x)
 elu.grad(lambda g, x, alpha: jnp.where(x > 0, g, g * (alpha * jnp.exp(jnp.minimum(x, 0)))), numpy=True)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, elementwise=True)
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit with a continuous slope: ``x`` where ``x > 0``, else ``alpha * (exp(x / alpha) - 1)``.
 
@@ -78,7 +78,7 @@ def _(alpha):
         raise errors.bad("celu(alpha)", "a nonzero number", alpha, kind=ZeroDivisionError)
 
 
-@op(dtypes=FLOAT, of_the_past=True, numpy=True)
+@op(dtypes=FLOAT, of_the_past=True, numpy=True, elementwise=True)
 def selu(
     x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: float = 1.6732632423543772848170429916717
 ) -> Tensor:
@@ -123,7 +123,7 @@ def _inside(g, x, low, high):
     return jnp.where((x > low) & (x < high), g, jnp.zeros((), g.dtype))
 
 
-@op(inplace=True, dtypes=FLOAT, numpy=True)
+@op(inplace=True, dtypes=FLOAT, numpy=True, elementwise=True)
 def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0) -> Tensor:
     """Piecewise linear form of the hyperbolic tangent: ``x`` limited to ``[min, max]``.
 
@@ -146,7 +146,7 @@ hardtanh.infer(lambda x: x)
 hardtanh.grad(lambda g, x, min, max: _inside(g, x, min, max), numpy=True)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, elementwise=True)
 def relu6(x: Tensor) -> Tensor:
     """Rectified linear unit with an upper limit: ``min(max(x, 0), 6)``.
 
@@ -167,7 +167,7 @@ relu6.infer(lambda x: x)
 relu6.grad(lambda g, x: _inside(g, x, 0, 6), numpy=True)
 
 
-@op(dtypes=FLOAT, numpy=True, kernels="hard_sigmoid")
+@op(dtypes=FLOAT, numpy=True, kernels="hard_sigmoid", elementwise=True)
 def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5) -> Tensor:
     """Piecewise linear form of the sigmoid: ``slope * x + offset`` limited to ``[0, 1]``.
 
@@ -190,7 +190,7 @@ hardsigmoid.infer(lambda x: x)
 hardsigmoid.grad(lambda g, x, slope, offset: _inside(g * slope, x * slope + offset, 0, 1), numpy=True)
 
 
-@op(dtypes=FLOAT, numpy=True, kernels="hard_swish")
+@op(dtypes=FLOAT, numpy=True, kernels="hard_swish", elementwise=True)
 def hardswish(x: Tensor) -> Tensor:
     """Piecewise form of swish: 0 where ``x <= -3``, ``x`` where ``x >= 3``, else ``x * (x + 3) / 6``.
 
@@ -218,7 +218,7 @@ def _(g, x):
 # ---------------------------------------------------------------- thresholds
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, elementwise=True)
 def hardshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
     """Hard shrinkage: 0 where ``-threshold < x < threshold``, else ``x``.
 
@@ -242,7 +242,7 @@ hardshrink.grad(
 )
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, elementwise=True)
 def softshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
     """Soft shrinkage: ``x`` moved towards 0 by ``threshold``, and 0 where its magnitude is at most ``threshold``.
 
@@ -272,7 +272,7 @@ def _(threshold):
         raise errors.bad("softshrink(threshold)", "a non-negative number", threshold, kind=errors.for_number(threshold))
 
 
-@op(inplace=True, dtypes=FLOAT, numpy=True)
+@op(inplace=True, dtypes=FLOAT, numpy=True, elementwise=True)
 def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0) -> Tensor:
     """Rectified linear unit with a threshold: ``x`` where ``x > threshold``, else ``value``.
 

@@ -91,6 +91,7 @@ def _(arguments):
         arguments["dtype"] = dtypes.int64 if kind in (dtypes.bool_, dtypes.int32) else kind
 
 
+sum.rows(lambda x, axis: ("x",) if axis and 0 not in axis else ())
 sum.infer(lambda x, axis, dtype, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), dtype))
 
 
@@ -157,6 +158,7 @@ def _mean_numpy(x, axis, keepdim):
 
 
 mean.numpy_form = _mean_numpy
+mean.rows(lambda x, axis: ("x",) if axis and 0 not in axis else ())
 mean.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))
 
 
