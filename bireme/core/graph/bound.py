@@ -47,7 +47,7 @@ class Use:
     The work is in microseconds and rough: to choose a tier, not to be exact.
     """
 
-    __slots__ = ("sigs", "outs", "amounts", "nbytes", "rows", "work")
+    __slots__ = ("sigs", "outs", "amounts", "nbytes", "parts", "rows", "work")
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class Use:
         self.work = cost.of(form, *amounts, times)
         self.nbytes = sum([s.nbytes for s in outs])
         self.rows: Any = False  # what it has to do with rows, see `row_calls`; False: nobody has asked
+        self.parts: dict | None = None  # of a gradient, where somebody has asked: those of fewer operands
 
 
 class Bound:

@@ -12,7 +12,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,8 @@ class Plan(NamedTuple):
     def calls_of(self, nodes: Sequence[Node]) -> Sequence[Call] | None:
         """The calls of another graph with these nodes; None where sizes or attributes keep them from being put together."""
         calls = [call.among(nodes) for call in self.calls]
+        if all(map(is_, calls, self.calls)):  # the graph that it was made for
+            return calls
         for group in self.joined:
             keys = [calls[n].key for n in group]
             if keys[0] is None or any(key != keys[0] for key in keys):

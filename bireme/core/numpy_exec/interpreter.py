@@ -77,8 +77,8 @@ def _order(graph: Graph, live: tuple[int, ...], batched: bool) -> Order:
 
 
 class _Returning:
-    """A graph's call that has been made once: to look for calls that can be made at once takes longer than one run of them,
-    so that is done where the graph comes back.
+    """A graph's call that has not come back yet: to look for calls that can be made at once takes longer than to make them
+    once.
     """
 
     __slots__ = ("_call", "_runs", "_what", "found_out")

@@ -89,42 +89,34 @@ def _rows(
     return Rows(counts.pop(), tuple(own), others, summed, (*like, *kinds), largest)
 
 
-class Call(NamedTuple):
-    """A call to be made: the place of its node, what it calls, the Sigs of what it reads, and the values that it reads and
-    gives.
+class Call:
+    """A call to be made: the place of its node, what it calls, the Sigs of what it reads, the values that it reads and gives,
+    and what it has to do with rows.
     """
 
-    at: int
-    bound: Any
-    sigs: tuple[Sig, ...]
-    args: tuple[Any, ...]
-    outs: tuple[int, ...]
+    __slots__ = ("args", "at", "bound", "outs", "rows", "sigs")
 
-    @property
-    def rows(self) -> Rows | None:
-        return rows_of(self.bound, self.sigs)
+    def __init__(self, at: int, bound: Any, sigs: tuple[Sig, ...], args: tuple[Any, ...], outs: tuple[int, ...]):
+        self.at, self.bound, self.sigs, self.args, self.outs = at, bound, sigs, args, outs
+        self.rows = rows_of(bound, sigs)
 
     @property
     def length(self) -> int:
         """How many rows it has."""
-        rows = self.rows
-        assert rows is not None
-        return rows.length
+        assert self.rows is not None
+        return self.rows.length
 
     @property
     def is_sum(self) -> bool:
         """Whether its result is a sum over rows."""
-        rows = self.rows
-        return rows is not None and rows.summed
+        return self.rows is not None and self.rows.summed
 
     @property
     def key(self) -> tuple | None:
         """What it has in common with those that can be made with it; None for one that cannot."""
         rows = self.rows
-        if rows is None:
-            return None
-        if not rows.others:
-            return rows.like
+        if rows is None or not rows.others:
+            return None if rows is None else rows.like
         shared = []
         for i in rows.others:
             r = self.args[i]
@@ -140,22 +132,41 @@ class Call(NamedTuple):
         """The same call in another graph of its outline."""
         node = nodes[self.at]
         bound = node.bound
-        if bound is self.bound and node.sigs is self.sigs:
-            return self
+        if bound is self.bound:
+            return self if node.sigs is self.sigs else Call(self.at, bound, node.sigs, self.args, self.outs)
         if bound.__class__ is not GradBound or bound.needs == self.bound.needs:
             return Call(self.at, bound, node.sigs, self.args, self.outs)
-        bound = fewer(bound, self.bound.needs)
-        return Call(self.at, bound, bound.use().sigs, self.args, self.outs)
+        part = _part(bound, tuple([i - node.first for i in self.outs]))
+        return self if part.bound is self.bound else Call(self.at, part.bound, part.sigs, self.args, self.outs)
+
+
+class _Part(NamedTuple):
+    """A gradient of fewer operands: what it calls, the Sigs of what it reads, and which operands of the whole these are."""
+
+    bound: GradBound
+    sigs: tuple[Sig, ...]
+    places: tuple[int, ...]
+
+
+def _part(whole: GradBound, which: tuple[int, ...]) -> _Part:
+    use = whole.use()
+    if use.parts is None:
+        use.parts = {}
+    parts = use.parts
+    found = parts.get(which)
+    if found is None:
+        bound, count = fewer(whole, tuple([whole.needs[k] for k in which])), sum(whole.given)
+        saved = [count + whole.operand_places.index(i) for i in bound.operand_places]
+        outs = range(count + len(whole.operand_places), len(whole.use().sigs))
+        found = parts[which] = _Part(bound, bound.use().sigs, (*range(count), *saved, *outs))
+    return found
 
 
 def part_of(at: int, node: Node, which: Sequence[int]) -> Call:
     """Some results of a gradient, as a call of its own."""
-    whole = node.bound
-    bound, count = fewer(whole, tuple([whole.needs[k] for k in which])), sum(whole.given)
-    saved = dict(zip(whole.operand_places, node.args[count:]))
-    outs = node.args[count + len(whole.operand_places) :]
-    args = (*node.args[:count], *[saved[i] for i in bound.operand_places], *outs)
-    return Call(at, bound, bound.use().sigs, args, tuple([node.first + k for k in which]))
+    part, args = _part(node.bound, tuple(which)), node.args
+    outs = tuple([node.first + k for k in which])
+    return Call(at, part.bound, part.sigs, tuple([args[i] for i in part.places]), outs)
 
 
 def fewer(bound: GradBound, needs: tuple[int, ...]) -> GradBound:
