@@ -1,5 +1,6 @@
 """What stands under `bireme.tensor` alone, as under `paddle.tensor`: filling by type, and arrays of tensors."""
 
+import numpy as np
 import pytest
 
 import bireme
@@ -110,3 +111,19 @@ def test_arithmetic_along_an_axis():
     assert bireme.tensor._divide_with_axis(x, y + 1, axis=0)[:, 0, 0].tolist() == [1.0, 0.5]
     with pytest.raises(ValueError, match=r"_add_with_axis\(axis\): expected -1, or an axis in \[0, 2\], got 3"):
         bireme.tensor._add_with_axis(x, y, axis=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("int64", np.float32([1.5])), ("bool", np.ones(1)), ("float32", np.complex64([1j]))]
+)
+def test_set_value_loses_no_fractions(kind, value):
+    x = bireme.zeros([1], kind)
+    for change in (x.set_value, x.copy_):
+        with pytest.raises(AssertionError, match=rf"\(\w+\): expected {kind}, got {value.dtype}"):
+            change(value)
+    assert x.tolist() == [0]
+    y = bireme.zeros([2])
+    y.set_value(np.array([1, 2]))
+    assert y.tolist() == [1, 2]
+    y.set_value(np.array([1.5, 2.5]))
+    assert y.tolist() == [1.5, 2.5]

@@ -253,6 +253,7 @@ def _scheduled(calls: Sequence[Any]) -> list[list[int]]:
                 waits[r] -= 1
                 if waits[r] == 0:
                     can_be_made(r)
+    assert not any(waits), "calls that wait for each other"
     return order
 
 

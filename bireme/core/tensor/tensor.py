@@ -458,6 +458,15 @@ class Tensor(Methods):
         if isinstance(value, Tensor):
             new = copy_value(read(value))
         else:
+            # its fractions or imaginary parts would be gone
+            if isinstance(value, np.ndarray) and "fc".find(value.dtype.kind) > "fc".find(self.dtype.kind):
+                raise errors.bad(
+                    where,
+                    self.dtype.name,
+                    described=str(value.dtype),
+                    hint="convert it first, with astype",
+                    kind=errors.ArgumentError,
+                )
             try:
                 new = value_of(value, self.dtype, self.place)
             except errors.TELLING as e:
