@@ -234,6 +234,9 @@ def _take_out(old: Entry) -> None:
 def _forget(entry: Entry) -> None:
     """Drop an entry's programs, and the way back to it from the tree of segments."""
     entry.drop()
+    outline = entry.graph.nodes[-1].outline
+    if outline is not None and entry.met + entry.hits > 1:  # those met once have made none
+        outline.orders = None
     entry.interpreted = entry.ahead = entry.graph.entry = None
     entry.note.close()
 
