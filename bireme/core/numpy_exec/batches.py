@@ -147,10 +147,11 @@ def _totals(nodes: Sequence[Node], live: tuple[int, ...]) -> tuple[dict[int, Tot
         for term in terms:
             own = maker.get(term) if reads[term] == 1 else None
             call = None if own is None else part_of(own, nodes[own], [term - nodes[own].first])
-            if call is None or not call.is_sum:
+            key = None if call is None or not call.is_sum else call.key
+            if call is None or key is None:
                 others.append(term)
             else:
-                groups.setdefault(call.key, []).append(call)
+                groups.setdefault(key, []).append(call)
         kept = []
         for calls in groups.values():
             if len(calls) >= FEWEST and _is_worth_it(calls):
