@@ -154,6 +154,20 @@ def test_numbers_are_those_of_each_call():
     same(program)
 
 
+def test_the_same_operator_with_its_rows_elsewhere():
+    """A number less a tensor and a tensor less a number, a weight from the left and from the right."""
+
+    def program():
+        rng = np.random.default_rng(9)
+        w = tensor(1, grad=True, rng=rng)
+        xs = [tensor(1, rng=rng) for _ in range(12)]
+        made = [x - 0.5 if k % 2 else 0.5 - x for k, x in enumerate(xs)]
+        made += [x - w[0] if k % 2 else w[0] - x for k, x in enumerate(xs)]
+        return [x.numpy() for x in (bireme.concat(made), *made)]
+
+    same(program)
+
+
 def test_what_is_held_is_given():
     """Results on the way that somebody holds, and a weight's gradient so far."""
 

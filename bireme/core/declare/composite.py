@@ -168,7 +168,7 @@ class Composite:
             _, seg, device, tensors, _, leaves, needs = call
             seg.device = device
             if path.__class__ is repetition.Path:
-                return path.again(seg, tensors, needs)
+                return path.again(seg, tensors, leaves, needs)
             return tape.step_to_one(seg, path, tensors, (), leaves, needs)
 
         return public

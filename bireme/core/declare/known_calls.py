@@ -163,7 +163,7 @@ def remembered(op: Any) -> Callable:
                 if node is not None and not node.over:
                     seg.device = device
                     if node.__class__ is Path:
-                        return node.again(seg, operands, needs)
+                        return node.again(seg, operands, leaves, needs)
                     if op.index_rule is not None:
                         op.check_indices(node.bound, tape.paired(node, operands))
                     if seg.state is not state:

@@ -9,7 +9,7 @@ a random number by itself, change a tensor) ends the memory.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from weakref import ref
 
@@ -213,13 +213,16 @@ class Path:
             segment.keep_call(start, line, found)
         return found
 
-    def again(self, seg: segment.Segment, tensors: list[Tensor], needs_gradients: bool) -> Any:
-        """Record the same on other tensors that the segment has at the same places."""
+    def again(self, seg: segment.Segment, tensors: list[Tensor], new: Collection[Value], needs_gradients: bool) -> Any:
+        """Record the same on other tensors that the segment has at the same places; `new` are those that it has not read yet,
+        as the call's key says: where a value was read last may be another thread's segment by now.
+        """
         if self.steps.short is not None and not (needs_gradients and grad_mode.state.grad):
-            last = self._last_alone(seg, tensors, *self.steps.short)
+            last = self._last_alone(seg, tensors, new, *self.steps.short)
             if last is not None:
                 return last
         known = tensors
+        unread = set(new)
         for node, (bound, sources, fixed, plain) in zip(self.nodes, self.steps.stages):
             numbers: Sequence[Any]
             if fixed is None:
@@ -239,9 +242,9 @@ class Path:
                     if t.__class__ is not tuple:
                         needs = needs or not t._stop_gradient
                         v = t._value
-                        # `segment.known`, written out: its call would be 3 % of `clip`
-                        if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
+                        if v in unread:
                             leaves.append(v)
+                            unread.discard(v)
                 if bound.many:
                     made = tape.step(seg, node, operands, numbers, leaves, needs)
                 elif (one := tape.step_to_one(seg, node, operands, numbers, leaves, needs)) is not None:
@@ -258,18 +261,20 @@ class Path:
         return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
 
     def _last_alone(
-        self, seg: segment.Segment, tensors: list[Tensor], read: tuple, numbers: tuple, gone: tuple
+        self,
+        seg: segment.Segment,
+        tensors: list[Tensor],
+        new: Collection[Value],
+        read: tuple,
+        numbers: tuple,
+        gone: tuple,
     ) -> Tensor | None:
         """The same in one step, where no gradient asks for what is made on the way; None if another thread has cut the
         segment.
         """
         if seg.state is not self.nodes[0].parent:
             return None
-        leaves: list[Value] = []
-        for i in read:
-            v = tensors[i]._value
-            if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
-                leaves.append(v)
+        leaves = dict.fromkeys([v for i in read if (v := tensors[i]._value) in new]) if new else ()
         node = self.nodes[-1]
         made = segment.pending(seg, node.outs[0], node.first)
         try:

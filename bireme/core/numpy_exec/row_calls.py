@@ -86,7 +86,7 @@ def _rows(
         return None
     kinds = [(sigs[i].dtype, sigs[i].ndim, sigs[i].shape[1:]) for i in own]
     others = tuple([i for i in range(len(sigs)) if i not in own])
-    return Rows(counts.pop(), tuple(own), others, summed, (*like, *kinds), largest)
+    return Rows(counts.pop(), tuple(own), others, summed, (*like, tuple(own), *kinds), largest)
 
 
 class Call:
