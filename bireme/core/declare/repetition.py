@@ -217,12 +217,15 @@ class Path:
         """Record the same on other tensors that the segment has at the same places; `new` are those that it has not read yet,
         as the call's key says: where a value was read last may be another thread's segment by now.
         """
+        values = [t._value for t in tensors]
+        if sum([v in new for v in values]) != self.nodes[-1].leaves - self.nodes[0].parent.leaves:
+            return self.steps.on(tensors)  # another thread has given one of them another value since
         if self.steps.short is not None and not (needs_gradients and grad_mode.state.grad):
-            last = self._last_alone(seg, tensors, new, *self.steps.short)
+            last = self._last_alone(seg, values, new, *self.steps.short)
             if last is not None:
                 return last
         known = tensors
-        unread = set(new)
+        inputs, unread = len(tensors), set(new)
         for node, (bound, sources, fixed, plain) in zip(self.nodes, self.steps.stages):
             numbers: Sequence[Any]
             if fixed is None:
@@ -238,11 +241,10 @@ class Path:
             if seg.state is node.parent:
                 leaves: list[Value] = []
                 needs = False
-                for t in operands:
+                for s, t in zip(sources, operands):
                     if t.__class__ is not tuple:
                         needs = needs or not t._stop_gradient
-                        v = t._value
-                        if v in unread:
+                        if s < inputs and (v := values[s]) in unread:
                             leaves.append(v)
                             unread.discard(v)
                 if bound.many:
@@ -263,7 +265,7 @@ class Path:
     def _last_alone(
         self,
         seg: segment.Segment,
-        tensors: list[Tensor],
+        values: list[Value],
         new: Collection[Value],
         read: tuple,
         numbers: tuple,
@@ -274,7 +276,7 @@ class Path:
         """
         if seg.state is not self.nodes[0].parent:
             return None
-        leaves = dict.fromkeys([v for i in read if (v := tensors[i]._value) in new]) if new else ()
+        leaves = dict.fromkeys([v for i in read if (v := values[i]) in new]) if new else ()
         node = self.nodes[-1]
         made = segment.pending(seg, node.outs[0], node.first)
         try:
