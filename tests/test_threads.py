@@ -107,6 +107,33 @@ def test_a_model_trained_in_one_thread_is_read_in_another():
     assert in_threads(writer, reader)[1] > 0
 
 
+def test_parameters_change_while_other_threads_read_them():
+    """Whenever threads take turns: a layer's call is remembered, and what it is remembered by is what it reads."""
+    model = linear(3)
+    rule = bireme.optimizer.SGD(0.001, parameters=model.parameters())
+    x = bireme.ones([4, 16])
+    done = threading.Event()
+
+    def writer():
+        for _ in range(300):
+            (model(x) ** 2).mean().backward()
+            rule.step()
+            rule.clear_grad()
+        done.set()
+
+    def reader():
+        with bireme.no_grad():
+            while not done.is_set():
+                assert np.isfinite(model(x).numpy()).all()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        in_threads(writer, reader, reader)
+    finally:
+        sys.setswitchinterval(before)
+
+
 def test_a_pending_value_is_read_by_another_thread():
     x = bireme.ones([8]) * 3.0
     y = x + 1.0

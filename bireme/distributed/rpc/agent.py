@@ -213,7 +213,7 @@ class Link:
                 answer = self._connection.recv_bytes()
                 future, told = self._open.pop(int.from_bytes(answer[:8], "little"))
                 _settle(future, told, answer[8:])
-        except GONE as e:
+        except (*GONE, TypeError) as e:  # closed while it was read, it has None for a handle
             self._break(e)
 
     def _break(self, error: BaseException) -> None:
