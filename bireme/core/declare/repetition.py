@@ -184,12 +184,13 @@ class Steps(Recording):
 class Path:
     """The same steps from a certain state of a segment: the nodes of the tree that they lead through."""
 
-    __slots__ = ("nodes", "steps")
+    __slots__ = ("nodes", "reads", "steps")
 
     over = False
 
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
+        self.reads: int = nodes[-1].leaves - nodes[0].parent.leaves  # how many leaves, for the first time
 
     def at(self, state: Node, line: tuple, tensors: list[Tensor], steps: Steps | None = None) -> Path | None:
         """The same from another state of its outline, at other sizes; None where results would be of other kinds.
@@ -218,7 +219,7 @@ class Path:
         as the call's key says: where a value was read last may be another thread's segment by now.
         """
         values = [t._value for t in tensors]
-        if sum([v in new for v in values]) != self.nodes[-1].leaves - self.nodes[0].parent.leaves:
+        if (sum([v in new for v in values]) if new else 0) != self.reads:
             return self.steps.on(tensors)  # another thread has given one of them another value since
         if self.steps.short is not None and not (needs_gradients and grad_mode.state.grad):
             last = self._last_alone(seg, values, new, *self.steps.short)

@@ -19,7 +19,7 @@ LARGEST = 4096  # elements of an operand with rows: to copy more takes longer th
 
 class Rows(NamedTuple):
     """How a call on operands of certain Sigs has to do with rows: how many there are, which operands carry them and which do
-    not, whether its results are sums over rows, what is the same in all calls like it, and its largest operand.
+    not, whether its results are sums over rows, and what is the same in all calls like it.
     """
 
     length: int
@@ -27,7 +27,6 @@ class Rows(NamedTuple):
     others: tuple[int, ...]
     summed: bool
     like: tuple[Any, ...]
-    largest: int
 
 
 def rows_of(bound: Any, sigs: tuple[Sig, ...]) -> Rows | None:
@@ -86,7 +85,7 @@ def _rows(
         return None
     kinds = [(sigs[i].dtype, sigs[i].ndim, sigs[i].shape[1:]) for i in own]
     others = tuple([i for i in range(len(sigs)) if i not in own])
-    return Rows(counts.pop(), tuple(own), others, summed, (*like, tuple(own), *kinds), largest)
+    return Rows(counts.pop(), tuple(own), others, summed, (*like, tuple(own), *kinds))
 
 
 class Call:
