@@ -744,14 +744,47 @@ def test_the_end_of_a_program_drops_what_was_not_begun():
 
 
 def test_which_kernels_are_not_timed():
-    def options(fn, *args):
-        return kernel_choice.options(jax.make_jaxpr(fn)(*args))
+    def options(fn, *args, **how):
+        return kernel_choice.options(jax.make_jaxpr(fn)(*args), **how)
 
     x, w, i = np.ones((1, 2, 5, 5), np.float32), np.ones((2, 2, 3, 3), np.float32), np.array([0, 0])
     conv = jax.jit(lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"))
     assert options(lambda x: x @ x, x) == kernel_choice.PRODUCTS
-    assert options(conv, x, w) == kernel_choice.CONVOLUTIONS
+    assert options(conv, x, w) == kernel_choice.IN_ORDER
     assert options(lambda x, w, i: conv(x, w).at[i].add(1.0), x, w, i) == {}
+    assert options(lambda x, w, i: conv(x, w).at[i].add(1.0, unique_indices=True), x, w, i) == kernel_choice.IN_ORDER
     attention = jax.extend.core.Primitive("dot_product_attention_fwd_wrapper")  # as jax calls cuDNN's
     attention.def_abstract_eval(lambda x: x)
-    assert options(lambda x, w: attention.bind(conv(x, w)), x, w) == {}
+    assert options(lambda x, w: attention.bind(conv(x, w)), x, w) == kernel_choice.IN_ORDER
+    assert options(lambda x: attention.bind(x), x) == kernel_choice.PRODUCTS | kernel_choice.IN_ORDER
+    assert options(lambda x, w: attention.bind(conv(x, w)), x, w, settled=False) == {}
+
+
+def test_each_gradient_of_cudnns_attention_says_that_it_adds_in_one_order(monkeypatch):
+    from jax._src.cudnn import fused_attention_stablehlo as fused
+
+    for check in ("check_cudnn_version", "check_compute_capability", "check_is_flash_attention"):
+        monkeypatch.setattr(fused, check, lambda *args, **kwargs: True, raising=False)  # of the GPU that is not there
+
+    def loss(q):
+        for _ in range(3):
+            q = jax.nn.dot_product_attention(q, q, q, implementation="cudnn")
+        return q.astype("float32").sum()
+
+    x = jax.ShapeDtypeStruct((2, 64, 4, 32), "bfloat16")
+    traced = jax.jit(jax.grad(loss)).trace(x)
+    lowered = traced.lower(lowering_platforms=("cuda",))
+    kernel_choice.settle(lowered, traced.jaxpr)
+    text = lowered.as_text()
+    assert text.count("fmhaSoftmaxBackward") == text.count("force_deterministic") == 3
+
+
+def test_lowering_beside_steps_lets_go_of_the_interpreter_often():
+    before = sys.getswitchinterval()
+    with beside.between():
+        assert sys.getswitchinterval() < before / 10
+    assert sys.getswitchinterval() == before
+    with beside.between():
+        sys.setswitchinterval(0.5)  # by someone else
+    assert sys.getswitchinterval() == 0.5
+    sys.setswitchinterval(before)

@@ -4,16 +4,19 @@ The compiler would time every kernel that could do: on an H200 half a second for
 a depthwise one, one after another, and a second process may choose others, which round otherwise. Their own first
 proposals are as fast (GPT-2 small 33.5 against 33.2 ms a step; a 3 x 3 convolution 0.28 against 0.27 ms, its gradients
 alike). For products level 0 takes these; for convolutions it takes one that is 400 times as slow, and leaving out what
-is not deterministic takes them.
+has no one order takes them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+from jax.extend.mlir import ir
+
 PRODUCTS = {"xla_gpu_autotune_level": 0}
-CONVOLUTIONS = {"xla_gpu_exclude_nondeterministic_ops": True}
+IN_ORDER = {"xla_gpu_exclude_nondeterministic_ops": True}
 
 # Graphs of kernels are made anew whenever a buffer has moved, which for short programs takes longer than to launch them:
 # 0.27 ms of a piece's 0.7. A softmax as one kernel by Triton takes the compiler 1.3 s, where others take 0.2 for two: of
@@ -28,24 +31,51 @@ WITH_CONVOLUTIONS = {
 }
 
 
-# Beside convolutions kernels are timed where there is one of these. A scatter would be made deterministic too, one
-# element after another; a program with cuDNN's attention, compiled so, ends its first run with an error from XLA's tables
-# of compiled graphs ("raw_hash_map<>::at").
-TIMED = ("scatter", "dot_product_attention")
+# The gradient of cuDNN's attention adds in whatever order its threads come by, unless the program is compiled so and each
+# call says it, see `settle`.
+ATTENTION, SCATTER, CONVOLUTION = "dot_product_attention", "scatter", "conv_general_dilated"
 
 
-def options(program: Any) -> dict[str, Any]:
-    """Options of the compiler for this jaxpr."""
-    found = set(_primitives(program))
-    if "conv_general_dilated" not in found:
-        return PRODUCTS
-    return {} if any(part in name for name in found for part in TIMED) else CONVOLUTIONS
+def options(program: Any, settled: bool = True) -> dict[str, Any]:
+    """Options of the compiler for this jaxpr; `settled`: `settle` will see what it is lowered to."""
+    steps = list(_steps(program))
+    names = {step.primitive.name for step in steps}
+    attends = any(ATTENTION in name for name in names)
+    # a scatter to places that come several times would be made one element after another, see `ordered_sums` for most
+    scatters = any(SCATTER in step.primitive.name and not step.params.get("unique_indices") for step in steps)
+    if scatters or (attends and not settled):
+        return {} if CONVOLUTION in names else PRODUCTS
+    if CONVOLUTION in names:
+        return IN_ORDER
+    return PRODUCTS | IN_ORDER if attends else PRODUCTS
 
 
-def _primitives(program: Any) -> Iterator[str]:
+def settle(lowered: Any, program: Any) -> None:
+    """Let each gradient of cuDNN's attention say that it adds in one order, where the options for this jaxpr say so.
+
+    The compiler says it for the first of those that are alike, and looks for the others under the name that they have with it:
+    without this their program ends its first run with "raw_hash_map<>::at".
+    """
+    if any(ATTENTION in step.primitive.name for step in _steps(program)):
+        module = lowered.compiler_ir("stablehlo")
+        with module.context:
+            module.operation.walk(_say_so)
+
+
+def _say_so(step: Any) -> Any:
+    if step.name == "stablehlo.custom_call":
+        target = ir.StringAttr(step.attributes["call_target_name"]).value
+        if target.startswith("__cudnn$fmha") and target.endswith("Backward"):
+            config = json.loads(ir.StringAttr(step.attributes["backend_config"]).value)
+            config["cudnn_fmha_backend_config"]["force_deterministic"] = True
+            step.attributes["backend_config"] = ir.StringAttr.get(json.dumps(config))
+    return ir.WalkResult.ADVANCE
+
+
+def _steps(program: Any) -> Iterator[Any]:
     for eqn in getattr(program, "jaxpr", program).eqns:  # since jax 0.11 both may be one
-        yield eqn.primitive.name
+        yield eqn
         for given in eqn.params.values():
             for inner in given if isinstance(given, tuple) else (given,):
                 if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
-                    yield from _primitives(inner)
+                    yield from _steps(inner)

@@ -258,7 +258,10 @@ def lower(
     depend on where they stand; `often`: see `Use`.
     """
     with x64(), jax.default_device(device.jax):
-        return traced.lower(), _options(device, short, traced.jaxpr, apart, often)
+        lowered, options = traced.lower(), _options(device, short, traced.jaxpr, apart, often)
+        if device.platform == "cuda" and kernel_choice.IN_ORDER.items() <= options.items():
+            kernel_choice.settle(lowered, traced.jaxpr)
+        return lowered, options
 
 
 def compiled(
@@ -304,7 +307,7 @@ def _options(device: Device, short: bool, jaxpr: Any, apart: bool, often: bool) 
         found |= BESIDE_STEPS
     if device.platform == "cuda":
         graphs = kernel_choice.SHORT_PROGRAM if short else kernel_choice.WITH_CONVOLUTIONS if often else {}
-        found |= kernel_choice.options(jaxpr) | graphs
+        found |= kernel_choice.options(jaxpr, not device.several) | graphs
     return found
 
 
