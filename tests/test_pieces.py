@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -307,6 +308,33 @@ def test_what_fails_when_it_is_compiled_once_more_changes_nothing(finer_in_time,
     found = stepped(runs=80)
     (program,) = of_the_step().compiled
     assert program.later is None and found[-1] < found[0]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, TimeoutError])
+@pytest.mark.parametrize("when", ["prepared", "waited for"])
+def test_what_a_handler_raises_while_it_is_compiled_once_more_is_no_failure(when, kind):
+    def handler(*_):
+        raise kind("notice")
+
+    def tell(at):
+        if at == when:
+            signal.raise_signal(signal.SIGUSR1)
+
+    class Run:
+        failed = property(lambda self: tell("waited for"))
+
+    def prepared(*_):
+        tell("prepared")
+        return Run()
+
+    finer = beside.Finer.__new__(beside.Finer)
+    finer._live, finer._donate, finer._compiling = (0,), (), types.SimpleNamespace(prepared=prepared)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(kind, match=r"^notice$"):
+            finer.take()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_program_compiled_once_more_that_cannot_run_goes(finer_in_time, monkeypatch):

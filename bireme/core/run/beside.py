@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bireme.core.base import flags, machine, turns, workers
+from bireme.core.base import flags, machine, signals, turns, workers
 from bireme.core.graph import cost
 from bireme.core.graph import pieces as cut
 from bireme.core.graph.graph import Graph
@@ -75,12 +75,16 @@ class Compiling:
 
     def take(self, live: tuple[int, ...], donate: tuple[int, ...], making: pieces.Making) -> Any:
         """The program, waited for. If other results are wanted by now it is one for these: most pieces are the same."""
+        run = self.prepared(live, donate, making)
+        run.wait()
+        return run
+
+    def prepared(self, live: tuple[int, ...], donate: tuple[int, ...], making: pieces.Making) -> Any:
+        """The program, which may still be compiled."""
         self._rounds = iter(())
         graph = self._graph
         found = pieces.beside_runs(graph, live, donate)
-        run = pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making, found, self._short)
-        run.wait()
-        return run
+        return pieces.IN_PIECES.prepare(graph, live, donate, graph.device, making, found, self._short)
 
     def finer(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Finer:
         """What will take the place of the program that was taken."""
@@ -114,12 +118,12 @@ class Finer:
 
     def take(self) -> Any:
         """The program, waited for; None where the compiler has failed, as for want of memory."""
-        try:
-            return self._donate, None, self._compiling.take(self._live, self._donate, pieces.Making())
-        except TimeoutError:  # of a signal's handler
-            raise
-        except workers.FAILURES:
-            return None
+        with signals.held_back():  # what a handler raises is no failure of the compiler
+            try:
+                run = self._compiling.prepared(self._live, self._donate, pieces.Making())
+            except workers.FAILURES:
+                return None
+        return None if run.failed else (self._donate, None, run)
 
 
 def compiling(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], met: int) -> Compiling | None:

@@ -302,6 +302,11 @@ class _Run:
             self._programs = [step[0].result() for step in self._steps]
         return self._programs
 
+    @property
+    def failed(self) -> bool:
+        """Whether the compiler has failed at one of them, for which it is waited."""
+        return any(isinstance(step[0].exception(), workers.FAILURES) for step in self._steps)
+
     def __call__(self, donated: list, others: list, vectors: list) -> list:
         given = [*donated, *others]
         env: list[Any] = [None] * self._n_values

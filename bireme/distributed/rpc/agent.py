@@ -35,6 +35,7 @@ Examples:
 """
 
 POLL = 0.05  # seconds between two looks at whether all have finished
+WAKING = 5.0  # seconds at most that a thread needs to see that it is to end
 GONE = (OSError, EOFError, AuthenticationError)
 
 
@@ -95,7 +96,8 @@ class Agent:
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
         self._closed = False
-        threading.Thread(target=self._accept, name="bireme-rpc", daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, name="bireme-rpc", daemon=True)
+        self._accepting.start()
         self.infos = self._met()
 
     def _met(self) -> dict[str, WorkerInfo]:
@@ -182,6 +184,8 @@ class Agent:
             link.close()
         with contextlib.suppress(*GONE):
             Client((self._host, self.info.port), "AF_INET").close()  # wakes the thread that accepts
+        # it would go on at this number of a file, which the next listener may have
+        self._accepting.join(WAKING)
         self._listener.close()
 
 
