@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -894,3 +895,19 @@ def test_the_word_of_a_library_for_an_error_is_not_shown():
 
     assert raised(os.path.join(os.sep, "site-packages", "jax", "_src", "stages.py")) is None
     assert raised("train.py") is not None
+
+
+def test_calls_between_processes_leave_no_thread_behind():
+    def left():
+        threads = [t for t in threading.enumerate() if t.name == "bireme-rpc"]
+        for t in threads:
+            t.join(5)
+        return [t for t in threads if t.is_alive()]
+
+    for _ in range(3):
+        dist.rpc.init_rpc("alone", rank=0, world_size=1)
+        try:
+            assert dist.rpc.rpc_sync("alone", int, args=("7",)) == 7
+        finally:
+            dist.rpc.shutdown()
+        assert not left()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import itertools
+import socket
 import threading
 import time
 from collections import namedtuple
@@ -217,8 +218,9 @@ class Link:
                 answer = self._connection.recv_bytes()
                 future, told = self._open.pop(int.from_bytes(answer[:8], "little"))
                 _settle(future, told, answer[8:])
-        except (*GONE, TypeError) as e:  # closed while it was read, it has None for a handle
+        except GONE as e:
             self._break(e)
+        self._connection.close()
 
     def _break(self, error: BaseException) -> None:
         self.broken = True
@@ -227,8 +229,12 @@ class Link:
             future.set_exception(_lost(told, error))
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._connection.close()
+        """End the connection: who reads from it, here and there, sees its end. A closed one would be read on."""
+        with (
+            contextlib.suppress(OSError),  # it is closed
+            socket.fromfd(self._connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as same,
+        ):
+            same.shutdown(socket.SHUT_RDWR)
 
 
 def _lost(told: str, error: BaseException) -> Exception:
