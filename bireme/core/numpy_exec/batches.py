@@ -368,6 +368,12 @@ def _one(n: int, calls: Sequence[Call]) -> Callable:
     return planning.plan(calls[n].bound, calls[n].sigs)
 
 
+def bound_of(step: Step, calls: Sequence[Call]) -> Any:
+    """What a step calls, if it is one call."""
+    maker: Any = step.maker
+    return calls[maker.args[0]].bound if maker.__class__ is partial and maker.func is _one else None
+
+
 def _joined(group: tuple[int, ...], calls: Sequence[Call]) -> Callable:
     return together([calls[n] for n in group])
 

@@ -16,7 +16,7 @@ from bireme.core.base.device import Device
 from bireme.core.graph import executor
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Graph, Node, Number
-from bireme.core.numpy_exec import batches, blas, planning, rows
+from bireme.core.numpy_exec import batches, blas, overwriting, planning, rows
 
 ON_ONE_THREAD = 9_000  # multiplications that OpenBLAS makes on one thread in any case, even of a matrix and a vector
 LONG_LAPACK_CALL = 10_000  # microseconds: a wait for a thread that is not running is shorter
@@ -28,7 +28,7 @@ class Order:
     Nothing in it depends on sizes, so it serves all graphs of an outline: of a new one only the calls' plans are made.
     """
 
-    __slots__ = ("by_blas", "nodes", "plan", "products", "steps", "values", "where", "wanted")
+    __slots__ = ("by_blas", "nodes", "over", "plan", "products", "steps", "values", "where", "wanted")
 
     def __init__(self, graph: Graph, live: tuple[int, ...], batched: bool):
         nodes, unread = graph.needed(live)
@@ -43,16 +43,28 @@ class Order:
         makers: dict[int, int] = {}
         if self.plan is None:
             calls = [(node.args, node.first, node.bound.many) for node in nodes]
+            bounds = [node.bound for node in nodes]
             makers = {node.first: i for i, node in enumerate(nodes) if not node.bound.many}
         else:
             calls, unread = [step[1:] for step in self.plan.steps], batches.unread(self.plan.steps, live)
-        steps = []
-        for (args, first, many), free in zip(calls, unread):
+            bounds = [batches.bound_of(step, self.plan.calls) for step in self.plan.steps]
+        steps: list[tuple] = []
+        over = []
+        for (args, first, many), free, bound in zip(calls, unread, bounds):
             # leaves stand at the end of the environment, last first, so that a reference to one is its index there
             if slot:
                 args = tuple([slot[r.place] if r.__class__ is Number else r for r in args])
-            steps.append((_taker(args), first, many, free))
+            take = _taker(args)
+            if bound is not None and overwriting.may_overwrite(bound):
+                unneeded = overwriting.dying(args, free, self.values)
+                if unneeded:
+                    take = overwriting.environment
+                    over.append((len(steps), args, unneeded))
+            steps.append((take, first, many, free))
         self.steps = tuple(steps)
+        self.over = tuple(
+            over
+        )  # steps that may write over operands: which, their operands, the places of these among them
         # the steps that make what is wanted, None where one makes several results
         self.wanted = None if any(i not in makers for i in live) else tuple([makers[i] for i in live])
         self.products = tuple([i for i, n in enumerate(nodes) if n.bound.uses_blas])
@@ -126,6 +138,8 @@ class Interpreter:
         more = planning.found_out(forms)
         for i, form in on_rows.items():
             forms[i] = form
+        for i, args, unneeded in order.over:
+            forms[i] = overwriting.Over(forms[i], args, () if i in on_rows else unneeded)
         steps, where, n_values = order.steps, order.where, order.values
         fresh = order.wanted is not None and all(isinstance(forms[i], np.ufunc) for i in order.wanted)
         # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them
@@ -153,6 +167,7 @@ class Interpreter:
                             env[i] = o
                     else:
                         env[first] = out
+                    out = o = None  # nobody but the environment has what was made, see `overwriting`
                     for r in free:
                         env[r] = None
             outs = [env[i] for i in live]

@@ -75,6 +75,11 @@ class on_numpy:
         self._fn = fn
         self._made: Any = None
 
+    @property
+    def overwrites(self) -> bool:
+        """What the function says of itself, see `overwriting`."""
+        return getattr(self._fn, "overwrites", False)
+
     def resolved(self) -> Callable:
         if self._made is None:
             self._made = rebound(self._fn, numerics)

@@ -18,6 +18,7 @@ from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Tensor
 from bireme.core.numpy_exec.add_rows import add_rows as add_rows_to
+from bireme.core.numpy_exec.overwriting import own
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor.tensor import read
 
@@ -49,7 +50,7 @@ def take_axis(x, index, axis: int = 0):
 
 
 def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
-    return _put_into(np.array(x, order="C"), index, part, axis, how)
+    return _put_into(own(x), index, part, axis, how)
 
 
 def _put_into(out, index, part, axis: int, how: str):

@@ -25,6 +25,7 @@ from bireme.core.declare.op import Attr, Axis, Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.overwriting import overwrites, own
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import view
 from bireme.core.tensor.tensor import value_of, wrap_own
@@ -148,9 +149,10 @@ def put_slice(x, part, starts, spec):
     return _write_window(x, part, starts, spec)
 
 
+@overwrites
 def put_slice_numpy(x, part, starts, spec):
     """The same on NumPy arrays."""
-    out = np.array(x)
+    out = own(x)
     if part.ndim:
         dims = kept(spec)
         part = (part if part.shape == dims else np.broadcast_to(part, dims)).reshape(tuple([n for n, _, _ in spec]))

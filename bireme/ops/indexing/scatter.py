@@ -13,6 +13,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Axis, Shape, Tensor, composite, op
+from bireme.core.numpy_exec.overwriting import overwrites, own
 from bireme.core.numpy_exec.rebinding import dual, on_numpy
 from bireme.ops.creation.tensors import zeros
 from bireme.ops.indexing.along_axis import (
@@ -34,9 +35,10 @@ from bireme.ops.manipulation import reshape as shapes
 # ---------------------------------------------------------------- slices along an axis
 
 
+@overwrites
 def _scatter_numpy(x, index, updates, overwrite):
     if plain(index, len(x)):  # as a mask gives them: nothing is added up
-        out = np.array(x, order="C")
+        out = own(x)
         out[index] = updates
         return out
     index = from_front(index.reshape(-1), x.shape[0])
@@ -93,11 +95,12 @@ def _(x, index, updates):
     check_filled("scatter(index)", x.shape[0], index)
 
 
+@overwrites
 def _scatter_grad_numpy(g, index, overwrite, sigs):
     if plain(index, len(g)):
-        of_x = np.array(g, order="C")
+        of_rows, of_x = g.take(index, 0), own(g)
         of_x[index] = 0
-        return of_x, None, g.take(index, 0)
+        return of_x, None, of_rows
     return _rows_grad_numpy(g, index, overwrite, sigs)
 
 
@@ -121,6 +124,7 @@ _rows_grad_numpy = on_numpy(_rows_grad)
 
 @op(method=True, inplace=True, promote="x value", mix="same", passes="x", numpy=True,
     c_ops={"index_add index_add_": "x index add_value:value axis=0"})  # fmt: skip
+@overwrites
 def index_add(x: Tensor, index: Tensor, axis: Axis, value: Tensor) -> Tensor:
     """Add slices to a tensor at given indices along an axis; where indices repeat, all are added.
 
@@ -176,6 +180,7 @@ def _(g, index, axis):
 
 
 @op(internal="scatter_nd", promote="x updates", mix="same", passes="x", numpy=True)
+@overwrites
 def scatter_nd_of(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     """A tensor with something added at indices that are rows of a tensor; use `scatter_nd_add`."""
     k = index.shape[-1]

@@ -16,6 +16,7 @@ from bireme.core.declare.op import Attr, Axis, Ints, Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.overwriting import overwrites, own
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import assign_inplace
 from bireme.core.tensor.tensor import value_of
@@ -54,16 +55,21 @@ def slice_put(x: Tensor, part: Tensor, starts: list[Tensor], spec: Attr) -> Tens
 slice_put.infer(lambda x: x)
 
 
-@slice_put.grad(numpy=lambda g, starts, spec, sigs: _put_grad_numpy(g, starts, spec, sigs))
+@overwrites
+def _put_grad_numpy(g, starts, spec, sigs):
+    at = slices(starts, spec)
+    of_part = sum_to_shape(g[at].reshape(kept(spec)), sigs[1].shape)
+    hole = own(g)
+    if hole is g:
+        of_part = np.array(of_part)  # it may lie in what is written over
+    hole[at] = 0
+    return (hole, of_part, *[None] * len(starts))
+
+
+@slice_put.grad(numpy=_put_grad_numpy)
 def _(g, starts, spec, sigs):
     hole = put_slice(g, jnp.zeros((), g.dtype), starts, spec)
     return (hole, sum_to_shape(take_slice(g, starts, spec), sigs[1].shape), *[None] * len(starts))
-
-
-def _put_grad_numpy(g, starts, spec, sigs):
-    hole = np.array(g)
-    hole[slices(starts, spec)] = 0
-    return (hole, sum_to_shape(g[slices(starts, spec)].reshape(kept(spec)), sigs[1].shape), *[None] * len(starts))
 
 
 @slice_view.put
@@ -75,6 +81,7 @@ def _(source, part, bound, numbers):
 
 
 @op(internal=True, numpy=True)
+@overwrites
 def pick_put(
     x: Tensor, part: Tensor, index: list[Tensor], axes: Attr, add: bool = False, unique: bool = False
 ) -> Tensor:
@@ -93,14 +100,15 @@ pick_put.infer(lambda x: x)
 
 
 @pick_put.grad(numpy=True)
+@overwrites
 def _(g, index, axes, add, unique, sigs):
     line, at = lined_up(g, axes)
     flat = combined([g.shape[a] for a in axes], index)
-    dx = g if add else put_back(put_axis(line, flat, 0, at, "set", unique), g.shape, axes)
     part = take_axis(line, flat, at)
     if not add and not unique:  # what was written over has no part in the result
         stays = last_written(flat, line.shape[at])
         part = jnp.where(stays.reshape(stays.shape + (1,) * (line.ndim - at - 1)), part, jnp.zeros_like(part))
+    dx = g if add else put_back(put_axis(line, flat, 0, at, "set", unique), g.shape, axes)
     return (dx, sum_to_shape(part, sigs[1].shape), *[None] * len(index))
 
 
