@@ -10,6 +10,7 @@ import bireme
 from bireme import nn
 from bireme.core.graph import executor
 from bireme.core.numpy_exec import batches, interpreter
+from bireme.core.run import graphs
 from bireme.nn import functional as F
 
 RNG = np.random.default_rng(0)
@@ -290,3 +291,57 @@ def test_the_interpreter_orders_what_it_is_given():
         return [t.grad.numpy() for t in (a, b, c)]
 
     assert any(same(program))
+
+
+def test_a_last_batch_of_one_sample_has_gradients_of_its_own():
+    """Of one sample a parameter of one row is no sum over rows, and of more it is: no plan serves both."""
+
+    def step(n):
+        rng = np.random.default_rng(n)
+        w = bireme.create_parameter([1, 4], "float32", default_initializer=nn.initializer.Constant(0.5))
+        opt = bireme.optimizer.SGD(0.1, parameters=[w])
+        xs = rng.standard_normal((10, n, 4)).astype("float32")
+        bireme.concat([(bireme.to_tensor(x) * w).tanh() for x in xs]).sum().backward()
+        expected = (xs / np.cosh(xs * 0.5) ** 2).sum((0, 1))[None]
+        np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-4, atol=1e-5)
+        opt.step()
+        assert w.shape == [1, 4]
+
+    for sizes in ((8, 8, 8, 1, 1, 8), (1, 1, 1, 2, 2, 1)):
+        graphs.clear()
+        for n in sizes:
+            step(n)
+
+
+def test_another_operand_that_has_a_gradient():
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal((12, 3, 4)).astype("float32")
+    row = rng.standard_normal((1, 4)).astype("float32")
+
+    def gradient(of_row):
+        a, b = (bireme.to_tensor(x) for x in (numbers[0], row))
+        a.stop_gradient, b.stop_gradient = of_row, not of_row
+        bireme.concat([a * b * bireme.to_tensor(x) for x in numbers[2:]]).sum().backward()
+        whole = numbers[2:].sum(0)
+        expected = (whole * numbers[0]).sum(0, keepdims=True) if of_row else whole * row
+        np.testing.assert_allclose((b if of_row else a).grad.numpy(), expected, rtol=1e-4)
+
+    for of_row in (False, False, True, True, False, True):
+        gradient(of_row)
+
+
+@pytest.mark.parametrize("reduced", [lambda x: x.sum(axis=1), lambda x: x.mean(axis=-1), lambda x: x.sum([1])])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_rows_of_other_lengths_in_one_loop(reduced, scaled):
+    """A gradient that reads none of its operand knows by it alone how long the row is."""
+    rng = np.random.default_rng(0)
+    numbers = [rng.standard_normal((1, 3 + k % 3)).astype("float32") for k in range(12)]
+    w = bireme.to_tensor(np.float32(2.0), stop_gradient=False)
+    for _ in range(4):
+        xs = [bireme.to_tensor(x, stop_gradient=False) for x in numbers]
+        bireme.concat([reduced(x * w if scaled else x) * w for x in xs]).sum().backward()
+        mean = [1.0 / x.shape[1] if reduced(xs[0]).item() != xs[0].sum().item() else 1.0 for x in xs]
+        for x, share in zip(xs, mean, strict=True):
+            expected = np.full(x.shape, (4.0 if scaled else 2.0) * share, "float32")
+            np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
+        w.clear_grad()

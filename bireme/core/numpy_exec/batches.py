@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import accumulate
 from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
@@ -45,7 +46,22 @@ class Total(NamedTuple):
         return (self.value,)
 
 
-Maker = Callable[[Sequence[Call]], Callable]  # gives a step's form, for the calls of a graph
+class Fitted(list[Call]):
+    """The calls of a graph."""
+
+    def __init__(self, calls: Iterable[Call]):
+        super().__init__(calls)
+        self._starts: dict[int, list[int]] = {}
+
+    def starts(self, group: tuple[int, ...]) -> list[int]:
+        """Where the rows of each call of a group begin among those of all of them."""
+        found = self._starts.get(id(group))  # the same one for all of its calls
+        if found is None:
+            found = self._starts[id(group)] = [0, *accumulate([self[i].length for i in group])]
+        return found
+
+
+Maker = Callable[[Fitted], Callable]  # gives a step's form, for the calls of a graph
 
 
 class Step(NamedTuple):
@@ -69,12 +85,16 @@ class Plan(NamedTuple):
     calls: tuple[Call, ...]
     joined: tuple[tuple[int, ...], ...]
 
-    def calls_of(self, nodes: Sequence[Node]) -> Sequence[Call] | None:
+    def calls_of(self, nodes: Sequence[Node]) -> Fitted | None:
         """The calls of another graph with these nodes; None where sizes or attributes keep them from being put together."""
-        calls = [call.among(nodes) for call in self.calls]
+        calls = Fitted([call.among(nodes) for call in self.calls])
         if all(map(is_, calls, self.calls)):  # the graph that it was made for
             return calls
         for group in self.joined:
+            rows, planned = calls[group[0]].rows, self.calls[group[0]].rows
+            # of a size that is 1 here and was more there, or where another operand has a gradient
+            if rows is None or planned is None or rows.carrying != planned.carrying or rows.summed != planned.summed:
+                return None
             keys = [calls[n].key for n in group]
             if keys[0] is None or any(key != keys[0] for key in keys):
                 return None
@@ -364,7 +384,7 @@ def unread(steps: Sequence[Step], live: tuple[int, ...]) -> list[tuple[int, ...]
 # ---------------------------------------------------------------- forms
 
 
-def _one(n: int, calls: Sequence[Call]) -> Callable:
+def _one(n: int, calls: Fitted) -> Callable:
     return planning.plan(calls[n].bound, calls[n].sigs)
 
 
@@ -374,19 +394,19 @@ def bound_of(step: Step, calls: Sequence[Call]) -> Any:
     return calls[maker.args[0]].bound if maker.__class__ is partial and maker.func is _one else None
 
 
-def _joined(group: tuple[int, ...], calls: Sequence[Call]) -> Callable:
+def _joined(group: tuple[int, ...], calls: Fitted) -> Callable:
     return together([calls[n] for n in group])
 
 
-def _row(group: tuple[int, ...], n: int, calls: Sequence[Call]) -> Callable:
+def _row(group: tuple[int, ...], n: int, calls: Fitted) -> Callable:
     """One call's part of what several give together."""
     if _axes(calls[group[0]]) == 0:
         return itemgetter(n)
-    before = sum([calls[i].length for i in group[:n]])
-    return itemgetter(slice(before, before + calls[group[n]].length))
+    starts = calls.starts(group)
+    return itemgetter(slice(starts[n], starts[n + 1]))
 
 
-def _in_a_row(group: tuple[int, ...], i: int, calls: Sequence[Call]) -> Callable:
+def _in_a_row(group: tuple[int, ...], i: int, calls: Fitted) -> Callable:
     """The operands number i of several calls as one array."""
     call = calls[group[0]]
     if call.args[i].__class__ is Number:
@@ -394,11 +414,11 @@ def _in_a_row(group: tuple[int, ...], i: int, calls: Sequence[Call]) -> Callable
     return _stack if call.sigs[i].ndim == 0 else _concatenate
 
 
-def _sum(calls: Sequence[Call]) -> Callable:
+def _sum(calls: Fitted) -> Callable:
     return np.add
 
 
-def _itself(calls: Sequence[Call]) -> Callable:
+def _itself(calls: Fitted) -> Callable:
     return _same
 
 

@@ -51,9 +51,10 @@ def _of_gradient(bound: GradBound, sigs: tuple[Sig, ...]) -> Rows | None:
     # what is given of a result has its rows
     row = min(carrying)
     places = (row,) * sum(bound.given), bound.operand_places, (row,) * (len(bound.outs) if bound.takes_outs else 0)
-    still = [sig for i, sig in enumerate(bound.sigs) if i not in carrying]
+    # what a rule does not read tells it how its result looks
+    alike = [(sig.dtype, sig.ndim, sig.shape[1:]) if i in carrying else sig for i, sig in enumerate(bound.sigs)]
     return _rows(
-        carrying, [i for part in places for i in part], sigs, summed, (bound.base, bound.given, bound.needs, *still)
+        carrying, [i for part in places for i in part], sigs, summed, (bound.base, bound.given, bound.needs, *alike)
     )
 
 
