@@ -1011,3 +1011,20 @@ def test_indices_of_medians_are_not_part_of_the_graph():
     for find in (bireme.median, bireme.nanmedian):
         values, indices = find(x, axis=1, mode="min")
         assert (values.stop_gradient, indices.stop_gradient) == (False, True)
+
+
+@pytest.mark.parametrize("interpret", [True, False])
+def test_beyond_a_limit_that_is_a_tensor_the_limit_has_the_gradient(interpret):
+    """As a learned range of quantization has it; where both limits are passed, the upper one is the result."""
+    bireme.set_flags({"FLAGS_interpret": interpret})
+    try:
+        x = bireme.to_tensor([-2.0, -1.0, 0.5, 1.0, 2.0], stop_gradient=False)
+        low, high = (bireme.to_tensor(v, stop_gradient=False) for v in (-1.0, [1.0]))
+        (bireme.clip(x, low, high) * bireme.to_tensor([1.0, 2.0, 3.0, 4.0, 5.0])).sum().backward()
+        assert x.grad.tolist() == [0.0, 2.0, 3.0, 4.0, 0.0]
+        assert low.grad.item() == 1.0 and high.grad.tolist() == [5.0]
+        low, high = (bireme.to_tensor(v, stop_gradient=False) for v in (1.0, -1.0))
+        bireme.clip(x.detach(), low, high).sum().backward()
+        assert low.grad.item() == 0.0 and high.grad.item() == 5.0
+    finally:
+        bireme.set_flags({"FLAGS_interpret": True})

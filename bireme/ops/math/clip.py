@@ -183,19 +183,16 @@ def _(x, min, max):
 
 
 @clip_number.grad(numpy=True)
-def _(g, x, min, max, sigs):
-    # both bounds pass the gradient
-    inside = jnp.ones(x.shape, bool)
-    if min is not None:
-        inside = inside & (x >= min)
-    if max is not None:
-        inside = inside & (x <= max)
-    grads = [sum_to(jnp.where(inside, g, 0), sigs[0])]
-    rest = iter(sigs[1:])
-    for bound in (min, max):
+def _(g, x, min, max, sigs, needs):
+    # an element at a bound passes its gradient; beyond one, the bound is the result
+    raised = x if min is None else jnp.maximum(x, min)
+    over = jnp.zeros(g.shape, bool) if max is None else raised > max
+    under = jnp.zeros(g.shape, bool) if min is None else (x < min) & ~over
+    grads = [sum_to(jnp.where(over | under | jnp.isnan(raised), 0, g), sigs[0]) if needs[0] else None]
+    for bound, taken in ((min, under), (max, over)):
         if bound is not None:
-            sig = next(rest)
-            grads.append(None if sig is None else jnp.zeros(sig.shape, sig.dtype.np))
+            place = len(grads)
+            grads.append(sum_to(jnp.where(taken, g, 0), sigs[place]) if needs[place] else None)
     return tuple(grads)
 
 
@@ -211,7 +208,7 @@ def _as_number(bound, x):
 def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Clamp each element to the range ``[min, max]``.
 
-    Elements in the range, its ends included, pass the gradient; that of the bounds is 0.
+    Elements in the range, its ends included, pass the gradient; those beyond give it to a bound that is a tensor.
 
     Args:
         x: Tensor of real numbers.

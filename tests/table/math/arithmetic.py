@@ -222,7 +222,7 @@ TABLE = [
     pair("heaviside", np.heaviside, [*broadcasting(), call(TIES, floats(7))], dtypes=REAL, bad=[no_type("heaviside", n=2)]),
     Row("clip_number", [call(floats(2, 3), -1.0, 1.5), call(floats(2, 3), None, 0.5), call(floats(2, 3), 0.25, None), call(floats(), -1.0, 1.0),
                         call(np.zeros((2, 0, 3)), 0.0, 1.0), call(np.array(NONFINITE), -1.0, 1.0), call(floats(2, 3), still(floats(2, 3) - 1),
-                        still(floats(2, 3) + 1)),
+                        still(floats(2, 3) + 1)), call(floats(4, 3), floats(3), 1.5 + floats(4, 1)), call(floats(3), floats(), None),
                         call(np.array([-5, 0, 5]), -1, 1)],
         lambda x, lo, hi: np.clip(x, lo, hi).astype(x.dtype), dtypes=FLOAT, bad=[no_type("clip", "bool")],
         unchecked=INT | BOOL),
