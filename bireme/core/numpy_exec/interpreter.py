@@ -62,9 +62,8 @@ class Order:
                     over.append((len(steps), args, unneeded))
             steps.append((take, first, many, free))
         self.steps = tuple(steps)
-        self.over = tuple(
-            over
-        )  # steps that may write over operands: which, their operands, the places of these among them
+        # steps that may write over operands: which, their operands, the places of these among them
+        self.over = tuple(over)
         # the steps that make what is wanted, None where one makes several results
         self.wanted = None if any(i not in makers for i in live) else tuple([makers[i] for i in live])
         self.products = tuple([i for i, n in enumerate(nodes) if n.bound.uses_blas])
