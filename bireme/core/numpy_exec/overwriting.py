@@ -54,13 +54,10 @@ def dying(args: tuple[int, ...], free: tuple[int, ...], values: int) -> tuple[in
 def _taken(env: list, r: int) -> tuple[Any, int]:
     """A value that the environment lets go of, and how many have it. Of a view of a whole array, that array."""
     x, env[r] = env[r], None
-    whole: Any
     count = sys.getrefcount(x)
-    if x.__class__ is np.ndarray and x.base is not None and count == ALONE:
-        whole = x.base
-        if _alike(x, whole):
-            x, whole = whole, None
-            count = sys.getrefcount(x)
+    if count == ALONE and x.__class__ is np.ndarray and _alike(x, x.base):
+        x = x.base
+        count = sys.getrefcount(x)
     return x, count
 
 
